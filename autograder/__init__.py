@@ -1,0 +1,1 @@
+"""Exercises, grading and the learner's tools of the fxopt course."""

@@ -1,0 +1,21 @@
+"""The `fxopt` command. Other packages add subcommands through the entry-point group `fxopt.commands`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Graph capture, analysis and grading for the fxopt course."""
+
+
+def main() -> None:
+    """Run the `fxopt` command with every installed subcommand."""
+    for entry_point in entry_points(group="fxopt.commands"):
+        entry_point.load()(app)
+    app()

@@ -1,0 +1,126 @@
+"""Where a computation runs: choosing a device, what it can do, waiting for it, and its memory counters."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+
+DEVICE_VARIABLE = "FXOPT_DEVICE"
+"""Environment variable that overrides the choice of device (`cpu`, `cuda`, `cuda:1`, `mps`)."""
+
+PREFERENCE = ("cuda", "mps", "cpu")
+
+
+class DeviceUnavailableError(RuntimeError):
+    """A device was asked for by name that this machine does not have."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What one kind of device offers, as far as the course depends on it.
+
+    Attributes:
+        kind: `cpu`, `cuda` or `mps`.
+        float64: whether double-precision tensors may live there (Metal has none).
+        complex128: whether double-precision complex tensors may live there.
+        asynchronous: whether operations return before the device has finished them.
+        memory_counters: whether the allocator reports its peak in bytes.
+        kernel_language: what Inductor generates for it.
+    """
+
+    kind: str
+    float64: bool
+    complex128: bool
+    asynchronous: bool
+    memory_counters: bool
+    kernel_language: str
+
+
+CAPABILITIES = {
+    "cpu": Capabilities("cpu", True, True, False, False, "C++ with OpenMP"),
+    "cuda": Capabilities("cuda", True, True, True, True, "Triton"),
+    "mps": Capabilities("mps", False, False, True, False, "Metal"),
+}
+"""One row a kind of device. MPS: float64 is refused by Metal; `torch.mps` counts current, not peak, bytes."""
+
+
+def _is_present(kind: str) -> bool:
+    if kind == "cuda":
+        return torch.cuda.is_available()
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    return kind == "cpu"
+
+
+def available_devices() -> tuple[str, ...]:
+    """Kinds of device that this machine has, the preferred one first."""
+    return tuple(kind for kind in PREFERENCE if _is_present(kind))
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """The device to compute on.
+
+    Args:
+        name: a device such as `"cpu"` or `"cuda:0"`. `None` takes `FXOPT_DEVICE` from the
+            environment, and without it the best device that is present.
+
+    Raises:
+        DeviceUnavailableError: the named device is unknown or absent; the message lists what is here.
+    """
+    asked_by = "the argument"
+    if name is None and os.environ.get(DEVICE_VARIABLE):
+        name, asked_by = os.environ[DEVICE_VARIABLE], f"the environment variable {DEVICE_VARIABLE}"
+    if name is None:
+        return torch.device(available_devices()[0])
+    here = ", ".join(available_devices())
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise DeviceUnavailableError(
+            f"{asked_by} names the device {name!r}, which is no device name. Present here: {here}."
+        ) from error
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if not _is_present(device.type) or (device.index or 0) >= count:
+        raise DeviceUnavailableError(
+            f"{asked_by} names the device {name!r}, which this machine does not have. "
+            f"Present here: {here}. Choose one of these, or leave the choice out."
+        )
+    return device
+
+
+def capabilities(device: torch.device | str) -> Capabilities:
+    """The capability row of a device.
+
+    Raises:
+        DeviceUnavailableError: the course knows no row for this kind of device.
+    """
+    kind = torch.device(device).type
+    if kind not in CAPABILITIES:
+        raise DeviceUnavailableError(
+            f"no capability row for the kind of device {kind!r}; known: {', '.join(CAPABILITIES)}"
+        )
+    return CAPABILITIES[kind]
+
+
+def synchronize(device: torch.device | str) -> None:
+    """Wait until everything queued on `device` has been computed. On the CPU nothing is ever queued."""
+    kind = torch.device(device).type
+    if kind == "cuda":
+        torch.cuda.synchronize(device)
+    elif kind == "mps":
+        torch.mps.synchronize()
+
+
+def reset_peak_memory(device: torch.device | str) -> None:
+    """Start counting peak memory anew, where the device counts it."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_memory_bytes(device: torch.device | str) -> int | None:
+    """Peak bytes allocated for tensors since `reset_peak_memory`, or `None` where nothing counts them."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return None
