@@ -1,0 +1,40 @@
+# Works with GNU make 3.81 (macOS) and newer. `make` prints what there is.
+.DEFAULT_GOAL := help
+
+PORT ?= 8888
+# none: start the server, open no browser.
+BROWSER ?=
+PYTEST_ARGS ?=
+# Handed to scripts/setup.sh.
+PYTHON ?=
+PIP_ARGS ?=
+
+FXOPT := .venv/bin/fxopt
+
+.PHONY: help setup lab test notebooks clean
+
+help:
+	@echo "make lab                         set up, fill workspace/ and open JupyterLab at Week 1"
+	@echo "make lab PORT=9000 BROWSER=none  the same on a server: another port, no browser"
+	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
+	@echo "make test                        set up, then run every test (PYTEST_ARGS=... goes to pytest)"
+	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
+	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
+	@echo ""
+	@echo "PYTHON=python3.12 chooses the Python of .venv; PIP_ARGS=... goes to pip."
+
+setup:
+	@PYTHON='$(PYTHON)' PIP_ARGS='$(PIP_ARGS)' bash scripts/setup.sh
+
+lab: setup
+	@$(FXOPT) lab --port '$(PORT)' $(if $(filter none,$(BROWSER)),--no-browser)
+
+test: setup
+	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+notebooks: setup
+	@$(FXOPT) release build
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
