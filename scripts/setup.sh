@@ -56,14 +56,20 @@ print(content, sys.version.split()[0], pathlib.Path.cwd(), *sys.argv[1:])
 PYTHON_CODE
 }
 
+# Whether .venv works, and was built with the Python that is asked for.
+environment_fits() {
+    [ -x "$VENV/bin/python" ] && new_enough "$VENV/bin/python" || return 1
+    [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON")" = "$(version_of "$VENV/bin/python")" ]
+}
+
 install_packages() {
-    if [ -x "$VENV/bin/python" ] && new_enough "$VENV/bin/python"; then
+    if environment_fits; then
         if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted_stamp)" ]; then
             return
         fi
         rm -f "$STAMP"
     else
-        # Absent, broken (its Python was removed) or built with a Python that is too old.
+        # Absent, broken (its Python was removed), or built with another Python than the one asked for.
         choose_python
         say "Creating $VENV with Python $(version_of "$python")"
         "$python" -m venv --clear "$VENV" ||
