@@ -2,8 +2,185 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated
+
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+CANNOT = 2
+"""Exit code for bad input: one line says what, and nothing was changed."""
+
+
+def _refuse(error: Exception) -> typer.Exit:
+    Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(str(error))}")
+    return typer.Exit(CANNOT)
 
 
 def register(app: typer.Typer) -> None:
     """Add this package's subcommands to the `fxopt` command."""
+    app.command()(check)
+    app.command()(submit)
+    app.command()(grade)
+    app.command()(progress)
+    app.command()(release)
+    app.command()(gate)
+
+
+def check(
+    notebook: Annotated[Path, typer.Argument(help="The notebook to check.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run all checks of a notebook on their visible cases, in a process of their own."""
+    from autograder.checking import check_notebook, print_outcome
+
+    outcome, exit_code = check_notebook(notebook)
+    if as_json:
+        print(json.dumps(outcome.to_json()))
+    else:
+        print_outcome(outcome, Console())
+    raise typer.Exit(exit_code)
+
+
+def submit(
+    exercise: Annotated[str, typer.Argument(help="How the notebook's name begins, such as ex_01.")],
+    and_grade: Annotated[bool, typer.Option("--grade", help="Grade it at once.")] = False,
+) -> None:
+    """Hand in a notebook of the workspace."""
+    from autograder import submission
+    from autograder.course import NoCourseError, find_course
+    from autograder.notebooks import UnreadableNotebookError
+    from autograder.tasks import UnknownTaskError
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        handed_in = submission.submit(course, exercise)
+    except (NoCourseError, UnknownTaskError, UnreadableNotebookError, submission.SubmissionRefusedError) as error:
+        raise _refuse(error) from None
+    console.print(f"Submitted {handed_in.notebook} as {handed_in.student}.")
+    for warning in handed_in.warnings:
+        console.print(f"Note: {warning}.")
+    if and_grade:
+        _grade(handed_in.student, handed_in.day, force=False)
+    else:
+        console.print("`fxopt grade` grades it and writes the feedback.")
+
+
+def grade(
+    who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
+    day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
+    force: Annotated[bool, typer.Option(help="Grade also what has been graded since it was handed in.")] = False,
+) -> None:
+    """Grade what was handed in, into the gradebook, and write the feedback pages."""
+    _grade(who, day, force)
+
+
+def _grade(who: str | None, day: str | None, force: bool) -> None:
+    from autograder import gradebook
+    from autograder.course import NoCourseError, find_course, student
+    from autograder.progress import append_event
+    from autograder.release import ReleaseError
+    from autograder.sandbox import bubblewrap
+
+    console = Console(soft_wrap=True)
+    if bubblewrap() is None:
+        console.print(
+            "Warning: bubblewrap is not here; submissions run as plain processes with limits, but with your rights. "
+            "Install the system package `bubblewrap` before you grade code that you do not trust."
+        )
+    failed = False
+    try:
+        course = find_course()
+        for graded in gradebook.grade(course, who, day, force):
+            if graded.failure:
+                failed = True
+                console.print(f"{graded.student} / {graded.notebook}: not graded: {escape(graded.failure)}")
+                continue
+            if graded.outcome is None:
+                continue
+            tasks = graded.outcome["tasks"]
+            reached, most = sum(t["points"] for t in tasks), sum(t["max_points"] for t in tasks)
+            state = "" if graded.anew else " (graded before)"
+            console.print(f"{graded.student} / {graded.notebook}: {reached:g} of {most:g} points{state}")
+            for problem in graded.outcome["problems"]:
+                console.print(f"  ! {escape(problem)}")
+            for task in tasks:
+                console.print(f"  {escape(task['title'])}: {task['status']}, {task['points']:g}/{task['max_points']:g}")
+                for message in task["messages"]:
+                    console.print(f"    → {escape(message)}")
+            if graded.student == student() and graded.anew:
+                for task in tasks:
+                    append_event(course.workspace, "grade", task["task"], task["status"])
+                page = gradebook.publish_feedback(course, graded)
+                if page is not None:
+                    console.print(f"  Feedback: {page.relative_to(course.workspace)} (in your workspace)")
+    except (NoCourseError, ReleaseError) as error:
+        raise _refuse(error) from None
+    if failed:
+        raise typer.Exit(1)
+
+
+def progress() -> None:
+    """Show the success checklist of Week 1, ticked by what was verified."""
+    from autograder.checklist import checklist_table
+    from autograder.course import NoCourseError, find_course
+
+    try:
+        course = find_course()
+    except NoCourseError as error:
+        raise _refuse(error) from None
+    Console().print(checklist_table(course))
+
+
+def release(
+    only: Annotated[str | None, typer.Argument(help="Build only notebooks whose name begins so.")] = None,
+    only_check: Annotated[bool, typer.Option("--check", help="Compare with the sources; build nothing.")] = False,
+    force: Annotated[bool, typer.Option(help="Execute also what is up to date.")] = False,
+) -> None:
+    """Build solution and student notebooks from `solutions/`."""
+    from autograder import release as making
+    from autograder.course import NoCourseError, find_course
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        report = making.check(course) if only_check else making.build(course, force=force, only=only)
+    except (NoCourseError, making.ReleaseError) as error:
+        raise _refuse(error) from None
+    for title in ("executed", "kept", "released", "stale"):
+        for name in getattr(report, title):
+            console.print(f"{title}: {name}")
+    if report.stale:
+        console.print("Run `make notebooks` and commit the result.")
+        raise typer.Exit(1)
+
+
+def gate(
+    task: Annotated[str | None, typer.Argument(help="Only this task.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Also write the matrix as JSON.")] = None,
+) -> None:
+    """Try every task against its reference, blank, wrong, alternative and sabotaged answers."""
+    from autograder.course import NoCourseError, find_course
+    from autograder.gate import run_gate
+
+    try:
+        result = run_gate(find_course(), task)
+    except (NoCourseError, LookupError) as error:
+        raise _refuse(error) from None
+    table = Table(title="Exercise gate")
+    for heading in ("task", "answer", "expected", "outcome", "seconds", ""):
+        table.add_column(heading)
+    for row in result.rows:
+        table.add_row(row.task, row.answer, row.expected, row.found, f"{row.seconds:.1f}", "ok" if row.ok else "WRONG")
+    Console().print(table)
+    for row in result.rows:
+        if not row.ok:
+            Console(soft_wrap=True).print(f"{row.task} / {row.answer}: {escape('; '.join(row.messages))}")
+    Console().print(f"{len(result.rows)} answers, {sum(not row.ok for row in result.rows)} off")
+    if json_path is not None:
+        json_path.write_text(json.dumps(result.to_json(), indent=1))
+    raise typer.Exit(0 if result.ok else 1)

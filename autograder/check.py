@@ -1,0 +1,157 @@
+"""Checks in the notebook: `check.day1.record_graphs(GraphRecorder)` answers at once, on visible cases.
+
+A check runs the same probe and the same judge as a grade, on the cases that the learner may see, and shows
+what the learner's own code did. While a notebook is being graded, checks do nothing.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from autograder.tasks import DAYS, Task, all_tasks, find_task
+from autograder.verdict import NOT_WRITTEN, CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
+from autograder.withheld import withheld_use, write_your_own
+from autograder.worker import describe_error, is_grading
+
+MARKS = {
+    "passed": "✔ passed",
+    "wrong": "✘ not right yet",
+    "not written": "… not yet written",
+    "error": "✘ error",
+}
+
+
+@dataclass
+class CheckResult:
+    """What a check found; shows itself in the notebook, with a text twin.
+
+    Attributes:
+        outcome: the outcome on the visible cases.
+        exhibits: pictures (with a text twin each) and texts of what the learner's code did.
+    """
+
+    outcome: TaskOutcome
+    exhibits: list[Any] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all visible cases pass."""
+        return self.outcome.status == "passed"
+
+    def __repr__(self) -> str:
+        lines = [f"{MARKS[self.outcome.status]}: {self.outcome.title}"]
+        lines += [f"  {'✔' if verdict.passed else '✘'} {verdict.case}" for verdict in self.outcome.cases]
+        lines += [f"  → {message}" for message in self.outcome.messages]
+        if self.passed:
+            lines.append("  Hidden cases are tried when you submit.")
+        for exhibit in self.exhibits:
+            lines += ["", *(_text_of(exhibit).splitlines())]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        color = {"passed": "#0b6e4f", "not written": "#555555"}.get(self.outcome.status, "#a4262c")
+        rows = "".join(
+            f"<li>{'✔' if verdict.passed else '✘'} {html.escape(verdict.case)}</li>" for verdict in self.outcome.cases
+        )
+        messages = "".join(f"<p>→ {html.escape(message)}</p>" for message in self.outcome.messages)
+        hint = "<p>Hidden cases are tried when you submit.</p>" if self.passed else ""
+        exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
+        return (
+            f'<div style="border-left:4px solid {color};padding-left:0.8em">'
+            f"<p><b>{MARKS[self.outcome.status]}: {html.escape(self.outcome.title)}</b></p>"
+            f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{messages}{hint}{exhibits}</div>"
+        )
+
+
+def _text_of(exhibit: Any) -> str:
+    return exhibit if isinstance(exhibit, str) else str(exhibit.text)
+
+
+def _html_of(exhibit: Any) -> str:
+    text = f"<pre>{html.escape(_text_of(exhibit))}</pre>"
+    if isinstance(exhibit, str):
+        return text
+    return f"<details><summary>What your code did: picture and table</summary>{exhibit.svg}{text}</details>"
+
+
+class NotWhileGrading:
+    """What a check returns while the notebook is being graded."""
+
+    def __repr__(self) -> str:
+        return "Checks are not run while grading: the grade comes from the judge."
+
+
+def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
+    """Probe and judge the learner's answers on the visible cases.
+
+    Raises:
+        TypeError: the number of answers is not what the task asks for.
+    """
+    if len(answers) != len(task.provides):
+        wanted = ", ".join(task.provides)
+        raise TypeError(
+            f"check.{task.day}.{task.name}({wanted}) takes {len(task.provides)} answers, got {len(answers)}"
+        )
+    for answer in answers:
+        module = withheld_use(answer, task.withheld)
+        if module is not None:
+            finding = Finding("withheld import", write_your_own(module))
+            return CheckResult(
+                outcome_from_verdicts(task.name, task.title, [CaseVerdict("your code", False, (finding,))])
+            )
+    from autograder.evidence import Evidence
+    from autograder.judging import error_verdict, judge_case
+
+    visible = import_module(task.module + ".visible")
+    verdicts, exhibits = [], []
+    for case in visible.visible_cases():
+        try:
+            evidence = visible.probe(case, *answers)
+        except Exception as error:  # whatever the learner's code raises is a finding about that code
+            raised = describe_error(error)
+            if raised["raised"] == "NotImplementedError":
+                return CheckResult(TaskOutcome(task.name, task.title, "not written", [NOT_WRITTEN], ["not written"]))
+            verdicts.append(error_verdict(task, case.name, raised, hidden=False))
+            continue
+        # The judge of a grade sees evidence that has travelled; so does this one.
+        evidence = Evidence.from_message(*evidence.to_message())
+        verdicts.append(judge_case(task, case, evidence, hidden=False))
+        exhibits += visible.show(case, evidence)
+    outcome = outcome_from_verdicts(task.name, task.title, verdicts)
+    return CheckResult(outcome, exhibits)
+
+
+class DayChecks:
+    """The checks of one day, one attribute a task."""
+
+    def __init__(self, day: str) -> None:
+        self._day = day
+
+    def __dir__(self) -> list[str]:
+        return [task.name for task in all_tasks() if task.day == self._day]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        task = find_task(name)
+
+        def check(*answers: Any) -> CheckResult | NotWhileGrading:
+            if is_grading():
+                return NotWhileGrading()
+            result = run_check(task, answers)
+            from autograder.progress import record_check
+
+            record_check(task, result.outcome.status)
+            return result
+
+        check.__doc__ = f"Check {task.title!r} on its visible cases. Takes {', '.join(task.provides)}."
+        return check
+
+
+def __getattr__(name: str) -> DayChecks:
+    if name in DAYS:
+        return DayChecks(name)
+    raise AttributeError(f"check has no day {name!r}; days: {', '.join(DAYS)}")

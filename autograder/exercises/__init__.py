@@ -1,0 +1,1 @@
+"""The graded tasks, a folder each: `visible.py` (check and probe), `judge.py`, `wrong/` and `right/`."""

@@ -1,0 +1,18 @@
+"""The tasks of day 1, the compile stack."""
+
+from autograder.tasks import Task
+
+NOTEBOOK = "ex_01_torch_compile_basics"
+
+TASKS = (
+    Task(
+        name="record_graphs",
+        day="day1",
+        notebook=NOTEBOOK,
+        title="Record every captured graph",
+        provides=("GraphRecorder",),
+        evidence="artefact",
+        withheld=("fxopt_core.capture", "torch._dynamo.testing", "torch._dynamo.debug_utils"),
+        checklist=("extract-graphs",),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Record every captured graph: a Dynamo backend that keeps what it is handed."""

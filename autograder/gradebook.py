@@ -1,0 +1,170 @@
+"""Grading submissions into nbgrader's gradebook, and the feedback pages. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+
+from autograder.course import Course, course_config
+from autograder.nbgrader_plugin import outcome_file
+from autograder.release import make_assignments, read_source, sources
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What grading did with one submitted notebook.
+
+    Attributes:
+        student: whose it is.
+        day: the assignment's folder.
+        notebook: file name without suffix.
+        outcome: the recorded outcome (see `NotebookOutcome.to_json`), or `None` when grading itself failed.
+        failure: why grading failed, or `""`.
+        feedback: the feedback page, when there is one.
+        anew: whether it was graded now; otherwise it had been graded since it was handed in.
+    """
+
+    student: str
+    day: str
+    notebook: str
+    outcome: dict[str, Any] | None
+    failure: str
+    feedback: Path | None
+    anew: bool
+
+
+def prepare_gradebook(course: Course) -> None:
+    """Bring the gradebook up to date with the authoring sources: assignments, cells and points.
+
+    Raises:
+        ReleaseError: nbgrader refused.
+    """
+    course.records.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sources(course):
+            target = Path(folder) / "source" / source.parent.name / f"{source.stem}.ipynb"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(read_source(source), target)
+        make_assignments(course, Path(folder) / "source", Path(folder) / "release", course.database)
+
+
+def submissions(course: Course, who: str | None = None) -> Iterator[tuple[str, str, Path]]:
+    """(student, day, notebook file) of everything handed in."""
+    for path in sorted(course.submitted.glob("*/*/*.ipynb")):
+        if who is None or path.parts[-3] == who:
+            yield path.parts[-3], path.parts[-2], path
+
+
+def grade(course: Course, who: str | None = None, day: str | None = None, force: bool = False) -> Iterator[Graded]:
+    """Grade what was handed in since it was last graded; one result per submitted notebook, as soon as it is known.
+
+    A submission on which grading fails is reported and delays no other.
+
+    Args:
+        course: the course.
+        who: only this student's submissions.
+        day: only this assignment (folder name).
+        force: grade even what has been graded since it was handed in.
+
+    Raises:
+        ReleaseError: the gradebook cannot be brought up to date.
+    """
+    prepare_gradebook(course)
+    done: set[tuple[str, str]] = set()
+    for student, folder, _ in list(submissions(course, who)):
+        if (student, folder) in done or (day is not None and folder != day):
+            continue
+        done.add((student, folder))
+        yield from _grade_folder(course, student, folder, force)
+
+
+def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
+    notebooks = sorted((course.submitted / student / day).glob("*.ipynb"))
+    known = [path for path in notebooks if (course.curriculum / day / path.name).exists()]
+    before = {path: _graded_at(course, student, day, path.stem) for path in known}
+    failure = ""
+    if known:
+        log = _convert(Autograde, course, student, day, force)
+        fresh = [path for path in known if _graded_at(course, student, day, path.stem) != before[path]]
+        if log:
+            failure = log
+        if fresh or force:
+            failure = failure or _convert(GenerateFeedback, course, student, day, True)
+    for path in notebooks:
+        if path not in known:
+            yield Graded(student, day, path.stem, None, f"{path.name} is no notebook of {day}", None, False)
+            continue
+        outcome = _read_outcome(course, student, day, path.stem)
+        page = course.feedback / student / day / f"{path.stem}.html"
+        anew = _graded_at(course, student, day, path.stem) != before[path]
+        yield Graded(student, day, path.stem, outcome, failure, page if page.exists() else None, anew)
+
+
+def _convert(
+    kind: type[Autograde] | type[GenerateFeedback], course: Course, student: str, day: str, force: bool
+) -> str:
+    """Run one nbgrader converter on one submission; what it logged as errors when it failed, else nothing."""
+    config = course_config(course)
+    config.CourseDirectory.student_id = student
+    config.CourseDirectory.assignment_id = day
+    converter = kind(coursedir=CourseDirectory(config=config), config=config)
+    converter.force = force
+    records: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
+    handler.setLevel(logging.ERROR)
+    logger = converter.log
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        converter.start()
+    except Exception as error:  # nbgrader's own exceptions carry no more than "see the log"
+        last = next((line for text in records for line in reversed(text.strip().splitlines()) if "Error" in line), "")
+        return last or str(error)
+    finally:
+        logger.removeHandler(handler)
+    return ""
+
+
+def _read_outcome(course: Course, student: str, day: str, notebook: str) -> dict[str, Any] | None:
+    path = outcome_file(course, student, day, notebook)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _graded_at(course: Course, student: str, day: str, notebook: str) -> int | None:
+    path = outcome_file(course, student, day, notebook)
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def recorded_points(course: Course, student: str, day: str, notebook: str) -> tuple[float, float] | None:
+    """(score, maximum) of a submitted notebook in the gradebook, or `None` when it is not there."""
+    with Gradebook(course.database, "fxopt") as gradebook:
+        try:
+            found = gradebook.find_submission_notebook(notebook, day, student)
+        except MissingEntry:
+            return None
+        return float(found.score), float(found.max_score)
+
+
+def publish_feedback(course: Course, graded: Graded) -> Path | None:
+    """Copy a feedback page into the workspace, where JupyterLab shows it; its new place."""
+    if graded.feedback is None:
+        return None
+    target = course.workspace / "feedback" / f"{graded.notebook}.html"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".tmp")
+    shutil.copy(graded.feedback, temporary)
+    temporary.chmod(0o644)
+    temporary.replace(target)
+    return target

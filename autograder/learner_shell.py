@@ -1,0 +1,130 @@
+"""Runs a learner's cells as IPython would, and keeps a bounded record of what they put out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import TextIOBase
+from typing import Any
+
+from IPython.core.displayhook import CapturingDisplayHook
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+OUTPUT_LIMIT = 100_000
+"""Most characters that one cell may put out; the rest is cut and said to be cut."""
+
+
+class BoundedStream(TextIOBase):
+    """A text stream that keeps at most `OUTPUT_LIMIT` characters, so that endless printing fills no memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._left = OUTPUT_LIMIT
+        self.cut = False
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Keep what still fits."""
+        if text and self._left > 0:
+            self._parts.append(text[: self._left])
+        self.cut = self.cut or len(text) > self._left
+        self._left = max(0, self._left - len(text))
+        return len(text)
+
+    def text(self) -> str:
+        """What was kept, with a note when something was cut."""
+        note = f"\n… output cut after {OUTPUT_LIMIT} characters\n" if self.cut else ""
+        return "".join(self._parts) + note
+
+
+class LearnerShell:
+    """An IPython shell without history, terminal or front end."""
+
+    def __init__(self) -> None:
+        config = Config()
+        config.HistoryManager.enabled = False
+        config.InteractiveShell.colors = "nocolor"
+        os.environ.setdefault("MPLBACKEND", "agg")
+        # A class of its own: IPython keeps one instance per class, and a parent process may have one already.
+        self._shell = type("_Shell", (InteractiveShell,), {})(config=config)
+        self._shell._showtraceback = lambda *arguments, **options: None
+        # ipykernel defines both, and notebooks use them without importing.
+        from IPython.display import display
+
+        self._shell.user_ns["display"] = display
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The variables of the cells."""
+        return self._shell.user_ns
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Drop everything that is printed or displayed: what is printed while hidden inputs are about goes nowhere."""
+        null = BoundedStream()
+        shell = self._shell
+        publisher, hook = shell.display_pub, shell.displayhook
+        shell.display_pub = CapturingDisplayPublisher()
+        try:
+            with redirect_stdout(null), redirect_stderr(null):
+                yield
+        finally:
+            shell.display_pub, shell.displayhook = publisher, hook
+
+    def run_cell(self, source: str) -> list[dict[str, Any]]:
+        """Run one cell; its outputs in notebook format. Exceptions become an `error` output."""
+        shell = self._shell
+        out, err = BoundedStream(), BoundedStream()
+        publisher, hook = shell.display_pub, shell.displayhook
+        shown: list[dict[str, Any]] = []
+        shell.display_pub = CapturingDisplayPublisher()
+        shell.displayhook = CapturingDisplayHook(shell=shell, outputs=shown)
+        old_display_hook = sys.displayhook
+        sys.displayhook = shell.displayhook
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                result = shell.run_cell(source, store_history=False)
+            shown = shell.display_pub.outputs + shown
+        finally:
+            sys.displayhook = old_display_hook
+            shell.display_pub, shell.displayhook = publisher, hook
+        outputs: list[dict[str, Any]] = []
+        for name, stream in (("stdout", out), ("stderr", err)):
+            if stream.text():
+                outputs.append({"output_type": "stream", "name": name, "text": stream.text()})
+        outputs += [_display_output(item) for item in shown]
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            outputs.append(_error_output(shell, error))
+        return outputs
+
+
+def _display_output(item: dict[str, Any]) -> dict[str, Any]:
+    # Notebooks hold pictures as base64 text.
+    plain = {
+        kind: b64encode(value).decode() if isinstance(value, bytes) else value for kind, value in item["data"].items()
+    }
+    data = {kind: value for kind, value in plain.items() if len(str(value)) <= OUTPUT_LIMIT}
+    dropped = sorted(set(item["data"]) - set(data))
+    if dropped and "text/plain" not in data:
+        data["text/plain"] = f"… {', '.join(dropped)} cut: larger than {OUTPUT_LIMIT} characters"
+    return {"output_type": "display_data", "data": data, "metadata": {}}
+
+
+def _error_output(shell: InteractiveShell, error: BaseException) -> dict[str, Any]:
+    traceback = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+    lines = [str(line)[:OUTPUT_LIMIT] for line in traceback][:200]
+    return {
+        "output_type": "error",
+        "ename": type(error).__name__,
+        "evalue": str(error)[:2000],
+        "traceback": lines,
+    }
