@@ -1,0 +1,127 @@
+"""A graph drawn three ways: DOT, SVG and the text that says the same."""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from fxopt_core.visualize.rendering import RendererMissingError, render_svg
+from fxopt_core.visualize.scene import Scene
+
+
+@dataclass(frozen=True)
+class GraphPicture:
+    """A drawn graph. JupyterLab shows the picture with its text twin folded below; a terminal shows the text.
+
+    Attributes:
+        dot: DOT source.
+        scene: the boxes, arrows and table that were drawn.
+    """
+
+    dot: str
+    scene: Scene
+
+    @cached_property
+    def svg(self) -> str:
+        """The picture as an `<svg>` element with a description for screen readers.
+
+        Raises:
+            RendererMissingError: no renderer is installed; the message says what to install.
+        """
+        return render_svg(self.dot, self.alt_text())
+
+    @cached_property
+    def text(self) -> str:
+        """The text twin: title, an aligned table with one row a box, and notes. Needs no renderer."""
+        return "\n".join([self.scene.title, "", *_table(self.scene), *self._notes()])
+
+    def _notes(self) -> list[str]:
+        return ["", *self.scene.notes] if self.scene.notes else []
+
+    def alt_text(self) -> str:
+        """One sentence that stands for the picture where it cannot be seen."""
+        return self.scene.summary
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture to `path` as its suffix says: `.svg`, `.dot` or `.txt` (the text twin).
+
+        The file appears whole or not at all. Returns the path.
+
+        Raises:
+            ValueError: another suffix.
+            FileNotFoundError: the folder does not exist.
+            RendererMissingError: an `.svg` without a renderer.
+        """
+        target = Path(path)
+        if target.suffix not in (".svg", ".dot", ".txt"):
+            raise ValueError(f"cannot save a graph picture as {target.name!r}: its suffix must be .svg, .dot or .txt")
+        if not target.parent.is_dir():
+            raise FileNotFoundError(
+                f"cannot save {target.name!r}: the folder {str(target.parent)!r} does not exist; create it first"
+            )
+        content = {".svg": lambda: self.svg, ".dot": lambda: self.dot, ".txt": lambda: self.text}[target.suffix]()
+        _write_atomically(target, content.rstrip("\n") + "\n")
+        return target
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """What a notebook shows.
+
+        HTML holds the picture as an image and the twin in a fold: JupyterLab shows neither inline SVG nor
+        `image/svg+xml` in a notebook that it does not trust yet (any that someone else ran), but it does show
+        an image with its data. `image/svg+xml` would hold the picture a second time, so it is given only
+        to those who ask for it in `include`. Without a renderer the text remains, with what to install.
+        """
+        bundle = {"text/plain": self.text}
+        try:
+            svg = self.svg
+        except RendererMissingError as error:
+            bundle["text/plain"] += f"\n\n{error}"
+        else:
+            bundle["text/html"] = self._html(svg)
+            if include is not None and "image/svg+xml" in include:
+                bundle["image/svg+xml"] = svg
+        if include is not None:
+            bundle = {kind: content for kind, content in bundle.items() if kind in include}
+        return {kind: content for kind, content in bundle.items() if kind not in (exclude or ())}
+
+    def _html(self, svg: str) -> str:
+        data = base64.b64encode(svg.encode()).decode()
+        return (
+            '<figure style="margin: 0; overflow-x: auto">'
+            f'<img style="max-width: none" src="data:image/svg+xml;base64,{data}" '
+            f'alt="{escape(self.alt_text(), quote=True)}"/>'
+            f"</figure><details><summary>The same as text</summary><pre>{escape(self.text)}</pre></details>"
+        )
+
+
+def _table(scene: Scene) -> list[str]:
+    table = [scene.header, *scene.rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(scene.header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def _write_atomically(target: Path, content: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+        # mkstemp makes a file that only its owner may read; a picture gets the usual mode.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

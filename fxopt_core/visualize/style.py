@@ -1,0 +1,45 @@
+"""How each kind of node looks: a shape, a word and a colour, so that colour is never the only sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Style:
+    """The look of one kind of node.
+
+    Attributes:
+        shape: Graphviz shape; no two kinds share both shape and border.
+        fill: background colour; every one gives `TEXT_COLOUR` a contrast above 10:1.
+        border: Graphviz border style (`solid` or `dashed`).
+        meaning: what the legend says.
+    """
+
+    shape: str
+    fill: str
+    border: str
+    meaning: str
+
+
+TEXT_COLOUR = "#1a1a1a"
+BORDER_COLOUR = "#4d4d4d"
+QUIET_COLOUR = "#767676"
+"""Borders and arrows of parameters; 4.5:1 on white."""
+HIGHLIGHT_COLOUR = "#b34700"
+"""Vermilion, darkened to 5.5:1 on white; told from the other borders by its width and doubling as well."""
+FONT = "Helvetica"
+BOLD_FONT = "Helvetica-Bold"
+
+# Fills are tints of the colour-blind-safe palette of Okabe and Ito (https://jfly.uni-koeln.de/color/).
+STYLES: dict[str, Style] = {
+    "input": Style("ellipse", "#bfe8da", "solid", "input"),
+    "parameter": Style("note", "#f7f7f7", "dashed", "parameter or buffer"),
+    "attribute": Style("cylinder", "#fbf3a8", "solid", "get_attr"),
+    "function": Style("box", "#cfe6f6", "solid", "call_function"),
+    "method": Style("hexagon", "#f3d9e7", "solid", "call_method"),
+    "module": Style("box3d", "#f8dfb0", "solid", "call_module"),
+    "output": Style("invhouse", "#ffd0b0", "solid", "output"),
+    "group": Style("folder", "#e3e9f1", "solid", "several nodes"),
+}
+"""One row a kind of node, in the order of the legend."""
