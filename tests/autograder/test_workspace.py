@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from autograder import workspace as workspace_module
 from autograder.workspace import WorkspaceError, WorkspaceReport, fill_workspace, fingerprint
 
 NAME = "day1/lesson.ipynb"
@@ -278,8 +277,8 @@ class Interrupted(BaseException):
 def test_a_run_interrupted_at_any_write_leaves_nothing_half_written_and_the_next_completes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_version_meanwhile: bool
 ) -> None:
-    """The run is cut before and after each of its writes in turn, once while a file is partly written."""
-    real_write = workspace_module._write
+    """The run is cut in each of its writes in turn, at the moment when new content would take the place of old."""
+    real_replace = Path.replace
     for cut in range(100):
         course = Course(tmp_path / str(cut))
         write_notebook(course.curriculum / "day1" / "second.ipynb", code("s", "1"))
@@ -292,21 +291,20 @@ def test_a_run_interrupted_at_any_write_leaves_nothing_half_written_and_the_next
 
         writes = 0
 
-        def cut_write(workspace: Path, target: Path, content: bytes, cut: int = cut) -> None:
+        def cut_replace(source: Path, target: Path, cut: int = cut) -> Path:
             nonlocal writes
             if writes == cut:
-                (workspace / ".fxopt" / "writing-0").write_bytes(content[: len(content) // 2])
                 raise Interrupted
-            real_write(workspace, target, content)
             writes += 1
+            return real_replace(source, target)
 
-        monkeypatch.setattr(workspace_module, "_write", cut_write)
-        try:
-            course.fill()
-            break
-        except Interrupted:
-            pass
-        monkeypatch.setattr(workspace_module, "_write", real_write)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", cut_replace)
+            try:
+                course.fill()
+                break
+            except Interrupted:
+                pass
         for path in course.workspace.rglob("*.ipynb"):
             assert cells_of(path), "each notebook is whole at every moment"
         if new_version_meanwhile:
