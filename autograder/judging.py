@@ -113,7 +113,7 @@ class Judge:
         self._count += 1
         self._meeting = Rendezvous(Path(self._sockets.name), f"judge{self._count}")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.judging", str(self._meeting.path)],
+            [sys.executable, "-P", "-m", "autograder.judging", str(self._meeting.path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env=os.environ | {"FXOPT_DEVICE": "cpu"},

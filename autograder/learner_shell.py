@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -71,31 +70,29 @@ class LearnerShell:
         """Drop everything that is printed or displayed: what is printed while hidden inputs are about goes nowhere."""
         null = BoundedStream()
         shell = self._shell
-        publisher, hook = shell.display_pub, shell.displayhook
+        publisher = shell.display_pub
         shell.display_pub = CapturingDisplayPublisher()
         try:
             with redirect_stdout(null), redirect_stderr(null):
                 yield
         finally:
-            shell.display_pub, shell.displayhook = publisher, hook
+            shell.display_pub = publisher
 
     def run_cell(self, source: str) -> list[dict[str, Any]]:
         """Run one cell; its outputs in notebook format. Exceptions become an `error` output."""
         shell = self._shell
         out, err = BoundedStream(), BoundedStream()
-        publisher, hook = shell.display_pub, shell.displayhook
-        shown: list[dict[str, Any]] = []
-        shell.display_pub = CapturingDisplayPublisher()
-        shell.displayhook = CapturingDisplayHook(shell=shell, outputs=shown)
-        old_display_hook = sys.displayhook
-        sys.displayhook = shell.displayhook
+        publisher, hook = shell.display_pub, shell.display_trap.hook
+        results: list[dict[str, Any]] = []
+        capturing = CapturingDisplayPublisher()
+        shell.display_pub = capturing
+        shell.display_trap.hook = CapturingDisplayHook(shell=shell, outputs=results)
         try:
             with redirect_stdout(out), redirect_stderr(err):
                 result = shell.run_cell(source, store_history=False)
-            shown = shell.display_pub.outputs + shown
         finally:
-            sys.displayhook = old_display_hook
-            shell.display_pub, shell.displayhook = publisher, hook
+            shell.display_pub, shell.display_trap.hook = publisher, hook
+        shown = capturing.outputs + results
         outputs: list[dict[str, Any]] = []
         for name, stream in (("stdout", out), ("stderr", err)):
             if stream.text():

@@ -130,21 +130,12 @@ def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:
 
 
 def task_outputs(task: TaskOutcome) -> list[NotebookNode]:
-    """Outputs of a check cell: the messages, then the points in the form in which nbgrader reads partial credit."""
+    """Output of a check cell: messages as HTML; as plain text the points, which is where nbgrader reads them."""
     head = f"{task.status}: {task.points:g} of {task.max_points:g} points"
     lines = task.messages or ["All visible and hidden cases pass."]
     body = "".join(f"<p>→ {html.escape(line)}</p>" for line in lines)
-    shown = nbformat.v4.new_output(
-        "display_data",
-        data={
-            "text/plain": "\n".join([head, *(f"→ {line}" for line in lines)]),
-            "text/html": f"<p><b>{html.escape(head)}</b></p>{body}",
-        },
-    )
-    points = nbformat.v4.new_output(
-        "execute_result", data={"text/plain": f"{task.points:g}"}, metadata={}, execution_count=None
-    )
-    return [shown, points]
+    data = {"text/plain": f"{task.points:g}", "text/html": f"<p><b>{html.escape(head)}</b></p>{body}"}
+    return [nbformat.v4.new_output("execute_result", data=data, metadata={}, execution_count=None)]
 
 
 def outcome_file(course: Course, student: str, day: str, notebook: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,17 +39,18 @@ def read_notebook(path: Path) -> NotebookNode:
             "clear the outputs (Edit, Clear Outputs of All Cells), save, and submit again"
         )
     try:
-        raw = json.loads(path.read_bytes())
+        text = path.read_bytes().decode()
+        json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableNotebookError(
             f"{path.name}: this file is not JSON, so it is no notebook ({str(error)[:100]}); "
             "open it in JupyterLab, save it there, and submit again"
         ) from error
     try:
-        notebook = nbformat.from_dict(raw)
-        notebook = nbformat.convert(notebook, to_version=4)
-        # Ids that are missing or repeated are harmless here, and old tools write such files.
-        notebook = _repair_ids(notebook)
+        with warnings.catch_warnings():
+            # Ids that are missing or repeated are harmless here, and old tools write such files.
+            warnings.simplefilter("ignore")
+            notebook = _repair_ids(nbformat.reads(text, as_version=4))
         nbformat.validate(notebook, relax_add_props=True)
     except Exception as error:  # nbformat raises many types for malformed structure
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
