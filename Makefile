@@ -33,7 +33,7 @@ test: setup
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
 
 notebooks: setup
-	@$(FXOPT) release build
+	@$(FXOPT) release
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
