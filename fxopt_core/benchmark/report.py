@@ -103,11 +103,12 @@ class BenchmarkReport:
         return f"{candidate.measurement.median / first.measurement.median:.2f}× slower"
 
     def settings(self) -> str:
-        """One line: where and how it was measured."""
+        """Where and how it was measured, in one sentence."""
         cache = "empty" if self.fresh_cache else "as it was, perhaps warm"
+        threads = f"{self.threads} thread" + ("s" if self.threads != 1 else "")
         return (
-            f"{self.device} ({self.device_name}), torch {self.torch_version}, {self.threads} thread{'' if self.threads == 1 else 's'}; "
-            f"{self.warmup} warm-up and {self.repeats} timed calls each, in turn; compile cache on disk: {cache}"
+            f"{self.device} ({self.device_name}), torch {self.torch_version}, {threads}; {self.warmup} warm-up "
+            f"and {self.repeats} timed calls each, in turn (spread: interquartile range); compile cache on disk: {cache}"
         )
 
     def table(self) -> Table:
@@ -124,7 +125,7 @@ class BenchmarkReport:
         for heading in (
             "first call",
             "median",
-            "interquartile range",
+            "spread",
             "minimum",
             "pays after calls",
             "peak memory",
