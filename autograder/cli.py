@@ -22,6 +22,9 @@ def _refuse(error: Exception) -> typer.Exit:
 
 def register(app: typer.Typer) -> None:
     """Add this package's subcommands to the `fxopt` command."""
+    from autograder import commands_lab
+
+    commands_lab.register(app)
     app.command()(check)
     app.command()(submit)
     app.command()(grade)
