@@ -108,7 +108,8 @@ class BenchmarkReport:
         threads = f"{self.threads} thread" + ("s" if self.threads != 1 else "")
         return (
             f"{self.device} ({self.device_name}), torch {self.torch_version}, {threads}; {self.warmup} warm-up "
-            f"and {self.repeats} timed calls each, in turn (spread: interquartile range); compile cache on disk: {cache}"
+            f"and {self.repeats} timed calls each, in turn "
+            f"(spread: interquartile range); compile cache on disk: {cache}"
         )
 
     def table(self) -> Table:
@@ -129,8 +130,7 @@ class BenchmarkReport:
             "minimum",
             "pays after calls",
             "peak memory",
-            "graphs",
-            "operations",
+            "graphs (operations)",
             "largest error",
         ):
             # Headings may wrap between words, never within one.
@@ -147,8 +147,7 @@ class BenchmarkReport:
                 format_seconds(candidate.measurement.minimum),
                 format_calls(candidate.break_even_calls),
                 format_bytes(candidate.peak_bytes),
-                str(candidate.graphs),
-                str(candidate.operations),
+                f"{candidate.graphs} ({candidate.operations})",
                 "–" if error is None else f"{error:.2g}",
             )
         return table
