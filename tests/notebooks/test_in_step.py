@@ -1,0 +1,13 @@
+"""What is generated agrees with its source, without anything being executed."""
+
+from pathlib import Path
+
+from autograder import release
+from autograder.course import Course
+
+COURSE = Course(Path(__file__).resolve().parents[2])
+
+
+def test_every_source_is_built_and_nothing_else() -> None:
+    assert release.sources(COURSE), "there is no authoring source at all"
+    assert release.check(COURSE).stale == [], "run `make notebooks` and commit the result"
