@@ -11,15 +11,19 @@ import contextlib
 import json
 import os
 import signal
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
 GRACE_SECONDS = 5.0
 """How long a process that was interrupted may take to remove its temporary files before it is killed."""
+
+POLL_SECONDS = 0.1
+"""How often it is looked at how much a check has printed."""
 
 ERROR_TAIL_BYTES = 4000
 """How much of what the process printed as errors is kept."""
@@ -54,7 +58,7 @@ class NotebookValidator:
         Args:
             command: what to run; the notebook's path and `--json` are appended.
             time_limit: seconds after which a check is ended.
-            output_limit: bytes of standard output after which a check is ended.
+            output_limit: bytes of standard output, or of errors, after which a check is ended.
         """
         self._command = list(command)
         self._time_limit = time_limit
@@ -102,64 +106,65 @@ class NotebookValidator:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, notebook: Path) -> dict[str, Any]:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                str(notebook),
-                "--json",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=notebook.parent,
-                # Were the check to fail itself, its last line is to say why.
-                env={**os.environ, "TYPER_STANDARD_TRACEBACK": "1"},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ValidationError(f"The check could not be started: {error}. Run `make setup` again.") from error
-        try:
-            async with asyncio.timeout(self._time_limit):
-                output, errors = await asyncio.gather(self._read_output(process), _read_tail(process))
-                exit_code = await process.wait()
-        except TimeoutError:
-            raise ValidationError(
-                f"The check took longer than {self._time_limit:g} seconds and was stopped. "
-                "Does a cell of this notebook run for ever, or wait for input?"
-            ) from None
-        finally:
-            # Also when this task is cancelled, and for what a finished check left behind.
-            await asyncio.shield(_end(process))
-        return _parse(output, errors, exit_code)
-
-    async def _read_output(self, process: asyncio.subprocess.Process) -> bytes:
-        assert process.stdout is not None
-        output = bytearray()
-        while chunk := await process.stdout.read(2**16):
-            output += chunk
-            if len(output) > self._output_limit:
-                raise ValidationError(
-                    f"The check printed more than {self._output_limit} bytes and was stopped. "
-                    "Does a cell of this notebook print without end?"
+        # Files instead of pipes: a process that the check left behind could hold a pipe open for ever.
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    str(notebook),
+                    "--json",
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    cwd=notebook.parent,
+                    # Were the check to fail itself, its last line is to say why.
+                    env={**os.environ, "TYPER_STANDARD_TRACEBACK": "1"},
+                    start_new_session=True,
                 )
-        return bytes(output)
+            except OSError as error:
+                raise ValidationError(f"The check could not be started: {error}. Run `make setup` again.") from error
+            try:
+                async with asyncio.timeout(self._time_limit):
+                    exit_code = await self._wait(process, output, errors)
+            except TimeoutError:
+                raise ValidationError(
+                    f"The check took longer than {self._time_limit:g} seconds and was stopped. "
+                    "Does a cell of this notebook run for ever, or wait for input?"
+                ) from None
+            finally:
+                # Also when this task is cancelled, and for what a finished check left behind.
+                await asyncio.shield(_end(process))
+            return _parse(_tail(output, self._output_limit), _tail(errors, ERROR_TAIL_BYTES), exit_code)
+
+    async def _wait(self, process: asyncio.subprocess.Process, *files: IO[bytes]) -> int:
+        """Wait for a process, and watch how much it prints; its exit code."""
+        ended = asyncio.ensure_future(process.wait())
+        try:
+            while not ended.done():
+                await asyncio.wait([ended], timeout=POLL_SECONDS)
+                if any(os.fstat(file.fileno()).st_size > self._output_limit for file in files):
+                    raise ValidationError(
+                        f"The check printed more than {self._output_limit} bytes and was stopped. "
+                        "Does a cell of this notebook print without end?"
+                    )
+            return ended.result()
+        finally:
+            ended.cancel()
 
 
-async def _read_tail(process: asyncio.subprocess.Process) -> str:
-    """The last of what a process prints as errors; the rest is read and dropped, so that the process never waits."""
-    assert process.stderr is not None
-    tail = b""
-    while chunk := await process.stderr.read(2**16):
-        tail = (tail + chunk)[-ERROR_TAIL_BYTES:]
-    return tail.decode(errors="replace").strip()
+def _tail(file: IO[bytes], limit: int) -> bytes:
+    """The last `limit` bytes of a file."""
+    file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
+    return file.read()
 
 
-def _parse(output: bytes, errors: str, exit_code: int) -> dict[str, Any]:
+def _parse(output: bytes, errors: bytes, exit_code: int) -> dict[str, Any]:
     try:
         answer = json.loads(output)
     except ValueError:
         answer = None
     if exit_code not in EXIT_CODES or not isinstance(answer, dict):
-        said = errors or output[-ERROR_TAIL_BYTES:].decode(errors="replace").strip() or "nothing"
+        said = (errors.strip() or output[-ERROR_TAIL_BYTES:].strip() or b"nothing").decode(errors="replace")
         raise ValidationError(f"The check itself failed (exit code {exit_code}). It printed:\n{said}")
     return answer
 
@@ -180,6 +185,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             member.kill()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Bounded, because a process that escaped may hold the pipes open, which some versions of asyncio wait for.
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+    await process.wait()
