@@ -6,6 +6,8 @@ from importlib.metadata import entry_points
 
 import typer
 
+from fxopt_core.commands.doctor import doctor
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -14,8 +16,15 @@ def _root() -> None:
     """Graph capture, analysis and grading for the fxopt course."""
 
 
+app.command()(doctor)
+
+
 def main() -> None:
     """Run the `fxopt` command with every installed subcommand."""
     for entry_point in entry_points(group="fxopt.commands"):
         entry_point.load()(app)
     app()
+
+
+if __name__ == "__main__":
+    main()

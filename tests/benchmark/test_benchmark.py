@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from fxopt_core import devices
 from fxopt_core.benchmark import BenchmarkReport, Candidate, Measurement, benchmark
 from fxopt_core.benchmark.accuracy import largest_error
 from fxopt_core.benchmark.memory import peak_bytes
@@ -276,3 +277,18 @@ def test_units() -> None:
         "3 GiB",
     ]
     assert [format_calls(value) for value in (None, math.inf, 0.2, 12345.0)] == ["–", "never", "1", "12 345"]
+
+
+def test_peak_memory_on_a_device_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = []
+    counter = iter((100, 750))
+
+    def peak(device: torch.device) -> int:
+        events.append("read")
+        return next(counter)
+
+    monkeypatch.setattr(devices, "synchronize", lambda device: events.append("synchronize"))
+    monkeypatch.setattr(devices, "reset_peak_memory", lambda device: events.append("reset"))
+    monkeypatch.setattr(devices, "peak_memory_bytes", peak)
+    assert peak_bytes(lambda: events.append("call"), torch.device("cuda")) == 650
+    assert events == ["synchronize", "reset", "read", "call", "synchronize", "read"]
