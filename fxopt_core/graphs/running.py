@@ -1,0 +1,58 @@
+"""Running a decoded graph so that nothing of it stays behind in the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.decode import decode
+from fxopt_core.graphs.format import DEFAULT_LIMITS, EncodedGraph, Limits
+
+
+def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """What the graph computes for `inputs`, node by node, without the code that `torch.fx` generates.
+
+    Grad mode, autocast, functorch levels and the state of the CPU's random number generator are afterwards as they
+    were before. Buffers of a graph module that is passed in keep what the graph writes to them; an encoded graph is
+    not changed. Time and memory are not limited.
+
+    Args:
+        graph: an encoded graph, which is decoded first, or a decoded one.
+        inputs: one value an argument.
+        limits: for `decode`.
+
+    Returns:
+        The value of the output node, in the structure that the graph's signature says.
+
+    Raises:
+        GraphFormatError: an encoded graph is not well-formed.
+        Exception: whatever an operation raises for its inputs.
+    """
+    graph_module = decode(graph, limits=limits) if isinstance(graph, EncodedGraph) else graph
+    with _process_state_restored():
+        return fx.Interpreter(graph_module).run(*inputs)
+
+
+@contextmanager
+def _process_state_restored() -> Iterator[None]:
+    grad = torch.is_grad_enabled()
+    functorch_depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    devices = [device for device in ("cpu", "cuda", "mps") if torch.amp.is_autocast_available(device)]
+    autocast = {d: (torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices}
+    cache = torch.is_autocast_cache_enabled()
+    try:
+        with torch.random.fork_rng(devices=()):
+            yield
+    finally:
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > functorch_depth:
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(functorch_depth)
+        torch._C._set_grad_enabled(grad)
+        for device, (enabled, dtype) in autocast.items():
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(cache)
+        torch.clear_autocast_cache()
