@@ -1,4 +1,4 @@
-"""What a graph and its nodes are: their form as plain data, for carrying graphs between processes."""
+"""What a graph and its nodes are: the names of operations, and graphs as plain data that travels between processes."""
 
 from fxopt_core.graphs.decode import decode
 from fxopt_core.graphs.encode import encode
@@ -9,6 +9,7 @@ from fxopt_core.graphs.format import (
     GraphFormatError,
     Limits,
 )
+from fxopt_core.graphs.names import is_operation, operation_name
 from fxopt_core.graphs.running import run
 
 __all__ = [
@@ -19,5 +20,7 @@ __all__ = [
     "Limits",
     "decode",
     "encode",
+    "is_operation",
+    "operation_name",
     "run",
 ]

@@ -2,6 +2,11 @@
 
 from fxopt_core.visualize.drawing import draw
 from fxopt_core.visualize.picture import GraphPicture
-from fxopt_core.visualize.rendering import RendererMissingError, render_svg
+from fxopt_core.visualize.rendering import (
+    PictureError,
+    RendererMissingError,
+    TooLargeToDrawError,
+    render_svg,
+)
 
-__all__ = ["GraphPicture", "RendererMissingError", "draw", "render_svg"]
+__all__ = ["GraphPicture", "PictureError", "RendererMissingError", "TooLargeToDrawError", "draw", "render_svg"]

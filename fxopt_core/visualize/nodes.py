@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch.fx.passes.shape_prop import TensorMetadata
 
-from fxopt_core.capture.names import operation_name
+from fxopt_core.graphs.names import operation_name
 
 UNKNOWN = "?"
 """Stands for a shape or dtype that the graph does not carry."""

