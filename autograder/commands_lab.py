@@ -30,6 +30,10 @@ def workspace() -> None:
 
 
 def lab(
+    jupyter: Annotated[
+        list[str] | None, typer.Argument(help="After `--`: further options for JupyterLab.", metavar="-- OPTIONS")
+    ] = None,
+    *,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at, or the next free one.")] = 8888,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
     instructor: Annotated[
@@ -44,6 +48,7 @@ def lab(
     try:
         found = free_port(port)
         start = prepare(course, found, browser=browser, instructor=instructor)
+        command = [*start.command, *(jupyter or [])]
     except (LabError, OSError) as error:
         raise _refuse(error) from None
     if found != port:
@@ -55,9 +60,9 @@ def lab(
         )
     console.print("Starting JupyterLab; Ctrl+C stops it.")
     try:
-        os.execve(start.command[0], start.command, start.environment)
+        os.execve(command[0], command, start.environment)
     except OSError as error:
-        raise _refuse(f"could not start {shlex.join(start.command)}: {error}") from None
+        raise _refuse(f"could not start {shlex.join(command)}: {error}") from None
 
 
 def _filled_course() -> Course:

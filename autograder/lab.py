@@ -20,11 +20,14 @@ from autograder.workspace import PRIVATE_FOLDER, TABLE_OF_CONTENTS
 PORTS_TRIED = 50
 """How many ports are tried from the one asked for on."""
 
-NBGRADER_CONFIG = '''"""nbgrader's configuration for the form grader: the same as that of `fxopt grade`."""
+NBGRADER_CONFIG = '''"""nbgrader's configuration for the form grader: that of `fxopt grade`, with an exchange."""
 
 from autograder.course import course_config, find_course
 
-get_config().merge(course_config(find_course()))
+course = find_course()
+config = get_config()
+config.merge(course_config(course))
+config.Exchange.root = str(course.records / "exchange")
 '''
 
 QUIET_EXTENSIONS = (
@@ -95,7 +98,7 @@ def prepare(course: Course, port: int, *, browser: bool = True, instructor: bool
     configuration = home / "config"
     page = "/lab?formgrader=true" if instructor else f"/lab/tree/{TABLE_OF_CONTENTS}"
     if instructor:
-        course.records.mkdir(parents=True, exist_ok=True)
+        (course.records / "exchange").mkdir(parents=True, exist_ok=True)
     _write_configuration(configuration, course.root if instructor else course.workspace, page, instructor)
     _write_files(home / "data" / "kernels" / "python3", {"kernel.json": json.dumps(_kernel(), indent=1)})
 

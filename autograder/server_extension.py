@@ -7,6 +7,7 @@ addresses to the same button, and lets `fxopt check` do the work in a process of
 from __future__ import annotations
 
 import asyncio
+import atexit
 import html
 import sys
 from pathlib import Path
@@ -47,6 +48,8 @@ class FxoptExtension(ExtensionApp):
         """Make what the handlers share."""
         assert self.serverapp is not None
         validator = NotebookValidator(self.check_command, self.time_limit, self.output_limit)
+        # A server that was not started from a terminal ends on an interrupt without stopping its extensions.
+        atexit.register(validator.kill)
         self.settings.update(fxopt_validator=validator, fxopt_root=Path(self.serverapp.root_dir).resolve())
 
     def initialize_handlers(self) -> None:
@@ -80,7 +83,8 @@ class ValidateHandler(APIHandler):
             self.log.warning("validation of %s: %s", notebook, error)
             answer = {"success": False, "value": str(error)}
         except asyncio.CancelledError:
-            raise web.HTTPError(503, "the check was stopped: the browser left, or the server is stopping") from None
+            # The browser left, or the server is stopping.
+            answer = {"success": False, "value": "The check was stopped."}
         self.finish(answer)
 
     def on_connection_close(self) -> None:
