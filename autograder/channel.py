@@ -1,18 +1,28 @@
 """A channel between two processes that do not trust each other: JSON headers with a binary part.
 
-Built on `multiprocessing.connection`, of which only the byte-wise half is used: nothing is pickled.
+A message is the two lengths (8 bytes each, big-endian), then the header, then the binary part. Nothing is pickled.
+A time limit holds for a whole message: a side that begins one and never completes it, or that does not read what it
+is sent, cannot hold the other one up.
 """
 
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import tempfile
-from multiprocessing.connection import Client, Connection, Listener
+import time
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
-"""Largest header or binary part that is accepted, in bytes."""
+"""Largest binary part that is sent or accepted, in bytes."""
+
+HEADER_LIMIT = 8 * 1024 * 1024
+"""Largest header that is sent or accepted, in bytes. Python needs about fifty times as much to hold one."""
+
+_LENGTHS = struct.Struct(">QQ")
 
 
 class ChannelClosedError(ConnectionError):
@@ -20,11 +30,15 @@ class ChannelClosedError(ConnectionError):
 
 
 class ChannelTimeoutError(TimeoutError):
-    """The other side did not answer in time."""
+    """The other side did not answer, or did not take what it was sent, in time."""
 
 
 class MalformedMessageError(ValueError):
     """The other side sent something that is no message."""
+
+
+class OversizeMessageError(MalformedMessageError):
+    """A message is larger than `HEADER_LIMIT` or `MESSAGE_LIMIT` allow."""
 
 
 class Message(NamedTuple):
@@ -35,20 +49,33 @@ class Message(NamedTuple):
 
 
 class Channel:
-    """One end of a connection."""
+    """One end of a connection. After an error the channel is of no more use: close it."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
 
-    def send(self, header: dict[str, Any], blob: bytes = b"") -> None:
+    def send(self, header: dict[str, Any], blob: bytes = b"", timeout: float | None = None) -> None:
         """Send one message.
+
+        Args:
+            header: JSON values.
+            blob: the binary part.
+            timeout: seconds within which the other side must take all of it; `None` waits for ever.
 
         Raises:
             ChannelClosedError: the other side is gone.
+            ChannelTimeoutError: the other side does not read.
+            OversizeMessageError: the message is too large; nothing was sent.
+            RecursionError, TypeError, ValueError: `header` is not JSON; nothing was sent.
         """
+        text = json.dumps(header).encode()
+        _check_size(len(text), len(blob))
         try:
-            self._connection.send_bytes(json.dumps(header).encode())
-            self._connection.send_bytes(blob)
+            self._socket.settimeout(timeout)
+            # `sendall` counts its time limit over the whole of what it sends.
+            self._socket.sendall(_LENGTHS.pack(len(text), len(blob)) + text + blob)
+        except TimeoutError as error:
+            raise ChannelTimeoutError("the other side does not read what it is sent") from error
         except OSError as error:
             raise ChannelClosedError("the other side closed the channel") from error
 
@@ -56,42 +83,58 @@ class Channel:
         """Wait for one message.
 
         Args:
-            timeout: seconds to wait for the message to begin; `None` waits for ever.
+            timeout: seconds within which the whole message must be there; `None` waits for ever.
 
         Raises:
-            ChannelTimeoutError: nothing came in time.
-            ChannelClosedError: the other side is gone, or sent more than `MESSAGE_LIMIT`.
+            ChannelTimeoutError: it was not.
+            ChannelClosedError: the other side is gone.
+            OversizeMessageError: the other side announced more than is accepted.
             MalformedMessageError: what came is no JSON object.
         """
+        end = None if timeout is None else time.monotonic() + timeout
+        text_length, blob_length = _LENGTHS.unpack(self._read(_LENGTHS.size, end))
+        _check_size(text_length, blob_length)
+        text, blob = self._read(text_length, end), self._read(blob_length, end)
         try:
-            if not self._connection.poll(timeout):
-                raise ChannelTimeoutError(f"no answer within {timeout:g} seconds")
-            raw = self._connection.recv_bytes(MESSAGE_LIMIT)
-            if not self._connection.poll(timeout):
-                raise ChannelTimeoutError(f"no complete answer within {timeout:g} seconds")
-            blob = self._connection.recv_bytes(MESSAGE_LIMIT)
-        except (EOFError, OSError) as error:
-            if isinstance(error, TimeoutError):
-                raise
-            raise ChannelClosedError("the other side closed the channel") from error
-        try:
-            header = json.loads(raw)
+            header = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise MalformedMessageError("a message that is not JSON") from error
         if not isinstance(header, dict):
             raise MalformedMessageError("a message that is not a JSON object")
-        return Message(header, blob)
+        return Message(header, bytes(blob))
+
+    def _read(self, length: int, end: float | None) -> bytearray:
+        content = bytearray()
+        while len(content) < length:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                raise ChannelTimeoutError("no complete answer in time")
+            try:
+                self._socket.settimeout(left)
+                part = self._socket.recv(min(length - len(content), 1 << 20))
+            except TimeoutError as error:
+                raise ChannelTimeoutError("no complete answer in time") from error
+            except OSError as error:
+                raise ChannelClosedError("the other side closed the channel") from error
+            if not part:
+                raise ChannelClosedError("the other side closed the channel")
+            content += part
+        return content
 
     def ready(self, timeout: float) -> bool:
-        """Whether a message (or the end of the channel) can be read within `timeout` seconds."""
-        try:
-            return self._connection.poll(timeout)
-        except OSError:
-            return True
+        """Whether a message begins (or the channel ends) within `timeout` seconds."""
+        return bool(wait([self._socket], timeout))
 
     def close(self) -> None:
         """Close this end."""
-        self._connection.close()
+        self._socket.close()
+
+
+def _check_size(text_length: int, blob_length: int) -> None:
+    if text_length > HEADER_LIMIT or blob_length > MESSAGE_LIMIT:
+        raise OversizeMessageError(
+            f"a message of {text_length} + {blob_length} bytes; at most {HEADER_LIMIT} + {MESSAGE_LIMIT} are accepted"
+        )
 
 
 class Rendezvous:
@@ -99,28 +142,36 @@ class Rendezvous:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / name
-        self._listener = Listener(str(self.path), family="AF_UNIX")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(self.path))
+        self._socket.listen(1)
 
     def accept(self, timeout: float) -> Channel:
-        """The channel to the process that connects.
+        """The channel to the process that connects. The place is gone afterwards, whatever came of it.
 
         Raises:
             ChannelTimeoutError: nobody connected in time.
         """
-        # multiprocessing.Listener offers no time limit of its own; its socket does.
-        self._listener._listener._socket.settimeout(timeout)  # type: ignore[attr-defined]
         try:
-            connection = self._listener.accept()
+            self._socket.settimeout(timeout)
+            connection, _ = self._socket.accept()
         except TimeoutError as error:
             raise ChannelTimeoutError(f"no process connected within {timeout:g} seconds") from error
         finally:
-            self._listener.close()
+            self.close()
         return Channel(connection)
+
+    def close(self) -> None:
+        """Give the place up."""
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
 
 
 def connect(path: str) -> Channel:
     """The channel to the process that waits at a `Rendezvous`."""
-    return Channel(Client(path, family="AF_UNIX"))
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(path)
+    return Channel(connection)
 
 
 def private_folder() -> tempfile.TemporaryDirectory[str]:

@@ -37,7 +37,7 @@ def check_notebook(path: Path) -> tuple[NotebookOutcome, int]:
     problems = compare_with_release(notebook, release).problems() + kernel_problems(notebook)
     # The learner's own machine and code: a sandbox would only hide files that the learner may want to read.
     outcome = grade_notebook(name, notebook, release, tasks, None, sandboxed=False)
-    outcome.problems = problems
+    outcome.problems = problems + outcome.problems
     return outcome, ALL_PASSED if outcome.passed else NOT_PASSED
 
 

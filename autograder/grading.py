@@ -1,8 +1,13 @@
 """From a notebook to the outcome of each of its tasks: the one path that every grade and every check takes.
 
 `fxopt check`, JupyterLab's Validate button, `fxopt grade`, nbgrader's form grader and the exercise gate all
-call `grade_cells` or `grade_notebook`. The learner's cells run in a worker (`sandbox.py`), the verdicts come
+call `Grader` or `grade_notebook`. The learner's cells run in a worker (`sandbox.py`), the verdicts come
 from the judge (`judging.py`); this module runs neither and imports no torch.
+
+A notebook is run in two rounds. The first puts the visible cases to every task, and everything that a learner will
+read word by word comes from it: printed output, texts of exceptions. The second puts the hidden cases to those tasks
+that passed the first, and of it only verdicts in our own words are kept. So nothing that the learner's side learns of
+a hidden case, wherever it hides it meanwhile, can come out.
 """
 
 from __future__ import annotations
@@ -21,18 +26,17 @@ from autograder.channel import (
     MalformedMessageError,
     Message,
 )
-from autograder.judging import Judge
-from autograder.notebooks import cells_before_check, points_of
+from autograder.judging import OVERRUN, Judge
+from autograder.notebooks import cells_before_check, clean_outputs, one_line, points_of
 from autograder.sandbox import Limits, Worker
 from autograder.tasks import Task
-from autograder.verdict import (
-    NOT_WRITTEN,
-    CaseVerdict,
-    Finding,
-    Status,
-    TaskOutcome,
-    outcome_from_verdicts,
-)
+from autograder.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, outcome_from_verdicts
+
+STUCK_LIMIT = 3
+"""How many cells of one notebook may bring the process down before its tasks are no longer tried without them."""
+
+OUTPUT_LIMIT = 32 * 1024 * 1024
+"""Most characters of output that are kept of one notebook's cells."""
 
 MESSAGES: dict[Status, str] = {
     "time limit": "Stopped after {seconds:g} seconds: your code did not finish. Look for a loop that never ends.",
@@ -40,6 +44,12 @@ MESSAGES: dict[Status, str] = {
     "process limit": "Stopped: your code started more than {processes} processes.",
     "crashed": "The Python process ended while your code ran (a call of exit, or a crash).",
 }
+
+DISTURBED = "Your code disturbed the grading process; nothing that it said could be read."
+
+NOT_AGAIN = "Run a second time, your notebook did not define {names} again: the same cells must always do the same."
+
+LEFT_OUT = "the cell {cell} did not come to an end; the tasks after it were graded without it"
 
 
 @dataclass
@@ -102,8 +112,9 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
-        self._judge = Judge(seed or "")
+        self._judge = Judge(seed or "", self._limits.judge_seconds)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
+        self._answers = {task.answer_id for task in self._tasks}
 
     def __enter__(self) -> Grader:
         self._judge.__enter__()
@@ -137,7 +148,19 @@ class Grader:
     def grade(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str] | None = None
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
-        """The outcome of one task, and the outputs of the cells that were run for it.
+        """Both rounds of one task: its outcome, and the outputs of the cells that were run for it.
+
+        Of a notebook with several tasks, all must be through the first round before the second begins; see
+        `grade_notebook`.
+        """
+        stuck = set() if stuck is None else stuck
+        outcome, outputs = self.first_round(task, cells, stuck)
+        return self.second_round(task, cells, stuck, outcome), outputs
+
+    def first_round(
+        self, task: Task, cells: list[dict[str, str]], stuck: set[str]
+    ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
+        """The outcome of one task on its visible cases, and the outputs of the cells that were run for it.
 
         Args:
             task: the task.
@@ -145,47 +168,55 @@ class Grader:
             stuck: ids of cells that did not finish before; they are left out, and new ones are added. The
                 task's own answer is never left out.
         """
-        stuck = set() if stuck is None else stuck
+        return self._round(task, cells, stuck, hidden=False)
+
+    def second_round(self, task: Task, cells: list[dict[str, str]], stuck: set[str], first: TaskOutcome) -> TaskOutcome:
+        """The outcome of one task after its hidden cases too; `first` as it is unless it passed and there is a seed."""
+        if first.status != "passed" or self._seed is None:
+            return first
+        second, _ = self._round(task, cells, stuck, hidden=True)
+        second.cases = first.cases + second.cases
+        second.seconds += first.seconds
+        return second
+
+    def _round(
+        self, task: Task, cells: list[dict[str, str]], stuck: set[str], hidden: bool
+    ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
+        self._live_worker()  # begins to import torch before the judge, which is already at it, is waited for
+        cases = self._cases_of(task, hidden)
         started = time.monotonic()
         while True:
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = _Run(self._live_worker(), task, wanted, self._limits)
-            outcome = run.outcome(self._all_cases(task), self._judge.judge)
-            culprit = run.running_cell
-            if outcome is not None or culprit in (None, task.answer_id):
+            run = _Run(self._live_worker(), task, wanted, self._limits, hidden)
+            outcome = run.outcome(cases, self._judge.judge)
+            # What the learner's side says of itself is believed only as far as it makes sense.
+            others = {cell["id"] for cell in wanted} - {task.answer_id}
+            if outcome is None and run.defining and run.running_cell == task.answer_id:
+                stuck.add(task.answer_id)  # spares the tasks after this one the wait
+            if outcome is not None or run.running_cell not in others or len(stuck - self._answers) >= STUCK_LIMIT:
                 break
             # Another cell of the notebook brought the process down: this task is graded without it.
-            stuck.add(culprit)
+            stuck.add(run.running_cell)
         if outcome is None:
             outcome = run.failure()
         outcome.seconds = time.monotonic() - started
         return outcome, run.outputs
 
-    def _all_cases(self, task: Task) -> Callable[[], list[tuple[bool, Message]]]:
-        def cases() -> list[tuple[bool, Message]]:
-            listed = [(False, case) for case in self._cases_of(task, hidden=False)]
-            if self._seed is not None:
-                listed += [(True, case) for case in self._cases_of(task, hidden=True)]
-            return listed
-
-        return cases
-
 
 class _Run:
-    """One task on one forked child."""
+    """One task on one forked child, in one of the two rounds."""
 
-    def __init__(self, worker: Worker, task: Task, cells: list[dict[str, str]], limits: Limits) -> None:
-        self._worker, self._task, self._limits = worker, task, limits
+    def __init__(self, worker: Worker, task: Task, cells: list[dict[str, str]], limits: Limits, hidden: bool) -> None:
+        self._worker, self._task, self._limits, self._hidden = worker, task, limits, hidden
         self._cells = cells
-        self._end = time.monotonic() + task.seconds
+        self._left = task.seconds
         self._timed_out = False
         self.running_cell: str | None = None
+        self.defining = True
         self.outputs: dict[str, list[dict[str, Any]]] = {}
 
     def outcome(
-        self,
-        cases: Callable[[], list[tuple[bool, Message]]],
-        judge: Callable[[Task, Message, Message, bool], CaseVerdict],
+        self, cases: list[Message], judge: Callable[[Task, Message, Message, bool], CaseVerdict]
     ) -> TaskOutcome | None:
         """The outcome, or `None` when the child did not live to the end of the learner's cells or cases."""
         channel: Channel | None = None
@@ -194,68 +225,90 @@ class _Run:
             missing = self._run_cells(channel)
             if missing:
                 return self._not_defined(missing)
-            return self._run_cases(channel, cases(), judge)
+            return self._run_cases(channel, cases, judge)
         except ChannelTimeoutError:
             self._timed_out = True
             return None
         except ChannelClosedError:
             return None
-        except (MalformedMessageError, KeyError, TypeError):
+        except MalformedMessageError:
             # Only code that reached for the worker's own channel gets here.
-            message = "Your code disturbed the grading process; nothing that it said could be read."
-            return TaskOutcome(self._task.name, self._task.title, "crashed", [message], ["malformed"])
+            return TaskOutcome(self._task.name, self._task.title, "crashed", [DISTURBED], ["malformed"])
         finally:
             if channel is not None:
                 channel.close()
             self._worker.end_run()
 
     def _receive(self, channel: Channel) -> Message:
-        return channel.receive(max(0.01, self._end - time.monotonic()))
+        # Only the learner's side uses up the learner's time; what the judge does meanwhile does not.
+        started = time.monotonic()
+        try:
+            return channel.receive(max(0.01, self._left))
+        finally:
+            self._left -= time.monotonic() - started
 
     def _run_cells(self, channel: Channel) -> list[str]:
+        """Follow the cells to their end; the names that they do not define."""
+        known = {cell["id"] for cell in self._cells}
+        kept = 0
         while True:
-            header = self._receive(channel).header
+            message = self._receive(channel)
+            header = message.header
             if "missing" in header:
                 self.running_cell = None
-                return [str(name) for name in header["missing"]]
+                said = header["missing"]
+                if not isinstance(said, list):
+                    raise MalformedMessageError("no list of names")
+                return [name for name in self._task.provides if name in said]
+            name = header.get("cell", header.get("done"))
+            if name not in known:
+                raise MalformedMessageError("news of a cell that was not asked for")
             if "cell" in header:
-                self.running_cell = str(header["cell"])
-            else:
-                self.outputs[str(header["done"])] = list(header["outputs"])
+                self.running_cell = name
+                continue
+            outputs, size = clean_outputs(header.get("outputs"), OUTPUT_LIMIT - kept)
+            kept += size
+            self.outputs[name] = outputs
 
     def _not_defined(self, missing: list[str]) -> TaskOutcome:
-        own = self.outputs.get(self._task.answer_id)
-        error = next((item for item in own or [] if item["output_type"] == "error"), None)
-        if error is not None:
-            message = f"Your cell raises {str(error['ename'])[:80]}: {str(error['evalue'])[:300]}"
-            name = "withheld import" if error["ename"] == "WithheldImportError" else "raised"
-            return TaskOutcome(self._task.name, self._task.title, "error", [message], [name])
         names = ", ".join(f"`{name}`" for name in missing)
+        if self._hidden:
+            message = NOT_AGAIN.format(names=names)
+            return TaskOutcome(self._task.name, self._task.title, "error", [message], ["not defined again"])
+        own = self.outputs.get(self._task.answer_id, [])
+        error = next((item for item in own if item["output_type"] == "error"), None)
+        if error is not None:
+            kind = one_line(error["ename"], 80)
+            message = f"Your cell raises {kind}: {one_line(error['evalue'], 300)}"
+            name = "withheld import" if kind == "WithheldImportError" else "raised"
+            return TaskOutcome(self._task.name, self._task.title, "error", [message], [name])
         message = f"Your notebook does not define {names}. Was the cell removed or the name changed?"
         return TaskOutcome(self._task.name, self._task.title, "not written", [message], ["not defined"])
 
     def _run_cases(
         self,
         channel: Channel,
-        cases: list[tuple[bool, Message]],
+        cases: list[Message],
         judge: Callable[[Task, Message, Message, bool], CaseVerdict],
     ) -> TaskOutcome | None:
-        self.running_cell = self._task.answer_id
-        verdicts = []
-        for hidden, case in cases:
-            channel.send(case.header, case.blob)
+        self.running_cell, self.defining = self._task.answer_id, False
+        verdicts: list[CaseVerdict] = []
+        for case in cases:
+            channel.send(case.header, case.blob, timeout=max(0.01, self._left))
             evidence = self._receive(channel)
-            if evidence.header.get("raised") == "NotImplementedError":
+            if evidence.header.get("raised") == "NotImplementedError" and not self._hidden:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
-            verdicts.append(judge(self._task, case, evidence, hidden))
+            verdicts.append(judge(self._task, case, evidence, self._hidden))
+            if any(finding.misconception == OVERRUN for finding in verdicts[-1].findings):
+                break  # each further case would hold up everybody else for as long again
         self.running_cell = None
         return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
 
     def failure(self) -> TaskOutcome:
         """The outcome of a run whose child did not live to the end."""
         status: Status = "crashed"
-        if self._worker.violation in ("memory limit", "process limit"):
-            status = "memory limit" if self._worker.violation == "memory limit" else "process limit"
+        if self._worker.violation is not None:
+            status = self._worker.violation
         elif self._timed_out:
             status = "time limit"
         message = MESSAGES[status].format(
@@ -275,7 +328,6 @@ def grade_notebook(
     *,
     sandboxed: bool | None = None,
     limits: Limits | None = None,
-    on_task: Callable[[TaskOutcome], None] | None = None,
 ) -> NotebookOutcome:
     """Grade every task of a notebook.
 
@@ -287,24 +339,28 @@ def grade_notebook(
         seed: the secret behind the hidden cases; `None` uses the visible cases only.
         sandboxed: `None` uses bubblewrap when it is there.
         limits: what the learner's side may use.
-        on_task: called with each outcome as soon as it is known.
     """
     started = time.monotonic()
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
     with Grader(tasks, seed, sandboxed=sandboxed, limits=limits) as grader:
+        cells = {task.name: cells_before_check(notebook, task) for task in tasks}
+        first = []
         for task in tasks:
-            result, outputs = grader.grade(task, cells_before_check(notebook, task), stuck)
+            result, outputs = grader.first_round(task, cells[task.name], stuck)
+            first.append(result)
+            outcome.outputs |= outputs
+        for task, result in zip(tasks, first, strict=True):
+            result = grader.second_round(task, cells[task.name], stuck, result)
             result.max_points = points.get(task.name, 0.0)
             result.points = result.max_points if result.status == "passed" else 0.0
             outcome.tasks.append(result)
-            outcome.outputs |= outputs
-            if on_task is not None:
-                on_task(result)
         outcome.sandboxed = grader.sandboxed
+    answers = {task.answer_id for task in tasks}
+    outcome.problems = [LEFT_OUT.format(cell=cell) for cell in sorted(stuck - answers)]
     outcome.seconds = time.monotonic() - started
     return outcome
 
 
-__all__ = ["CaseVerdict", "Finding", "Grader", "NotebookOutcome", "grade_notebook"]
+__all__ = ["Grader", "NotebookOutcome", "grade_notebook"]

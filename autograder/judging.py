@@ -6,6 +6,7 @@ that a graph from a hostile submission that takes for ever or fills memory ends 
 
 from __future__ import annotations
 
+import builtins
 import os
 import random
 import subprocess
@@ -19,6 +20,7 @@ from autograder.channel import (
     Channel,
     ChannelClosedError,
     ChannelTimeoutError,
+    MalformedMessageError,
     Message,
     Rendezvous,
     connect,
@@ -26,12 +28,19 @@ from autograder.channel import (
 )
 from autograder.tasks import Task
 from autograder.verdict import CaseVerdict, Finding
+from autograder.withheld import write_your_own
 
 if TYPE_CHECKING:
     from autograder.evidence import Case, Evidence
 
-JUDGE_SECONDS = 120.0
+START_SECONDS = 120.0
+"""How long the judge may take to import torch and to make the cases of a task."""
+
+JUDGE_SECONDS = 60.0
 """How long the judge may take over one case."""
+
+OVERRUN = "judge overrun"
+"""The misconception of evidence over which the judge crashed or hung."""
 
 UNREADABLE = "What your code produced could not be read back: {reason}."
 RAISED = "Your code raised {kind}."
@@ -68,13 +77,12 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
     try:
         found = list(module.judge(case, evidence))
     except GraphFormatError as error:
-        found = [("unreadable graph", "", UNREADABLE.format(reason=error))]
+        # The text quotes what the learner's side sent, which may be a hidden input: a detail, never the message.
+        finding = Finding("unreadable graph", UNREADABLE.format(reason="a graph in it is malformed"), str(error)[:500])
+        return CaseVerdict(case.name, hidden, (finding,))
     findings = []
-    for item in found:
-        if isinstance(item, str):
-            item = (item, "")
-        name, detail = item[0], item[1]
-        message = item[2] if len(item) == 3 else module.MISCONCEPTIONS.get(name)
+    for name, detail in found:
+        message = module.MISCONCEPTIONS.get(name)
         if message is None:
             raise JudgeError(f"{task.name}: the judge found {name!r}, which its MISCONCEPTIONS do not explain")
         findings.append(Finding(name, message, detail))
@@ -82,91 +90,130 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
 
 
 def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bool) -> CaseVerdict:
-    """The verdict on a case in which the learner's code raised. Text of exceptions is shown for visible cases only."""
-    name = "withheld import" if raised["raised"] == "WithheldImportError" else "raised"
-    # The name of the exception class is chosen by the learner's code; that of its built-in base is not.
-    message = str(raised["text"]) if name == "withheld import" else RAISED.format(kind=raised["raised"])
-    return CaseVerdict(case_name, hidden, (Finding(name, message, str(raised["text"])),))
+    """The verdict on a case in which the learner's code raised.
+
+    `raised` comes from the learner's side, which may have put a hidden input into every word of it: the message
+    is made of names that we know, and the text is shown for visible cases only.
+    """
+    kind, text = str(raised.get("raised")), str(raised.get("text"))[:2000]
+    if kind == "WithheldImportError":
+        named = [module for module in task.withheld if f"`{module}" in text]
+        message = write_your_own(max(named, key=len)) if named else "A module that answers this task is withheld."
+        return CaseVerdict(case_name, hidden, (Finding("withheld import", message),))
+    known = getattr(builtins, kind, None)
+    if not (isinstance(known, type) and issubclass(known, BaseException)):
+        kind = "Exception"
+    return CaseVerdict(case_name, hidden, (Finding("raised", RAISED.format(kind=kind), text),))
 
 
 class Judge:
-    """The judging process as the grading process sees it. Restarts by itself after a crash or a time-out."""
+    """The judging process as the grading process sees it. Starts again by itself after a crash or a time-out."""
 
-    def __init__(self, seed: str) -> None:
-        """Prepare a judge whose hidden cases come from `seed`."""
+    def __init__(self, seed: str, seconds: float = JUDGE_SECONDS) -> None:
+        """Prepare a judge.
+
+        Args:
+            seed: the secret from which hidden cases come.
+            seconds: how long it may take over one case.
+        """
         self._seed = seed
+        self._seconds = seconds
+        self._count = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._meeting: Rendezvous | None = None
         self._channel: Channel | None = None
 
     def __enter__(self) -> Self:
-        self._sockets = private_folder()
-        self._count = 0
+        self._files = private_folder()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
-        self._sockets.cleanup()
+        self._files.cleanup()
 
     def start(self) -> None:
         """Start the process now, so that it imports torch while something else is done."""
         self._count += 1
-        self._meeting = Rendezvous(Path(self._sockets.name), f"judge{self._count}")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "autograder.judging", str(self._meeting.path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env=os.environ | {"FXOPT_DEVICE": "cpu"},
-        )
+        folder = Path(self._files.name)
+        self._meeting = Rendezvous(folder, f"judge{self._count}")
+        # What the judge prints (a warning of torch, say) may tell hidden inputs: nobody sees it unless it fails.
+        with (folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "autograder.judging", str(self._meeting.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"FXOPT_DEVICE": "cpu"},
+            )
 
     def _stop(self) -> None:
-        if hasattr(self, "_process"):
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
-            del self._process
+            self._process = None
+        if self._meeting is not None:
+            self._meeting.close()
+            self._meeting = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
-    def _ask(self, header: dict[str, Any], blobs: list[bytes]) -> Message:
-        if not hasattr(self, "_process"):
+    def _connected(self) -> Channel:
+        if self._process is None:
             self.start()
         if self._channel is None:
-            self._channel = self._meeting.accept(JUDGE_SECONDS)
-        try:
-            self._channel.send(header, blobs[0] if blobs else b"")
-            for blob in blobs[1:]:
-                self._channel.send({}, blob)
-            answer = self._channel.receive(JUDGE_SECONDS)
-        except (ChannelClosedError, ChannelTimeoutError):
-            self._stop()
-            raise
-        if "failed" in answer.header:
-            raise JudgeError(f"the judge failed on {header.get('task')}: {answer.header['failed']}")
-        return answer
+            assert self._meeting is not None
+            try:
+                self._channel = self._meeting.accept(START_SECONDS)
+                self._channel.receive(START_SECONDS)
+            except (ChannelClosedError, ChannelTimeoutError) as error:
+                raise self._failed("did not start", error) from error
+        return self._channel
+
+    def _failed(self, what: str, error: Exception) -> JudgeError:
+        self._stop()
+        said = (Path(self._files.name) / "log").read_text(errors="replace")[-2000:].strip()
+        return JudgeError(f"the judge {what} ({error}); it printed: {said or 'nothing'}")
 
     def cases(self, task: Task, hidden: bool) -> list[Message]:
-        """The visible or the hidden cases of a task, as messages for the worker."""
-        first = self._ask({"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed}, [])
-        assert self._channel is not None
-        return [self._channel.receive(JUDGE_SECONDS) for _ in range(first.header["count"])]
+        """The visible or the hidden cases of a task, as messages for the worker.
+
+        Raises:
+            JudgeError: the judge cannot make them.
+        """
+        channel = self._connected()
+        try:
+            request = {"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed}
+            channel.send(request, timeout=START_SECONDS)
+            answer = channel.receive(START_SECONDS).header
+            if "failed" in answer:
+                raise JudgeError(f"the judge failed on the cases of {task.name}: {answer['failed']}")
+            return [channel.receive(START_SECONDS) for _ in range(answer["count"])]
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError) as error:
+            raise self._failed(f"failed on the cases of {task.name}", error) from error
 
     def judge(self, task: Task, case: Message, evidence: Message, hidden: bool) -> CaseVerdict:
         """The verdict on one case. A judge that crashes or hangs over the evidence is a verdict on the evidence."""
-        header = {
-            "judge": True,
-            "task": task.name,
-            "hidden": hidden,
-            "case": case.header,
-            "evidence": evidence.header,
-        }
+        name = str(case.header["name"])
+        header = {"judge": True, "task": task.name, "hidden": hidden, "case": case.header}
+        channel = self._connected()
         try:
-            answer = self._ask(header, [case.blob, evidence.blob]).header
+            channel.send(header, case.blob, timeout=self._seconds)
+            try:
+                channel.send(evidence.header, evidence.blob, timeout=self._seconds)
+            except RecursionError:
+                # Nested almost as deeply as can be read at all.
+                self._stop()
+                finding = Finding("unreadable evidence", UNREADABLE.format(reason="it is nested too deeply"))
+                return CaseVerdict(name, hidden, (finding,))
+            answer = channel.receive(self._seconds).header
         except (ChannelClosedError, ChannelTimeoutError):
+            self._stop()
             message = "What your code produced took the judge too long, or too much memory, to run."
-            return CaseVerdict(str(case.header["name"]), hidden, (Finding("judge overrun", message),))
-        findings = tuple(Finding(*finding) for finding in answer["findings"])
-        return CaseVerdict(answer["case"], hidden, findings)
+            return CaseVerdict(name, hidden, (Finding(OVERRUN, message),))
+        return CaseVerdict(name, hidden, tuple(Finding(*finding) for finding in answer["findings"]))
 
 
 def serve(channel: Channel) -> None:
@@ -180,42 +227,38 @@ def serve(channel: Channel) -> None:
 
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
+    channel.send({"ready": True})
     while True:
         try:
-            message = channel.receive()
+            header, blob = channel.receive()
         except ChannelClosedError:
             return
-        header = message.header
         task = find_task(header["task"])
-        try:
-            if "cases" in header:
+        if "cases" in header:
+            try:
                 cases = hidden_cases(task, header["seed"]) if header["hidden"] else visible_cases(task)
-                channel.send({"count": len(cases)})
-                for case in cases:
-                    channel.send(*case.to_message())
+            except Exception as error:  # whatever it is, it is a defect of the exercise, and is reported as one
+                channel.send({"failed": f"{type(error).__name__}: {error}"})
                 continue
-            evidence_blob = channel.receive().blob
-            case = Case.from_message(header["case"], message.blob)
-            if "raised" in header["evidence"]:
-                verdict = error_verdict(task, case.name, header["evidence"], header["hidden"])
+            channel.send({"count": len(cases)})
+            for case in cases:
+                channel.send(*case.to_message())
+            continue
+        sent = channel.receive()
+        case = Case.from_message(header["case"], blob)
+        try:
+            if "raised" in sent.header:
+                verdict = error_verdict(task, case.name, sent.header, header["hidden"])
             else:
-                try:
-                    evidence = Evidence.from_message(header["evidence"], evidence_blob)
-                    verdict = judge_case(task, case, evidence, header["hidden"])
-                except EvidenceError as error:
-                    finding = Finding("unreadable evidence", UNREADABLE.format(reason="malformed"), str(error))
-                    verdict = CaseVerdict(case.name, header["hidden"], (finding,))
+                verdict = judge_case(task, case, Evidence.from_message(sent.header, sent.blob), header["hidden"])
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            if "cases" in header:
-                channel.send({"failed": text})
-                continue
             # Evidence comes from the learner's side and may have any content; a defect of the judge itself
             # shows in the gate, where it makes the reference fail.
-            finding = Finding("unreadable evidence", UNREADABLE.format(reason="unexpected content"), text)
-            verdict = CaseVerdict(header["case"]["name"], header["hidden"], (finding,))
-        findings = [[finding.misconception, finding.message, finding.detail] for finding in verdict.findings]
-        channel.send({"case": verdict.case, "findings": findings})
+            reason = "malformed" if isinstance(error, EvidenceError) else "unexpected content"
+            text = f"{type(error).__name__}: {error}"[:500]
+            finding = Finding("unreadable evidence", UNREADABLE.format(reason=reason), text)
+            verdict = CaseVerdict(case.name, header["hidden"], (finding,))
+        channel.send({"findings": [[item.misconception, item.message, item.detail] for item in verdict.findings]})
 
 
 if __name__ == "__main__":

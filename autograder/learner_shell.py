@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from traitlets.config import Config
 
 OUTPUT_LIMIT = 100_000
 """Most characters that one cell may put out; the rest is cut and said to be cut."""
+
+CELL_LIMIT = 2_000_000
+"""Most bytes of JSON that the outputs of one cell may come to; the rest is left out and said to be left out."""
 
 
 class BoundedStream(TextIOBase):
@@ -101,16 +105,28 @@ class LearnerShell:
         error = result.error_before_exec or result.error_in_exec
         if error is not None:
             outputs.append(_error_output(shell, error))
-        return outputs
+        return _within_limit(outputs)
+
+
+def _within_limit(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    left = CELL_LIMIT
+    for index, output in enumerate(outputs):
+        left -= len(json.dumps(output))
+        if left < 0:
+            note = f"… {len(outputs) - index} more outputs were left out\n"
+            return [*outputs[:index], {"output_type": "stream", "name": "stderr", "text": note}]
+    return outputs
 
 
 def _display_output(item: dict[str, Any]) -> dict[str, Any]:
-    # Notebooks hold pictures as base64 text.
+    # Notebooks hold pictures as base64 text. Anything but text is for front ends that are not there.
     plain = {
-        kind: b64encode(value).decode() if isinstance(value, bytes) else value for kind, value in item["data"].items()
+        str(kind): b64encode(value).decode() if isinstance(value, bytes) else str(value)
+        for kind, value in item["data"].items()
+        if isinstance(value, bytes | str)
     }
-    data = {kind: value for kind, value in plain.items() if len(str(value)) <= OUTPUT_LIMIT}
-    dropped = sorted(set(item["data"]) - set(data))
+    data = {kind: value for kind, value in plain.items() if len(value) <= OUTPUT_LIMIT}
+    dropped = sorted(set(plain) - set(data))
     if dropped and "text/plain" not in data:
         data["text/plain"] = f"… {', '.join(dropped)} cut: larger than {OUTPUT_LIMIT} characters"
     return {"output_type": "display_data", "data": data, "metadata": {}}

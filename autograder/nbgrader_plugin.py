@@ -27,6 +27,7 @@ from autograder.notebooks import (
     grade_id,
     points_of,
     read_notebook,
+    restored,
 )
 from autograder.tasks import tasks_of_notebook
 from autograder.verdict import TaskOutcome
@@ -52,7 +53,7 @@ class TolerantNotebookExporter(NotebookExporter):
             notebook = read_notebook(path)
             problems = compare_with_release(notebook, release).problems()
             problems += kernel_problems(notebook)
-            unreadable = False
+            notebook, unreadable = restored(notebook, release), False
         except UnreadableNotebookError as error:
             notebook, problems, unreadable = release, [str(error)], True
         notebook.metadata[PROBLEMS_KEY] = {"problems": problems, "unreadable": unreadable}
@@ -88,7 +89,7 @@ class GradeByJudge(NbGraderPreprocessor):
             outcome = NotebookOutcome(name, problems=noted["problems"])
         else:
             outcome = grade_notebook(name, nb, release, tasks, course.seed())
-            outcome.problems = noted["problems"]
+            outcome.problems = noted["problems"] + outcome.problems
         fill_outputs(nb, outcome)
         write_outcome(course, names["student"], names["assignment"], outcome)
         return nb, resources

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,11 +30,23 @@ import psutil
 
 import autograder
 import fxopt_core
-from autograder.channel import Channel, ChannelClosedError, ChannelTimeoutError, Rendezvous, private_folder
+from autograder.channel import (
+    Channel,
+    ChannelClosedError,
+    ChannelTimeoutError,
+    MalformedMessageError,
+    Rendezvous,
+    private_folder,
+)
+from autograder.judging import JUDGE_SECONDS
 from autograder.tasks import Task
+from autograder.verdict import Status
 
 START_SECONDS = 120.0
 """How long a worker may take to import torch and report."""
+
+END_SECONDS = 10.0
+"""How long a worker may take to end a child that it was told to end."""
 
 WATCH_SECONDS = 0.05
 """Pause between two looks at a worker's memory and processes."""
@@ -61,14 +75,16 @@ class Limits:
         address_space_bytes: virtual memory of one process; torch alone maps several GiB.
         processes: number of its processes.
         file_bytes: size of one file that it writes.
-        scratch_bytes: size of its temporary folder (in the sandbox only).
+        scratch_bytes: size of each of its temporary folders (in the sandbox only).
+        judge_seconds: how long the judge may take over what it produced for one case.
     """
 
     memory_bytes: int = 4 << 30
     address_space_bytes: int = 24 << 30
     processes: int = 64
     file_bytes: int = 512 << 20
-    scratch_bytes: int = 1 << 30
+    scratch_bytes: int = 512 << 20
+    judge_seconds: float = JUDGE_SECONDS
 
 
 class SandboxError(RuntimeError):
@@ -125,7 +141,10 @@ def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
         command += ["--ro-bind-try", name, name]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--size", str(limits.scratch_bytes), "--tmpfs", "/tmp"]
+    # These live in memory, which no process's own memory shows: without a size they may take half of the machine's.
+    for folder in ("/dev/shm", "/tmp"):
+        command += ["--size", str(limits.scratch_bytes), "--tmpfs", folder]
+    command += ["--remount-ro", "/dev"]
     prefixes = [Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve()]
     for prefix in prefixes:
         command += ["--ro-bind", str(prefix), str(prefix)]
@@ -177,7 +196,7 @@ class Worker:
             raise SandboxError("bubblewrap is not there: install the system package `bubblewrap`, or grade without")
         self.sandboxed = bubblewrap() is not None if sandboxed is None else sandboxed
         self.limits = limits or Limits()
-        self.violation: str | None = None
+        self.violation: Status | None = None
         self._tasks = tasks
         self._count = 0
 
@@ -251,22 +270,18 @@ class Worker:
         """Kill the worker when all its processes together use too much. Runs until the worker is gone."""
         root = psutil.Process(self._process.pid)
         while self._process.poll() is None:
-            resident = count = 0
             try:
-                for process in [root, *root.children(recursive=True)]:
-                    count += 1
-                    if count <= self.limits.processes:
-                        resident += _own_memory(process)
+                family = [root, *root.children(recursive=True)]
             except psutil.NoSuchProcess:
                 continue
-            if count > self.limits.processes:
+            if len(family) > self.limits.processes:
                 self.violation = "process limit"
-            elif resident > self.limits.memory_bytes:
+            elif all(sum(map(count, family)) > self.limits.memory_bytes for count in (_own_memory, _fair_memory)):
                 self.violation = "memory limit"
             if self.violation:
                 self._kill()
                 return
-            threading.Event().wait(WATCH_SECONDS)
+            time.sleep(WATCH_SECONDS)
 
     def run(self, cells: list[dict[str, str]], task: Task) -> Channel:
         """Fork a child that runs `cells` and then answers cases of `task`; the channel to it.
@@ -278,20 +293,22 @@ class Worker:
         self._count += 1
         meeting = Rendezvous(Path(self._sockets.name), f"run{self._count}")
         described = {"module": task.module, "provides": task.provides, "withheld": task.withheld}
-        self.control.send({"run": str(meeting.path), "cells": cells, "task": described})
-        return meeting.accept(START_SECONDS)
-
-    def end_run(self) -> int | None:
-        """End the running child; its wait status, or `None` when the whole worker is gone."""
+        request = {"run": str(meeting.path), "cells": cells, "task": described}
         try:
-            self.control.send({"kill": True})
-            while True:
-                header = self.control.receive(30.0).header
-                if "exited" in header:
-                    return int(header["exited"])
-        except (ChannelClosedError, ChannelTimeoutError):
+            self.control.send(request, timeout=END_SECONDS)
+            return meeting.accept(START_SECONDS)
+        finally:
+            meeting.close()
+
+    def end_run(self) -> None:
+        """End the running child, and the whole worker when that does not succeed (which `alive` then says)."""
+        end = time.monotonic() + END_SECONDS
+        try:
+            self.control.send({"kill": True}, timeout=END_SECONDS)
+            while "exited" not in self.control.receive(max(0.01, end - time.monotonic())).header:
+                pass
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError):
             self._kill()
-            return None
 
     @property
     def alive(self) -> bool:
@@ -324,6 +341,41 @@ class Worker:
 
 
 def _own_memory(process: psutil.Process) -> int:
-    """Resident bytes that a process does not share with files; forked pages count once for each process."""
-    memory = process.memory_info()
-    return int(memory.rss - getattr(memory, "shared", 0))
+    """Resident bytes of a process that are no file's; pages shared after a fork count once for each process.
+
+    On Linux these are its own pages, those that it shares with others without a file, and files that exist in
+    memory only and that it holds open. A process that is gone has none.
+    """
+    total = _sum_of_lines(process, "status", r"Rss(?:Anon|Shmem)")
+    if total is not None:
+        return total + _open_memory_files(process)
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def _fair_memory(process: psutil.Process) -> int:
+    """As `_own_memory`, but of pages that several processes share each counts its part only. Slower by far."""
+    total = _sum_of_lines(process, "smaps_rollup", r"Pss_(?:Anon|Shmem)")
+    return _own_memory(process) if total is None else total + _open_memory_files(process)
+
+
+def _open_memory_files(process: psutil.Process) -> int:
+    total = 0
+    with suppress(OSError):
+        for entry in list(os.scandir(f"/proc/{process.pid}/fd")):
+            with suppress(OSError):
+                if os.readlink(entry.path).startswith("/memfd:"):
+                    total += os.stat(entry.path).st_blocks * 512
+    return total
+
+
+def _sum_of_lines(process: psutil.Process, file: str, key: str) -> int | None:
+    """Bytes in those lines of a file in /proc that begin with `key`; `None` when there is no such line to read."""
+    try:
+        text = Path(f"/proc/{process.pid}/{file}").read_text()
+    except OSError:
+        return None
+    sizes = re.findall(rf"^{key}:\s+(\d+) kB$", text, re.MULTILINE)
+    return 1024 * sum(map(int, sizes)) if sizes else None

@@ -8,16 +8,18 @@ The child runs the learner's cells, then answers one case at a time with the evi
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
 import signal
 import sys
 import time
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from autograder.channel import Channel, ChannelClosedError, connect
+from autograder.channel import Channel, ChannelClosedError, OversizeMessageError, connect
 from autograder.learner_shell import LearnerShell
 from autograder.withheld import WithheldImportError, withhold
 
@@ -38,9 +40,11 @@ def serve(control: Channel, own_namespace: bool) -> None:
 
     Args:
         control: channel to the grading process.
-        own_namespace: whether this process has a process namespace of its own, so that everything else
-            that is left over in it after a task may be killed.
+        own_namespace: whether this process has a process namespace of its own, so that everything else in it
+            may be killed after a task; otherwise its descendants are.
     """
+    if not own_namespace:
+        _adopt_orphans()
     control.send({"ready": True})
     while True:
         try:
@@ -54,8 +58,7 @@ def serve(control: Channel, own_namespace: bool) -> None:
             control.close()
             run_child(request)
         status = _wait(child, control)
-        if own_namespace:
-            _kill_leftovers()
+        _kill_leftovers(own_namespace)
         control.send({"exited": status})
 
 
@@ -82,11 +85,28 @@ def _kill_session(child: int) -> None:
             continue
 
 
-def _kill_leftovers() -> None:
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
+def _adopt_orphans() -> None:
+    """Become the parent of what the learner's processes leave behind, so that it can be found (Linux only)."""
+    if sys.platform == "linux":
+        set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+def _kill_leftovers(own_namespace: bool) -> None:
+    if own_namespace:
+        with suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
         return
+    import psutil
+
+    # A process that is killed may have started another one just before.
+    while family := psutil.Process().children(recursive=True):
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
 
 
 def run_child(request: dict[str, Any]) -> None:
@@ -127,7 +147,10 @@ def answer_cases(channel: Channel, request: dict[str, Any]) -> None:
             case = Case.from_message(message.header, message.blob)
             answers = [shell.namespace[name] for name in task["provides"]]
             header, blob = observe(probe, case, answers, shell)
-            channel.send(header, blob)
+            try:
+                channel.send(header, blob)
+            except OversizeMessageError as error:
+                channel.send({"raised": "ValueError", "text": f"What your code produced is too large: {error}"})
 
 
 def observe(probe: Any, case: Any, answers: list[Any], shell: LearnerShell) -> tuple[dict[str, Any], bytes]:
