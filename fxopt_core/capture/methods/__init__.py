@@ -1,0 +1,1 @@
+"""Ways of turning a model into graphs, one a file."""
