@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import fx
 
-from fxopt_core.capture.names import count_operations
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.sources import dynamo_inputs
+from fxopt_core.graphs.names import count_operations
 
 
 class GraphExtractor:

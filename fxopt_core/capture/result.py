@@ -9,8 +9,8 @@ from torch import fx
 
 from fxopt_core.capture.breaks import GraphBreak
 from fxopt_core.capture.guards import Guard
-from fxopt_core.capture.names import count_operations
 from fxopt_core.capture.partition import Partition
+from fxopt_core.graphs.names import count_operations
 
 
 @dataclass(frozen=True)

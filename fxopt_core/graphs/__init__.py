@@ -9,7 +9,7 @@ from fxopt_core.graphs.format import (
     GraphFormatError,
     Limits,
 )
-from fxopt_core.graphs.names import is_operation, operation_name
+from fxopt_core.graphs.names import count_operations, is_operation, operation_name
 from fxopt_core.graphs.running import run
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "EncodedGraph",
     "GraphFormatError",
     "Limits",
+    "count_operations",
     "decode",
     "encode",
     "is_operation",

@@ -1,36 +1,71 @@
-"""The name by which a node's operation is counted and drawn."""
+"""The name of what a node computes, and how often each occurs in a graph."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from typing import Any
+
+import torch
 from torch import fx
 
-NO_OPERATION = ("placeholder", "get_attr", "output")
-"""Kinds of node that compute nothing: inputs, stored values, and the result."""
+OPERATIONS = frozenset({"call_function", "call_method", "call_module"})
+"""The kinds of node that compute something. Inputs, attributes and the output only hand values over."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def is_operation(node: fx.Node) -> bool:
-    """Whether a node computes something."""
-    return node.op not in NO_OPERATION
+    """Whether the node computes something, as opposed to handing a value in or out."""
+    return node.op in OPERATIONS
 
 
 def operation_name(node: fx.Node) -> str:
-    """What a node does, in one word.
+    """The name by which a node is counted and drawn, the same in every process.
 
-    Returns:
-        For a function its name (`relu`, `conv2d`, `mul`), for an ATen operator its full name (`aten.addmm.default`),
-        for a method its name after `method:`, for a module the name of its class; for a node that computes nothing
-        its kind (`placeholder`, `get_attr`, `output`).
+    | node | name |
+    |---|---|
+    | `call_function` of `torch.conv2d` | `conv2d` |
+    | `call_function` of `operator.add` | `add` |
+    | `call_function` of an ATen overload | `aten.addmm.default` |
+    | `call_method` of `view` | `method:view` |
+    | `call_module` of an `nn.Conv2d` | `Conv2d` |
+    | anything else | its kind: `placeholder`, `get_attr`, `output` |
+
+    A `call_module` node whose graph has no owning module is named by its target, such as `layers.0`.
     """
-    if not is_operation(node):
-        return str(node.op)
+    if node.op == "call_function":
+        return _function_name(node.target)
     if node.op == "call_method":
         return f"method:{node.target}"
     if node.op == "call_module":
-        owner = node.graph.owning_module
-        if owner is None:
-            return str(node.target)
-        return type(owner.get_submodule(str(node.target))).__name__
-    # Operators of the dispatcher say their namespace and overload in `str`; plain functions say only their address.
-    if type(node.target).__module__ == "torch._ops":
-        return str(node.target)
-    return str(getattr(node.target, "__name__", node.target))
+        return _module_name(node)
+    return node.op
+
+
+def _function_name(target: Any) -> str:
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return str(target)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return str(target.name())
+    name = getattr(target, "__name__", None)
+    return name if isinstance(name, str) else _ADDRESS.sub("", repr(target))
+
+
+def _module_name(node: fx.Node) -> str:
+    target = str(node.target)
+    owner = node.graph.owning_module
+    if owner is None:
+        return target
+    try:
+        return type(owner.get_submodule(target)).__name__
+    except AttributeError:
+        return target
+
+
+def count_operations(graph_module: fx.GraphModule) -> Counter[str]:
+    """How often each operation occurs in the graph, by `operation_name`.
+
+    Graphs nested in it (the branches of a `torch.cond`) are not entered: the `cond` counts once.
+    """
+    return Counter(operation_name(node) for node in graph_module.graph.nodes if is_operation(node))

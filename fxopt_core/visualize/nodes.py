@@ -116,7 +116,7 @@ def _attribute(node: fx.Node) -> Any:
 def shape_and_dtype(value: Any) -> tuple[str, str]:
     """Shape and dtype of a node's value as text, such as `("[4, 3]", "float32")`.
 
-    Takes a tensor (a fake one too), a `TensorMetadata`, a mapping `{"shape": [...], "dtype": "float32"}`,
+    Takes a tensor (a fake one too), a `TensorMetadata`, a mapping as in `fxopt_core.graphs.format.ENCODED_VALUE`,
     a number, or a tuple or list of these; `None` gives `("?", "?")`.
     """
     if value is None:
@@ -125,7 +125,7 @@ def shape_and_dtype(value: Any) -> tuple[str, str]:
         return _shape(value.shape), str(value.dtype).removeprefix("torch.")
     if isinstance(value, Mapping):
         if "shape" not in value or "dtype" not in value:
-            return "", type(value).__name__
+            return "", str(value.get("type", type(value).__name__))
         return _shape(value["shape"]), str(value["dtype"]).removeprefix("torch.")
     if isinstance(value, (tuple, list)):
         parts = [shape_and_dtype(element) for element in value]
