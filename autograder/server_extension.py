@@ -7,14 +7,15 @@ addresses to the same button, and lets `fxopt check` do the work in a process of
 from __future__ import annotations
 
 import asyncio
-import atexit
 import html
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.application import ExtensionApp
+from jupyter_server.serverapp import ServerApp
 from nbgrader import __version__ as nbgrader_version
 from tornado import web
 from traitlets import Float, Integer, List, Unicode
@@ -48,8 +49,7 @@ class FxoptExtension(ExtensionApp):
         """Make what the handlers share."""
         assert self.serverapp is not None
         validator = NotebookValidator(self.check_command, self.time_limit, self.output_limit)
-        # A server that was not started from a terminal ends on an interrupt without stopping its extensions.
-        atexit.register(validator.kill)
+        _stop_in_order(self.serverapp)
         self.settings.update(fxopt_validator=validator, fxopt_root=Path(self.serverapp.root_dir).resolve())
 
     def initialize_handlers(self) -> None:
@@ -61,6 +61,17 @@ class FxoptExtension(ExtensionApp):
     async def stop_extension(self) -> None:
         """End the checks that are under way."""
         await self.settings["fxopt_validator"].close()
+
+
+def _stop_in_order(server: ServerApp) -> None:
+    """Stop the server, its extensions and kernels also where Jupyter would let a signal end the process as it is.
+
+    Without a terminal Jupyter leaves interrupts to Python (and the process then may wait for a thread for ever), and
+    it dies when its terminal is closed. A signal that somebody handles or ignores (`nohup`) is left alone.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, lambda *_: server.stop(from_signal=True))
 
 
 class ValidateHandler(APIHandler):

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -47,7 +47,6 @@ class _Run:
     version: tuple[int, int]
     task: asyncio.Task[dict[str, Any]]
     waiting: int = 0
-    pid: int | None = None
 
     def cancel(self) -> None:
         """End the check. Once only: a second cancellation would cut short how the first one cleans up."""
@@ -110,15 +109,6 @@ class NotebookValidator:
             run.cancel()
         await asyncio.gather(*(run.task for run in runs), return_exceptions=True)
 
-    def kill(self) -> None:
-        """End every check that is under way, without an event loop: for a process that is about to end."""
-        pids = [run.pid for run in self._runs.values() if run.pid is not None]
-        families = {pid: _interrupt(pid) for pid in pids}
-        for pid, family in families.items():
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
-                psutil.Process(pid).wait(GRACE_SECONDS)
-            _kill(pid, family)
-
     async def _run(self, notebook: Path) -> dict[str, Any]:
         # Files instead of pipes: a process that the check left behind could hold a pipe open for ever.
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -137,7 +127,6 @@ class NotebookValidator:
                 )
             except OSError as error:
                 raise ValidationError(f"The check could not be started: {error}. Run `make setup` again.") from error
-            self._runs[notebook].pid = process.pid
             try:
                 async with asyncio.timeout(self._time_limit):
                     exit_code = await self._wait(process, output, errors)
@@ -188,27 +177,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """End a check and everything that it started, sessions of their own included."""
     family: list[psutil.Process] = []
     if process.returncode is None:
-        family = _interrupt(process.pid)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = psutil.Process(process.pid).children(recursive=True)
+        # An interrupt first: it lets the check remove its temporary files.
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_SECONDS)
-    _kill(process.pid, family)
-    await process.wait()
-
-
-def _interrupt(pid: int) -> list[psutil.Process]:
-    """Interrupt a check, which lets it remove its temporary files; the processes that it had started until then."""
-    family: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        family = process.children(recursive=True)
-        process.send_signal(signal.SIGINT)
-    return family
-
-
-def _kill(pid: int, family: Iterable[psutil.Process]) -> None:
-    """Kill a check's process group, and `family` wherever it went."""
     for member in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -87,10 +87,10 @@ class LabServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def stop(self) -> int:
-        """Press Ctrl+C; the exit code. A server that does not stop is killed, and fails the test."""
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """Send a signal (Ctrl+C); the exit code. A server that does not stop is killed, and fails the test."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(number)
         try:
             return self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import socket
 import sys
 import threading
@@ -254,11 +255,19 @@ def test_the_form_grader_of_an_instructor_reads_the_course(place: Place, tmp_pat
         gradebook = instructor.get("/api/contents/course")
         assert "gradebook.db" in {entry["name"] for entry in gradebook["content"]}
 
-        in_background(instructor, "workspace/day1/endless.ipynb")
+
+@pytest.mark.parametrize(("terminal", "number"), [(False, signal.SIGINT), (True, signal.SIGHUP)])
+def test_a_service_that_is_interrupted_or_loses_its_terminal_stops_in_order(
+    place: Place, terminal: bool, number: int
+) -> None:
+    marker = place.workspace / "day1" / "endless.pid"
+    marker.unlink(missing_ok=True)
+    with start(place, terminal=terminal) as service:
+        in_background(service, "day1/endless.ipynb")
         pid = place.pid("endless")
-        assert instructor.stop() == 0
-        assert not psutil.pid_exists(pid), "a server without a terminal ends its checks too"
-    (place.workspace / "day1" / "endless.pid").unlink()
+        assert service.stop(number) == 0
+    assert not psutil.pid_exists(pid)
+    marker.unlink()
 
 
 def test_ctrl_c_stops_the_server_and_the_checks_under_way(place: Place, server: LabServer) -> None:
