@@ -150,6 +150,8 @@ def test_values_that_are_no_tensors() -> None:
     assert shape_and_dtype(None) == ("?", "?")
     assert shape_and_dtype(3) == ("", "int")
     assert shape_and_dtype((torch.ones(2), torch.ones(3))) == ("([2], [3])", "float32")
+    assert shape_and_dtype({"type": "SymInt", "expression": "s0"}) == ("", "SymInt")
+    assert shape_and_dtype([{"shape": [2, "s0"], "dtype": "bool"}]) == ("([2, s0])", "bool")
     assert shape_and_dtype([torch.ones(1)] * 9) == ("([1], [1], [1], … 9 in all)", "float32")
 
 
@@ -227,7 +229,7 @@ def test_two_processes_draw_the_same(tmp_path: Path) -> None:
         "x = graph.placeholder('x')\n"
         "y = graph.call_function(torch.relu, (x,), {'hook': functools.partial(print, object())})\n"
         "graph.output((y, {'b': x, 'a': y}))\n"
-        "picture = draw(fx.GraphModule({}, graph), highlight=['x', 'relu'])\n"
+        "picture = draw(graph, highlight=['x', 'relu'])\n"
         "print(picture.text, picture.dot, picture.svg, picture._repr_mimebundle_())\n"
     )
     runs = [
