@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,9 @@ def _refuse(error: Exception) -> typer.Exit:
 
 def register(app: typer.Typer) -> None:
     """Add this package's subcommands to the `fxopt` command."""
+    # jsonschema, which reads every notebook, builds forty grammars of internet addresses when this package is there:
+    # a second for each command, for formats that no notebook has.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from autograder import commands_lab
 
     commands_lab.register(app)

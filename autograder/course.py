@@ -128,7 +128,6 @@ def course_config(course: Course) -> Config:
         "*.html",
         "*.md",
         "*.json",
-        "*.txt",
     ]
     config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
     config.ClearSolutions.enforce_metadata = True

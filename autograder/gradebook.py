@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,13 @@ import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import parse_utc
+from sqlalchemy.exc import SAWarning
 
 from autograder.course import Course, course_config
 from autograder.nbgrader_plugin import outcome_file
 from autograder.release import make_assignments, read_source, sources
+from autograder.submission import TIMESTAMP_FORMAT
 
 
 @dataclass(frozen=True)
@@ -51,12 +57,25 @@ def prepare_gradebook(course: Course) -> None:
         ReleaseError: nbgrader refused.
     """
     course.records.mkdir(parents=True, exist_ok=True)
+    hasher = hashlib.sha256(course.database.encode())
+    for source in sources(course):
+        hasher.update(f"{source.relative_to(course.solutions)}\0".encode() + source.read_bytes() + b"\0")
+    marker, state = course.records / "graded" / "prepared.sha256", hasher.hexdigest()
+    days = {source.parent.name for source in sources(course)}
+    if marker.is_file() and marker.read_text() == state and days <= _known_days(course):
+        return
     with tempfile.TemporaryDirectory() as folder:
         for source in sources(course):
             target = Path(folder) / "source" / source.parent.name / f"{source.stem}.ipynb"
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(read_source(source), target)
         make_assignments(course, Path(folder) / "source", Path(folder) / "release", course.database)
+    _write_whole(marker, state)
+
+
+def _known_days(course: Course) -> set[str]:
+    with Gradebook(course.database, "fxopt") as gradebook:
+        return {str(assignment.name) for assignment in gradebook.assignments}
 
 
 def submissions(course: Course, who: str | None = None) -> Iterator[tuple[str, str, Path]]:
@@ -90,36 +109,64 @@ def grade(course: Course, who: str | None = None, day: str | None = None, force:
 
 
 def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
-    notebooks = sorted((course.submitted / student / day).glob("*.ipynb"))
+    folder = course.submitted / student / day
+    notebooks = sorted(folder.glob("*.ipynb"))
     known = [path for path in notebooks if (course.curriculum / day / path.name).exists()]
-    before = {path: _graded_at(course, student, day, path.stem) for path in known}
+    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
+    # a run that was killed anywhere before is made up for.
+    marker = course.records / "graded" / student / f"{day}.sha256"
+    state = _fingerprint(folder, known)
+    anew = bool(known) and (force or not marker.is_file() or marker.read_text() != state)
     failure = ""
-    if known:
-        log = _convert(Autograde, course, student, day, force)
-        fresh = [path for path in known if _graded_at(course, student, day, path.stem) != before[path]]
-        if log:
-            failure = log
-        if fresh or force:
-            failure = failure or _convert(GenerateFeedback, course, student, day, True)
+    if anew:
+        _repair_timestamp(folder)
+        failure = _convert(Autograde, course, student, day) or _convert(GenerateFeedback, course, student, day)
+        if not failure:
+            _write_whole(marker, state)
     for path in notebooks:
         if path not in known:
             yield Graded(student, day, path.stem, None, f"{path.name} is no notebook of {day}", None, False)
             continue
-        outcome = _read_outcome(course, student, day, path.stem)
+        outcome = None if failure else _read_outcome(course, student, day, path.stem)
         page = course.feedback / student / day / f"{path.stem}.html"
-        anew = _graded_at(course, student, day, path.stem) != before[path]
         yield Graded(student, day, path.stem, outcome, failure, page if page.exists() else None, anew)
 
 
-def _convert(
-    kind: type[Autograde] | type[GenerateFeedback], course: Course, student: str, day: str, force: bool
-) -> str:
+def _fingerprint(folder: Path, notebooks: list[Path]) -> str:
+    """Changes with every submission: a hash over the notebooks and the time at which they were handed in."""
+    hasher = hashlib.sha256()
+    for path in [folder / "timestamp.txt", *notebooks]:
+        content = path.read_bytes() if path.is_file() else b""
+        hasher.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    return hasher.hexdigest()
+
+
+def _repair_timestamp(folder: Path) -> None:
+    """Put the time of the file in the place of a timestamp that nbgrader cannot read, and would stop at."""
+    path = folder / "timestamp.txt"
+    if not path.is_file():
+        return
+    try:
+        parse_utc(path.read_text())
+    except (ValueError, OverflowError):
+        when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        _write_whole(path, when.strftime(TIMESTAMP_FORMAT))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _convert(kind: type[Autograde] | type[GenerateFeedback], course: Course, student: str, day: str) -> str:
     """Run one nbgrader converter on one submission; what it logged as errors when it failed, else nothing."""
     config = course_config(course)
     config.CourseDirectory.student_id = student
     config.CourseDirectory.assignment_id = day
     converter = kind(coursedir=CourseDirectory(config=config), config=config)
-    converter.force = force
+    converter.force = True
     records: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
@@ -128,7 +175,10 @@ def _convert(
     logger.addHandler(handler)
     logger.propagate = False
     try:
-        converter.start()
+        with warnings.catch_warnings():
+            # nbgrader reads a new submission before it adds it to its session, which SQLAlchemy remarks on.
+            warnings.filterwarnings("ignore", "Object of type <Submitted", category=SAWarning)
+            converter.start()
     except Exception as error:  # nbgrader's own exceptions carry no more than "see the log"
         last = next((line for text in records for line in reversed(text.strip().splitlines()) if "Error" in line), "")
         return last or str(error)
@@ -140,11 +190,6 @@ def _convert(
 def _read_outcome(course: Course, student: str, day: str, notebook: str) -> dict[str, Any] | None:
     path = outcome_file(course, student, day, notebook)
     return json.loads(path.read_text()) if path.exists() else None
-
-
-def _graded_at(course: Course, student: str, day: str, notebook: str) -> int | None:
-    path = outcome_file(course, student, day, notebook)
-    return path.stat().st_mtime_ns if path.exists() else None
 
 
 def recorded_points(course: Course, student: str, day: str, notebook: str) -> tuple[float, float] | None:

@@ -40,6 +40,15 @@ def read_notebook(path: Path) -> NotebookNode:
     Raises:
         UnreadableNotebookError: missing, too large, not JSON, or JSON that is not a notebook.
     """
+    return parse_notebook(path.name, read_content(path))
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of a notebook's file.
+
+    Raises:
+        UnreadableNotebookError: missing, no file, or too large.
+    """
     if not path.is_file():
         what = "this is a folder, not a notebook" if path.is_dir() else "there is no such notebook"
         raise UnreadableNotebookError(f"{path.name}: {what}")
@@ -49,7 +58,7 @@ def read_notebook(path: Path) -> NotebookNode:
             f"{path.name}: {size / 2**20:.0f} MiB is more than the {SIZE_LIMIT / 2**20:.0f} MiB that are read; "
             "clear the outputs (Edit, Clear Outputs of All Cells), save, and submit again"
         )
-    return parse_notebook(path.name, path.read_bytes())
+    return path.read_bytes()
 
 
 def parse_notebook(name: str, content: bytes) -> NotebookNode:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from autograder.course import Course, find_course, student
-from autograder.notebooks import compare_with_release, grade_id, read_notebook
+from autograder.notebooks import compare_with_release, grade_id, parse_notebook, read_content, read_notebook
 from autograder.tasks import find_notebook
 
 TIMESTAMP_FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"
@@ -59,13 +59,18 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     day, name = find_notebook(exercise)
     who = who or student()
     source = course.workspace / day / f"{name}.ipynb"
-    notebook = read_notebook(source)
+    # Read once: what was looked at is what is handed in, whatever is saved meanwhile.
+    content = read_content(source)
+    notebook = parse_notebook(source.name, content)
     comparison = compare_with_release(notebook, read_notebook(course.curriculum / day / source.name))
     warnings = []
     if comparison.changed:
         names = ", ".join(comparison.changed)
         warnings.append(f"these locked cells were changed and are graded in their original form: {names}")
-        comparison.changed = []
+    if comparison.retyped:
+        names = ", ".join(comparison.retyped)
+        warnings.append(f"these cells were made another type of cell and are graded as what they were: {names}")
+    comparison.changed, comparison.retyped = [], []
     problems = comparison.problems()
     if problems:
         raise SubmissionRefusedError(f"{source.name} was not submitted: " + "; ".join(problems))
@@ -74,12 +79,18 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     history = course.records / "history" / who / day / f"{name}-{now.strftime('%Y%m%dT%H%M%S%fZ')}.ipynb"
     for folder in (target.parent, history.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, history)
-    temporary = target.with_suffix(".tmp")
-    shutil.copy(source, temporary)
-    temporary.replace(target)
-    (target.parent / "timestamp.txt").write_text(now.strftime(TIMESTAMP_FORMAT))
+    history.write_bytes(content)
+    _replace(target, content, history.parent)
+    # Last: a grading run that comes between the two finds an old time and grades again when it sees the new one.
+    _replace(target.parent / "timestamp.txt", now.strftime(TIMESTAMP_FORMAT).encode(), history.parent)
     return Submission(who, day, name, target, tuple(warnings))
+
+
+def _replace(target: Path, content: bytes, scratch: Path) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part."""
+    temporary = scratch / f".{target.name}.{os.getpid()}"
+    temporary.write_bytes(content)
+    temporary.replace(target)
 
 
 def check_saved(exercise: str) -> None:
