@@ -125,7 +125,9 @@ def execute(notebook: NotebookNode, folder: Path, course: Course) -> list[Path]:
             for index, cell in enumerate(notebook.cells):
                 client.execute_cell(cell, index)
             extra = nbformat.v4.new_code_cell(_LIST_USED)
-            client.execute_cell(extra, len(notebook.cells))
+            notebook.cells.append(extra)
+            client.execute_cell(extra, len(notebook.cells) - 1)
+            notebook.cells.pop()
     except Exception as error:
         raise ReleaseError(f"{folder.name}: {str(error)[-2000:]}") from error
     listed = "".join(output.get("text", "") for output in extra.outputs).splitlines()
