@@ -28,6 +28,7 @@ from fxopt_core.graphs.format import (
 from fxopt_core.graphs.literals import LiteralDecoder
 from fxopt_core.graphs.modules import build_module
 from fxopt_core.graphs.signature import decode_signature
+from fxopt_core.graphs.source import check_generated_code
 from fxopt_core.graphs.targets import check_call, decode_function, decode_method
 from fxopt_core.graphs.tensors import TensorDecoder
 from fxopt_core.graphs.values import decode_value
@@ -124,7 +125,7 @@ class _Decoder:
         containers = {id(module)}
         depth = 0
         # Modules first: a tensor may lie within one.
-        for item in sorted(self._attributes(row["attributes"], where), key=lambda a: "module" not in a):
+        for item in sorted(self._attributes(row["attributes"], where), key=_is_tensor):
             depth = max(depth, self._attach(module, item, containers, where))
         if depth > self._limits.module_depth:
             raise GraphFormatError(f"{where}: graphs nested more than {self._limits.module_depth} deep")
@@ -144,9 +145,15 @@ class _Decoder:
                 f"{where}: signature",
             )
         )
+        if row["signature"] is not None and any(node.op == "placeholder" and node.args for node in nodes):
+            # torch.fx cuts such a default off at its first colon, even inside a string, and what follows becomes code.
+            raise GraphFormatError(f"{where}: a graph with a signature has no placeholders with default values")
         training = flag(row["training"], f"{where}: training")
         try:
+            check_generated_code(graph, where)
             module.graph = graph  # generates and compiles the code of its forward
+        except GraphFormatError:
+            raise
         except Exception as error:  # the generator fails in many ways on a call such as `add` with one argument
             raise GraphFormatError(f"{where}: torch.fx cannot make a program of this graph: {error}") from error
         module.training = training
@@ -154,10 +161,8 @@ class _Decoder:
 
     def _attach(self, root: fx.GraphModule, item: Any, containers: set[int], where: str) -> int:
         """Put one attribute into its place; gives the depth that it adds."""
-        if type(item) is dict and "module" in item:
-            entries(item, ("path", "module"), f"{where}: attributes")
-        else:
-            entries(item, ("path", "tensor", "buffer"), f"{where}: attributes")
+        keys = ("path", "tensor", "buffer") if _is_tensor(item) else ("path", "module")
+        entries(item, keys, f"{where}: attributes")
         parts = attribute_path(item["path"], self._limits, f"{where}: attributes")
         at = f"{where}: attribute {item['path']!r}"
         owner: nn.Module = root
@@ -212,8 +217,6 @@ class _Decoder:
                 raise GraphFormatError(f"{at}: {shown(op)} is no op; expected one of {', '.join(OPS)}")
             if (op == "output") != (index == len(rows) - 1):
                 raise GraphFormatError(f"{at}: a graph ends with its output node and has only one")
-            if op == "placeholder" and nodes and next(reversed(nodes.values())).op != "placeholder":
-                raise GraphFormatError(f"{at}: a placeholder after other nodes")
             target = self._target(row, op, module, at)
             if op == "placeholder":
                 bare = target.lstrip("*")
@@ -280,6 +283,10 @@ class _Decoder:
             raise GraphFormatError(f"{at}: the first argument of a method is the node that it is called on")
         if op == "call_function":
             check_call(target, args, kwargs, at)
+
+
+def _is_tensor(item: Any) -> bool:
+    return not (type(item) is dict and "module" in item)
 
 
 def _held(owner: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ from fxopt_core.graphs.format import (
     identifier,
 )
 from fxopt_core.graphs.literals import encode_literal
-from fxopt_core.graphs.modules import describe_module
+from fxopt_core.graphs.modules import build_module, describe_module
 from fxopt_core.graphs.signature import encode_signature
 from fxopt_core.graphs.targets import encode_target
 from fxopt_core.graphs.tensors import TensorEncoder
@@ -30,7 +30,8 @@ def encode(graph_module: fx.GraphModule) -> EncodedGraph:
     Carried: nodes with their names, arguments (exact in type and bits) and shapes; the parameters, buffers,
     constants, subgraphs and `torch.nn` modules that nodes read or call, ties and shared memory included; training
     flags; the structure of inputs and outputs. Not carried: stack traces and other metadata, type annotations,
-    attributes that no node reads, which device a tensor is on.
+    attributes that no node reads, which device a tensor is on, and the checks of inputs that
+    `ExportedProgram.module()` adds (they are Python code).
 
     Raises:
         GraphFormatError: the graph holds something without an encoded form (a Python function, a module with hooks,
@@ -70,11 +71,12 @@ class _Encoder:
 
     def _leaf(self, module: nn.Module, where: str) -> dict[str, Any]:
         name, arguments = describe_module(module, where)
-        state = [
+        state: list[dict[str, Any]] = [
             {"path": path, "tensor": self.tensors.add(tensor, f"{where}.{path}")}
             for named in (module.named_parameters, module.named_buffers)
             for path, tensor in named(remove_duplicate=False)
         ]
+        build_module(name, arguments, {item["path"] for item in state}, where)  # says now what decoding would say
         return {
             "kind": "module",
             "class": name,
@@ -87,6 +89,8 @@ class _Encoder:
         attributes: dict[str, dict[str, Any]] = {}
         nodes = []
         for node in graph_module.graph.nodes:
+            if _is_input_check(graph_module, node):
+                continue
             identifier(node.name, DEFAULT_LIMITS, f"node {node.name!r}")
             at = f"node {node.name!r}"
             if node.op in ("get_attr", "call_module") and node.target not in attributes:
@@ -127,3 +131,11 @@ class _Encoder:
             f"{where}: the attribute {node.target!r} is a {type(value).__name__}; "
             "expected a tensor, a graph or a basic module of torch.nn"
         )
+
+
+def _is_input_check(graph_module: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether `node` calls the module in which `ExportedProgram.module()` keeps its checks of inputs."""
+    if node.op != "call_module" or node.users:
+        return False
+    kind = type(getattr(graph_module, str(node.target), None))
+    return (kind.__module__, kind.__name__) == ("torch.export._unlift", "GuardsFn")

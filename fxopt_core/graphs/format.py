@@ -98,6 +98,11 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
+def words(text: str) -> tuple[str, ...]:
+    """The words of `text`: for tables that are easier to read as prose than as a column of quotes."""
+    return tuple(text.split())
+
+
 def shown(value: Any) -> str:
     """`value` for an error message: never long, whatever it is."""
     if isinstance(value, (list, dict)) and len(value) > 8:

@@ -28,6 +28,9 @@ _LAYOUTS = {str(value).removeprefix("torch."): value for value in vars(torch).va
 _MEMORY_FORMATS = {
     str(value).removeprefix("torch."): value for value in vars(torch).values() if type(value) is torch.memory_format
 }
+TORCH_CONSTANTS = {f"torch.{name}" for name in (*DTYPES, *_LAYOUTS, *_MEMORY_FORMATS, "Size", "device")}
+"""Dotted names that the `repr` of an argument may hold."""
+
 _DEVICE = re.compile(r"(cpu|cuda|mps|meta|xpu)(:[0-9]{1,3})?")
 
 # torch.fx takes a line of generated code that contains this for a marker of its own and drops the line.
@@ -54,7 +57,10 @@ def encode_literal(value: Any, where: str) -> Any:
     if kind is torch.Size:
         return {"size": [encode_literal(element, where) for element in value]}
     if kind in (dict, fx.immutable_collections.immutable_dict):
-        return {"dict": [[encode_literal(k, where), encode_literal(v, where)] for k, v in value.items()]}
+        for key in value:
+            if not _is_key(key):
+                raise GraphFormatError(f"{where}: {shown(key)} cannot be a key of a dictionary in an encoded graph")
+        return {"dict": [[key, encode_literal(element, where)] for key, element in value.items()]}
     if kind in (slice, range):
         return {kind.__name__: [encode_literal(part, where) for part in (value.start, value.stop, value.step)]}
     if kind is complex:
@@ -148,6 +154,10 @@ _Inside = Callable[[Any], Any]
 _Nodes = dict[str, fx.Node]
 
 
+def _is_key(key: Any) -> bool:
+    return key is None or type(key) in (bool, int, str) or (type(key) is float and math.isfinite(key))
+
+
 def _bits(value: float) -> str:
     return struct.pack(">d", value).hex()
 
@@ -200,8 +210,8 @@ def _decode_dict(content: Any, inside: _Inside, nodes: _Nodes, where: str) -> di
         raise GraphFormatError(f"{where}: 'dict' holds a list of pairs, got {shown(content)}")
     result = {}
     for key, value in content:
-        if key is not None and type(key) not in (bool, int, float, str):
-            raise GraphFormatError(f"{where}: {shown(key)} cannot be a key of a dictionary here")
+        if not _is_key(key):
+            raise GraphFormatError(f"{where}: {shown(key)} cannot be a key of a dictionary in an encoded graph")
         result[inside(key)] = inside(value)
     if len(result) != len(content):
         raise GraphFormatError(f"{where}: a dictionary with two equal keys")

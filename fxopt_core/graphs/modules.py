@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt_core.graphs.format import GraphFormatError, shown
+from fxopt_core.graphs.format import GraphFormatError, shown, words
 
-_NAMES = (
+_NAMES = words(
     "Identity Linear Bilinear Flatten Unflatten Embedding EmbeddingBag "
     "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold "
     "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d GroupNorm LayerNorm RMSNorm "
@@ -25,7 +25,7 @@ _NAMES = (
     "SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold "
     "L1Loss MSELoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss HuberLoss KLDivLoss "
     "RNN LSTM GRU MultiheadAttention"
-).split()
+)
 
 CLASSES: dict[str, type[nn.Module]] = {name: getattr(nn, name) for name in _NAMES if hasattr(nn, name)}
 """Classes by the name under which `torch.nn` has them."""

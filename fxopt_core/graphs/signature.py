@@ -10,7 +10,7 @@ from torch.fx.graph import CodeGen, _PyTreeCodeGen, _PyTreeInfo
 
 from fxopt_core.graphs.format import GraphFormatError, Limits, entries, identifier, listed, shown
 
-_CONTAINERS = {"list": list, "tuple": tuple, "dict": dict}
+_CONTAINERS: dict[str, Any] = {"list": list, "tuple": tuple, "dict": dict}
 
 
 def encode_signature(graph: fx.Graph, where: str) -> dict[str, Any] | None:
@@ -40,8 +40,8 @@ def _encode(spec: pytree.TreeSpec, where: str) -> Any:
     name = next((name for name, container in _CONTAINERS.items() if spec.type is container), None)
     if name is None:
         raise GraphFormatError(
-            f"{where}: held in a {spec.type.__name__}, which cannot be encoded; expected tuples, lists and dictionaries. "
-            "Return a tuple, or take ExportedProgram.graph_module, whose signature is flat"
+            f"{where}: held in a {spec.type.__name__}, which cannot be encoded; expected tuples, lists and "
+            "dictionaries. Return a tuple, or take ExportedProgram.graph_module, whose signature is flat"
         )
     children = [_encode(spec.child(i), where) for i in range(spec.num_children)]
     if name == "dict":
@@ -52,7 +52,7 @@ def _encode(spec: pytree.TreeSpec, where: str) -> Any:
 
 
 def decode_signature(signature: Any, placeholders: int, outputs: int, limits: Limits, where: str) -> CodeGen:
-    """The code generator that packs inputs and outputs in the way that `signature` says.
+    """The generator of code that packs inputs and outputs in the way that `signature` says.
 
     Args:
         signature: what `encode_signature` gave, unchecked.
@@ -73,28 +73,34 @@ def decode_signature(signature: Any, placeholders: int, outputs: int, limits: Li
     ]
     if len(set(names)) != len(names):
         raise GraphFormatError(f"{where}: two arguments of one name")
-    inputs = _decode(signature["inputs"], limits, f"{where}: inputs", 0)
-    outs = None if signature["outputs"] is None else _decode(signature["outputs"], limits, f"{where}: outputs", 0)
+    inputs = pytree.tree_structure(_decode(signature["inputs"], limits, f"{where}: inputs", 0))
+    outs = None
+    if signature["outputs"] is not None:
+        outs = pytree.tree_structure(_decode(signature["outputs"], limits, f"{where}: outputs", 0))
     if inputs.num_leaves != placeholders or (outs is not None and outs.num_leaves != outputs):
         raise GraphFormatError(f"{where}: does not fit the {placeholders} inputs and {outputs} outputs of the graph")
     return _PyTreeCodeGen(_PyTreeInfo(names, inputs, outs))
 
 
-def _decode(structure: Any, limits: Limits, where: str, depth: int) -> pytree.TreeSpec:
+def _decode(structure: Any, limits: Limits, where: str, depth: int) -> Any:
+    """Lists, tuples and dictionaries as `structure` says, with 0 in the place of each leaf."""
     if depth > limits.nesting:
         raise GraphFormatError(f"{where}: nested more than {limits.nesting} deep")
     if structure == "leaf":
-        return pytree.treespec_leaf()
+        return 0
     if type(structure) is dict and len(structure) == 1:
         ((name, content),) = structure.items()
         if name in ("list", "tuple"):
-            children = [_decode(child, limits, where, depth + 1) for child in listed(content, limits.nodes, where)]
-            return pytree.treespec_list(children) if name == "list" else pytree.treespec_tuple(children)
+            return _CONTAINERS[name](
+                _decode(child, limits, where, depth + 1) for child in listed(content, limits.nodes, where)
+            )
         if name == "dict":
             items = {}
             for pair in listed(content, limits.nodes, where):
-                if type(pair) is not list or len(pair) != 2 or type(pair[0]) not in (str, int):
-                    raise GraphFormatError(f"{where}: 'dict' holds pairs of a key and a structure, got {shown(pair)}")
+                if type(pair) is not list or len(pair) != 2 or type(pair[0]) not in (str, int) or pair[0] in items:
+                    raise GraphFormatError(
+                        f"{where}: 'dict' holds pairs of a new key and a structure, got {shown(pair)}"
+                    )
                 items[pair[0]] = _decode(pair[1], limits, where, depth + 1)
-            return pytree.treespec_dict(items)
+            return items
     raise GraphFormatError(f"{where}: {shown(structure)} is no structure; expected 'leaf', list, tuple or dict")

@@ -22,28 +22,29 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.graphs.format import GraphFormatError, shown
+from fxopt_core.graphs.format import GraphFormatError, shown, words
 
-_OPERATORS = (
+_OPERATORS = words(
     "abs add and_ concat contains eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul index inv "
     "invert ior ipow irshift is_ is_not isub itruediv ixor le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift "
     "setitem sub truediv truth xor"
-).split()
+)
 
-_MATH = (
+_MATH = words(
     "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh degrees erf erfc exp exp2 expm1 fabs floor fmod "
     "frexp fsum gcd hypot isclose isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p log2 modf pow prod "
     "radians remainder sin sinh sqrt tan tanh trunc gamma"
-).split()
+)
 
-_BUILTINS = "abs bool complex divmod float getattr int len list max min pow range round slice sum tuple".split()
+_BUILTINS = words("abs bool complex divmod float getattr int len list max min pow range round slice sum tuple")
 
-_TORCH = (
+_TORCH = words(
     "Size atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist "
     "chain_matmul einsum lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive "
     "unravel_index is_tensor is_grad_enabled sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum "
-    "_sym_sqrt _sym_cos _sym_sin _sym_tan _sym_exp _sym_log2 _check _check_is_size"
-).split()
+    "_assert _assert_async _shape_as_tensor _sym_sqrt _sym_cos _sym_sin _sym_tan _sym_exp _sym_log2 "
+    "_check _check_is_size"
+)
 
 # What Dynamo and torch.export write into graphs besides public functions: grad mode, autocast, vmap over masks.
 _CAPTURE = (
@@ -63,15 +64,19 @@ _CAPTURE = (
     "torch.amp.autocast_mode._exit_autocast",
 )
 
-_HIGHER_ORDER = (
+_HIGHER_ORDER = words(
     "cond while_loop map_impl scan associative_scan invoke_subgraph wrap wrap_with_autocast wrap_with_set_grad_enabled "
     "tag_activation_checkpoint wrap_activation_checkpoint"
-).split()
+)
 
 _NAMESPACES = ("aten", "prims")
 
+# How an exported graph reads the device of a tensor; TorchScript's, so the dispatcher does not list it.
+_PRIM = frozenset({"prim::device"})
+
 _NOT_ATEN = re.compile(
-    r"from_file|set_?|set_data|record_stream|retain_grad|_backward|requires_grad_"
+    r"from_file|set_?|set_data|record_stream|retain_grad|_backward|requires_grad_|_print|_foobar|_test_.*|_?pin_memory"
+    r"|_indices|_values|_coalesced_?|_spdiags|_spsolve|_propagate_xla_data"
     r"|.*(sparse|mkldnn|cudnn|miopen|nested|cufft|fbgemm|quantiz|padded_sequence|_cslt|coo_tensor|csr|csc|bsr|bsc).*"
 )
 _NOT_TORCH = re.compile(r"from_file|frombuffer|from_numpy|.*(sparse|mkldnn|cudnn|miopen|fbgemm|quantiz).*")
@@ -83,8 +88,10 @@ _NOT_METHODS = re.compile(
 _NOT_FUNCTIONAL = frozenset({"triplet_margin_with_distance_loss", "multi_head_attention_forward"})
 
 ATTRIBUTES = frozenset(
-    "H T mH mT data device dtype grad imag is_cpu is_cuda is_leaf is_meta is_mps is_nested is_quantized is_sparse "
-    "itemsize layout nbytes ndim real requires_grad shape start step stop".split()
+    words(
+        "H T mH mT data device dtype grad imag is_cpu is_cuda is_leaf is_meta is_mps is_nested is_quantized is_sparse "
+        "itemsize layout nbytes ndim real requires_grad shape start step stop"
+    )
 )
 """Attributes that a node may read with `getattr`."""
 
@@ -169,7 +176,7 @@ def _registered() -> frozenset[str]:
     TorchScript registers more under `torch.ops.aten`, `aten::save` among them; the dispatcher does not know those.
     """
     names: list[str] = torch._C._dispatch_get_all_op_names()
-    return frozenset(name for name in names if _is_allowed_operator(name))
+    return frozenset(name for name in names if _is_allowed_operator(name)) | _PRIM
 
 
 def _is_allowed_operator(name: str) -> bool:
@@ -208,8 +215,8 @@ def encode_target(node: fx.Node) -> str:
     if name is None or not _is_known(name):
         described = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or repr(target)
         raise GraphFormatError(
-            f"node {node.name!r}: calls {getattr(target, '__module__', None)}.{described}, which is not on the allow-list "
-            "of functions that a graph may carry to another process; use operators of torch"
+            f"node {node.name!r}: calls {getattr(target, '__module__', None)}.{described}, which is not on the "
+            "allow-list of functions that a graph may carry to another process; use operators of torch"
         )
     return name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -53,8 +54,8 @@ class TensorEncoder:
         """The storages, by the names that `entries` now give them: of each only the part that is used."""
         groups: dict[int, list[int]] = {}
         for index, tensor in enumerate(self._tensors):
-            # A storage of no bytes may have the address 0, like any other empty one.
-            key = tensor.untyped_storage().data_ptr() or -1 - index
+            # Nothing can be shared by a tensor without elements.
+            key = tensor.untyped_storage().data_ptr() if tensor.numel() else -1 - index
             groups.setdefault(key, []).append(index)
         storages: dict[str, torch.Tensor] = {}
         for members in groups.values():
@@ -74,16 +75,20 @@ class TensorEncoder:
             self.entries[index]["offset"] = (begin - start) // self._tensors[index].dtype.itemsize
         source = self._tensors[members[0]].detach().untyped_storage()
         length = min(length, source.nbytes() - start)
-        raw = torch.empty(0, dtype=torch.uint8, device=source.device).set_(source, start, (length,), (1,))  # type: ignore[call-overload]
-        return raw.to("cpu", copy=True).view(dtype)
+        raw = torch.empty(0, dtype=torch.uint8, device=source.device).set_(source, start, (length,), (1,))
+        kept = raw.to("cpu", copy=True)
+        if length % dtype.itemsize:
+            return kept
+        # safetensors does not know complex numbers.
+        return kept.view(dtype.to_real() if dtype.is_complex else dtype)
 
 
 def _byte_span(tensor: torch.Tensor) -> tuple[int, int]:
     size = tensor.dtype.itemsize
-    begin = tensor.storage_offset() * size
     if tensor.numel() == 0:
-        return begin, begin
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        return 0, 0
+    begin = int(tensor.storage_offset()) * size
+    last = sum(int(n - 1) * int(stride) for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return begin, begin + (last + 1) * size
 
 
@@ -160,12 +165,14 @@ class TensorDecoder:
             flat = storage if storage.dtype == dtype else storage.view(torch.uint8).view(dtype)
         except RuntimeError as error:
             raise GraphFormatError(f"{where}: its storage of {storage.dtype} cannot be read as {dtype}") from error
+        if math.prod(shape) > _LARGEST:
+            raise GraphFormatError(f"{where}: a tensor of shape {shown(shape)} has too many elements")
         empty = 0 in shape
         last = offset if empty else offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
         if last > flat.numel():
             raise GraphFormatError(
-                f"{where}: shape {shown(shape)}, strides {shown(strides)} and offset {offset} reach element {last} of a "
-                f"storage of {flat.numel()}"
+                f"{where}: shape {shown(shape)}, strides {shown(strides)} and offset {offset} reach element {last} "
+                f"of a storage of {flat.numel()}"
             )
         try:
             tensor = flat.as_strided(shape, strides, offset)
@@ -175,4 +182,4 @@ class TensorDecoder:
             ) from error
         if is_parameter:
             return nn.Parameter(tensor, requires_grad)
-        return tensor.requires_grad_(requires_grad)
+        return tensor.detach().requires_grad_(requires_grad)
