@@ -1,11 +1,25 @@
-"""How to get a graph out of a model."""
+"""How to get a graph out of a model, and everything that the graph does not say about it."""
 
 from fxopt_core.capture.breaks import GraphBreak
-from fxopt_core.capture.capturing import capture
+from fxopt_core.capture.capturing import METHODS, capture
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard
-from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.partition import GraphInput, Partition
 from fxopt_core.capture.result import Captured
+from fxopt_core.graphs.names import count_operations, is_operation, operation_name
 
-__all__ = ["CaptureError", "Captured", "GraphBreak", "GraphExtractor", "Guard", "Partition", "capture"]
+__all__ = [
+    "METHODS",
+    "CaptureError",
+    "Captured",
+    "GraphBreak",
+    "GraphExtractor",
+    "GraphInput",
+    "Guard",
+    "Partition",
+    "capture",
+    "count_operations",
+    "is_operation",
+    "operation_name",
+]

@@ -17,8 +17,9 @@ class GraphInput:
     Attributes:
         name: the placeholder's name in the graph.
         source: where its value comes from, as a Python user would write it: `self.fc.weight`, `x`.
-        kind: `parameter`, `buffer`, `input` (an argument, or a value from before a graph break) or
-            `size` (a number that stands for a dynamic dimension).
+        kind: `parameter`, `buffer`, `constant` (a tensor that the model's code made while it was exported),
+            `input` (an argument, or a value from before a graph break) or `size` (a number that stands for
+            a dynamic dimension).
         shape: the example's sizes, a dynamic one as its symbol; `None` for what is no tensor.
         dtype: such as `float32`; the Python type's name for what is no tensor.
     """

@@ -43,10 +43,22 @@ def placeholders(graph_module: fx.GraphModule) -> Iterator[fx.Node]:
     return (node for node in graph_module.graph.nodes if node.op == "placeholder")
 
 
-def plain_inputs(graph_module: fx.GraphModule, values: Sequence[Any]) -> tuple[GraphInput, ...]:
-    """What each placeholder stands for in a graph whose placeholders are the model's own arguments."""
+def describe_inputs(
+    graph_module: fx.GraphModule, values: Sequence[Any], sources: Sequence[str], kinds: Sequence[str]
+) -> tuple[GraphInput, ...]:
+    """Inputs of which source and kind are known, one for each placeholder, in order."""
     nodes = list(placeholders(graph_module))
-    return tuple(_describe(node, str(node.target), value) for node, value in zip(nodes, values, strict=True))
+    return tuple(
+        _describe(node, source, value, kind)
+        for node, source, value, kind in zip(nodes, sources, values, kinds, strict=True)
+    )
+
+
+def plain_inputs(graph_module: fx.GraphModule, values: Sequence[Any]) -> tuple[GraphInput, ...]:
+    """What each placeholder stands for in a graph of which no more is known than the placeholders' names."""
+    names = [str(node.target) for node in placeholders(graph_module)]
+    kinds = [_kind(name, value) for name, value in zip(names, values, strict=True)]
+    return describe_inputs(graph_module, values, names, kinds)
 
 
 def renamed_inputs(
@@ -56,14 +68,9 @@ def renamed_inputs(
 
     Where the stage has changed the number of inputs, the placeholders' own names are all that is known.
     """
-    nodes = list(placeholders(graph_module))
-    if len(nodes) != len(before):
+    if len(list(placeholders(graph_module))) != len(before):
         return plain_inputs(graph_module, values)
-    described = (_describe(node, old.source, value) for node, old, value in zip(nodes, before, values, strict=True))
-    return tuple(
-        GraphInput(new.name, new.source, old.kind, new.shape, new.dtype)
-        for new, old in zip(described, before, strict=True)
-    )
+    return describe_inputs(graph_module, values, [old.source for old in before], [old.kind for old in before])
 
 
 def _source_of(node: fx.Node) -> str:
@@ -76,7 +83,7 @@ def _source_of(node: fx.Node) -> str:
     return name or str(node.target)
 
 
-def _describe(node: fx.Node, source: str, value: Any) -> GraphInput:
+def _describe(node: fx.Node, source: str, value: Any, kind: str | None = None) -> GraphInput:
     if isinstance(value, torch.Tensor):
         shape: tuple[int | str, ...] | None = tuple(
             size if isinstance(size, int) else str(size) for size in value.shape
@@ -84,7 +91,7 @@ def _describe(node: fx.Node, source: str, value: Any) -> GraphInput:
         dtype = str(value.dtype).removeprefix("torch.")
     else:
         shape, dtype = None, type(value).__name__
-    return GraphInput(node.name, readable_source(source), _kind(source, value), shape, dtype)
+    return GraphInput(node.name, readable_source(source), kind or _kind(source, value), shape, dtype)
 
 
 def _kind(source: str, value: Any) -> str:

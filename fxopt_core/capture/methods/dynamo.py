@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,33 +17,48 @@ from fxopt_core.capture.result import Captured
 
 
 def capture_with_dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool | None) -> Captured:
-    """Compile `model` with a `GraphExtractor` as the backend, call it once, and report what Dynamo did.
+    """Compile `model` with a `GraphExtractor` as the backend, call it once, and report what Dynamo did."""
+
+    def call(compiled: Model) -> None:
+        compiled(*args, **kwargs)
+
+    return run_dynamo(model, call, GraphExtractor(), dynamic, method="dynamo", level="torch")
+
+
+def run_dynamo(
+    model: Model,
+    call: Callable[[Model], None],
+    extractor: GraphExtractor,
+    dynamic: bool | None,
+    *,
+    method: str,
+    level: str,
+    caveats: tuple[str, ...] = (),
+) -> Captured:
+    """Compile `model` with `extractor` as the backend, make the call, and report what Dynamo did.
 
     Dynamo's state is reset before (else code that it already knows would give no graph) and after: whatever
     the process has compiled so far compiles anew at its next call.
     """
-    extractor = GraphExtractor()
     torch._dynamo.reset()
     try:
-        with listening("graph_breaks") as about_breaks, listening("guards") as about_guards:
-            with without_repeated_warnings():
-                torch.compile(model, backend=extractor, dynamic=dynamic)(*args, **kwargs)
+        with (
+            listening("graph_breaks") as about_breaks,
+            listening("guards") as about_guards,
+            without_repeated_warnings(),
+        ):
+            call(torch.compile(model, backend=extractor, dynamic=dynamic))
     finally:
         torch._dynamo.reset()
+    partitions = tuple(extractor.partitions)
     breaks = graph_breaks(about_breaks)
     conditions = guards(about_guards)
-    return Captured(
-        tuple(extractor.partitions),
-        "dynamo",
-        "torch",
-        breaks,
-        conditions,
-        dynamo_caveats(extractor.partitions, breaks, conditions),
-    )
+    caveats = dynamo_caveats(partitions, breaks, conditions) + caveats
+    return Captured(partitions, method, level, breaks, conditions, caveats)
 
 
 def dynamo_caveats(
-    partitions: list[Partition], breaks: tuple[GraphBreak, ...], conditions: tuple[Guard, ...]
+    partitions: tuple[Partition, ...], breaks: tuple[GraphBreak, ...], conditions: tuple[Guard, ...]
 ) -> tuple[str, ...]:
     """What the graphs of a Dynamo capture do not say about the model."""
     caveats = []

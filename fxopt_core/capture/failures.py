@@ -1,0 +1,56 @@
+"""Why a capture method failed, in one line, and what to try."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.isolation import Model
+
+ADVICE = {
+    "dynamo": "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",
+    "aot": 'method="dynamo" captures without lowering to ATen, which tells whether Dynamo or AOTAutograd fails.',
+    "symbolic_trace": 'method="dynamo" breaks the graph at such a place instead of failing. Or take the decision on '
+    "data out of the model, or express it as a tensor operation (torch.where).",
+    "export": 'method="dynamo" breaks the graph at such a place instead of failing. Or express the decision as a '
+    "tensor operation (torch.where, torch.cond).",
+}
+_TORCH = Path(torch.__file__).parent
+_LONGEST = 300
+
+
+def explain_failure(
+    error: Exception, method: str, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> CaptureError:
+    """The error to raise for `error`. The model is called once, uncaptured, to tell whose fault it is."""
+    if isinstance(error, CaptureError):
+        return error
+    try:
+        model(*args, **kwargs)
+    except Exception as own_error:
+        return CaptureError(
+            method,
+            f"the model itself fails on these example inputs{_place(own_error)}: {_one_line(own_error)}",
+            "call model(*example_inputs) and correct the inputs or the model first.",
+        )
+    return CaptureError(method, f"{type(error).__name__}{_place(error)}: {_one_line(error)}", ADVICE[method])
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line outside torch that the error passed through."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_relative_to(_TORCH) or path.is_relative_to(Path(__file__).parent) or frame.filename.startswith("<"):
+            continue
+        return f" at {frame.filename}:{frame.lineno} ({frame.line})"
+    return ""
+
+
+def _one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

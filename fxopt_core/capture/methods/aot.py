@@ -1,0 +1,65 @@
+"""Capture after AOTAutograd: the ATen graphs of forward and backward, as a compiler such as Inductor receives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.utils._pytree import tree_leaves
+
+from fxopt_core.capture.extractor import GraphExtractor
+from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.methods.dynamo import run_dynamo
+from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.result import Captured
+from fxopt_core.capture.sources import dynamo_inputs, plain_inputs, renamed_inputs
+
+CAVEAT = (
+    "AOTAutograd made the graphs functional: what the model changes in place is returned as additional outputs, and "
+    "what the backward graph needs is returned by the forward graph."
+)
+
+
+class AotGraphExtractor(GraphExtractor):
+    """A backend that lets AOTAutograd work on Dynamo's graphs and records what comes out.
+
+    A partition's `role` is `forward` or `backward`. There are backward graphs only where gradients are wanted.
+    """
+
+    def __call__(self, graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Hand Dynamo's graph to AOTAutograd, with compilers that record and change nothing."""
+        before = dynamo_inputs(graph_module)
+
+        def forward(graph: fx.GraphModule, values: Sequence[Any]) -> Callable[..., Any]:
+            return self._keep(Partition(graph, renamed_inputs(graph, values, before)))
+
+        def backward(graph: fx.GraphModule, values: Sequence[Any]) -> Callable[..., Any]:
+            return self._keep(Partition(graph, plain_inputs(graph, values), role="backward"))
+
+        compiled: Callable[..., Any] = aot_autograd(fw_compiler=forward, bw_compiler=backward)(
+            graph_module, example_inputs
+        )
+        return compiled
+
+    def _keep(self, partition: Partition) -> Callable[..., Any]:
+        self.partitions.append(partition)
+        run: Callable[..., Any] = make_boxed_func(partition.run)
+        return run
+
+
+def capture_with_aot_autograd(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool | None
+) -> Captured:
+    """Compile with an `AotGraphExtractor`; where a result wants gradients, run the backward pass from ones."""
+
+    def call(compiled: Model) -> None:
+        outputs = [value for value in tree_leaves(compiled(*args, **kwargs)) if isinstance(value, torch.Tensor)]
+        wanting = [output for output in outputs if output.requires_grad]
+        if wanting:
+            torch.autograd.backward(wanting, [torch.ones_like(output) for output in wanting])
+
+    return run_dynamo(model, call, AotGraphExtractor(), dynamic, method="aot", level="aten", caveats=(CAVEAT,))
