@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -203,13 +203,16 @@ def recorded_points(course: Course, student: str, day: str, notebook: str) -> tu
 
 
 def publish_feedback(course: Course, graded: Graded) -> Path | None:
-    """Copy a feedback page into the workspace, where JupyterLab shows it; its new place."""
+    """Copy a feedback page into the workspace, where JupyterLab shows it; its new place.
+
+    The copy loads nothing: nbgrader's page fetches MathJax from the network, even where scripts may not run.
+    """
     if graded.feedback is None:
         return None
     target = course.workspace / "feedback" / f"{graded.notebook}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_suffix(".tmp")
-    shutil.copy(graded.feedback, temporary)
-    temporary.chmod(0o644)
+    page = graded.feedback.read_text(encoding="utf-8")
+    temporary.write_text(re.sub(r"<script\b[^>]*\bsrc=[^>]*>\s*</script>", "", page), encoding="utf-8")
     temporary.replace(target)
     return target
