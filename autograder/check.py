@@ -71,10 +71,11 @@ def _text_of(exhibit: Any) -> str:
 
 
 def _html_of(exhibit: Any) -> str:
-    text = f"<pre>{html.escape(_text_of(exhibit))}</pre>"
     if isinstance(exhibit, str):
-        return text
-    return f"<details><summary>What your code did: picture and table</summary>{exhibit.svg}{text}</details>"
+        return f"<pre>{html.escape(exhibit)}</pre>"
+    title = html.escape(_text_of(exhibit).splitlines()[0])
+    shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(_text_of(exhibit))}</pre>")
+    return f"<details><summary>What your code did. {title}</summary>{shown}</details>"
 
 
 class NotWhileGrading:
