@@ -11,11 +11,12 @@ PIP_ARGS ?=
 
 FXOPT := .venv/bin/fxopt
 
-.PHONY: help setup lab test notebooks clean
+.PHONY: help setup lab instructor test notebooks clean
 
 help:
 	@echo "make lab                         set up, fill workspace/ and open JupyterLab at Week 1"
 	@echo "make lab PORT=9000 BROWSER=none  the same on a server: another port, no browser"
+	@echo "make instructor                  the whole course in JupyterLab, with nbgrader's form grader (PORT, BROWSER)"
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
 	@echo "make test                        set up, then run every test (PYTEST_ARGS=... goes to pytest)"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
@@ -28,6 +29,9 @@ setup:
 
 lab: setup
 	@$(FXOPT) lab --port '$(PORT)' $(if $(filter none,$(BROWSER)),--no-browser)
+
+instructor: setup
+	@$(FXOPT) lab --instructor --port '$(PORT)' $(if $(filter none,$(BROWSER)),--no-browser)
 
 test: setup
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
