@@ -197,7 +197,7 @@ def go_through_day_1(learner: Learner, server: LabServer) -> None:
     expect(check.locator(".jp-OutputArea")).to_contain_text(message_of(WRONG))
     expect(check.locator(".jp-OutputArea")).to_contain_text("not right yet")
     exhibit = check.locator("details").first
-    exhibit.locator("summary").click()
+    exhibit.locator("summary").first.click()
     expect(exhibit.locator("svg")).to_be_visible()
     expect(exhibit.locator("pre")).to_be_visible()
     exhibit.scroll_into_view_if_needed()
