@@ -198,7 +198,7 @@ def go_through_day_1(learner: Learner, server: LabServer) -> None:
     expect(check.locator(".jp-OutputArea")).to_contain_text("not right yet")
     exhibit = check.locator("details").first
     exhibit.locator("summary").first.click()
-    expect(exhibit.locator("svg")).to_be_visible()
+    expect(exhibit.get_by_role("img")).to_be_visible()
     exhibit.get_by_text("The same as text").click()
     expect(exhibit.locator("pre")).to_be_visible()
     exhibit.scroll_into_view_if_needed()
