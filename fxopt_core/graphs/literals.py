@@ -1,10 +1,10 @@
 """Arguments of nodes as JSON, exact in type and bits: 1, 1.0 and True differ, as do 0.0 and -0.0, and NaN payloads.
 
 `null`, booleans, integers, finite floats, strings and lists stand for themselves. Everything else is an object with
-one key: `{"node": "add"}`, `{"float": "7ff8000000000000"}` (the bits of an infinity or NaN), `{"complex": [bits,
-bits]}`, `{"tuple": [...]}`, `{"dict": [[key, value], ...]}`, `{"slice": [start, stop, step]}`, `{"range": [...]}`,
-`{"size": [...]}` (`torch.Size`), `{"ellipsis": null}`, `{"dtype": "float32"}`, `{"device": "cpu"}`,
-`{"layout": "strided"}`, `{"memory_format": "channels_last"}`.
+one key: `{"node": "add"}`, `{"float": "7ff8000000000000"}` (bits of an infinity or NaN), `{"complex": [bits, bits]}`,
+`{"tuple": [...]}`, `{"dict": [[key, value], ...]}`, `{"slice": [start, stop, step]}`, `{"range": [start, stop, step]}`,
+`{"size": [...]}` (a `torch.Size`; torch.fx makes tuples of those in nodes, modules keep them), `{"ellipsis": null}`,
+`{"dtype": "float32"}`, `{"device": "cpu"}`, `{"layout": "strided"}`, `{"memory_format": "channels_last"}`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 
 from fxopt_core.graphs.decode import decode
 from fxopt_core.graphs.format import DEFAULT_LIMITS, EncodedGraph, Limits
@@ -34,7 +35,20 @@ def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: 
     """
     graph_module = decode(graph, limits=limits) if isinstance(graph, EncodedGraph) else graph
     with _process_state_restored():
-        return fx.Interpreter(graph_module).run(*inputs)
+        return _with_plain_containers(fx.Interpreter(graph_module).run(*inputs))
+
+
+def _with_plain_containers(value: Any) -> Any:
+    """`value` with lists and dictionaries in the place of the immutable ones in which torch.fx keeps arguments."""
+    if type(value) is immutable_list:
+        return [_with_plain_containers(element) for element in value]
+    if type(value) is immutable_dict:
+        return {key: _with_plain_containers(element) for key, element in value.items()}
+    if type(value) is tuple:
+        return tuple(_with_plain_containers(element) for element in value)
+    if type(value) is slice:
+        return slice(*(_with_plain_containers(part) for part in (value.start, value.stop, value.step)))
+    return value
 
 
 @contextmanager
@@ -44,12 +58,13 @@ def _process_state_restored() -> Iterator[None]:
     devices = [device for device in ("cpu", "cuda", "mps") if torch.amp.is_autocast_available(device)]
     autocast = {d: (torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices}
     cache = torch.is_autocast_cache_enabled()
+    generator = torch.get_rng_state()
     try:
-        with torch.random.fork_rng(devices=()):
-            yield
+        yield
     finally:
         if torch._C._functorch.get_dynamic_layer_stack_depth() > functorch_depth:
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(functorch_depth)
+        torch.set_rng_state(generator)
         torch._C._set_grad_enabled(grad)
         for device, (enabled, dtype) in autocast.items():
             torch.set_autocast_enabled(device, enabled)

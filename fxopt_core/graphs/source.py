@@ -22,7 +22,9 @@ _SYNTAX = (
     ast.Name, ast.Load, ast.Store, ast.Attribute, ast.Constant, ast.Call, ast.keyword, ast.Subscript, ast.Slice,
     ast.Tuple, ast.List, ast.Dict, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
-_BUILTINS = frozenset({"self", "getattr", "slice", "range", "Ellipsis"})
+# `infj` and `nanj` are what `repr` makes of complex numbers with such parts: no Python names, so that the generated
+# forward fails on them, while `run` takes them as they are.
+_BUILTINS = frozenset({"self", "getattr", "slice", "range", "Ellipsis", "infj", "nanj"})
 _PYTREE = frozenset({"fx_pytree.tree_flatten_spec", "pytree.tree_unflatten"})
 
 

@@ -170,7 +170,7 @@ def methods() -> frozenset[str]:
 
 
 @functools.cache
-def _registered() -> frozenset[str]:
+def operators() -> frozenset[str]:
     """Full names of the dispatcher's operators that may be called, such as `aten::add.Tensor`.
 
     TorchScript registers more under `torch.ops.aten`, `aten::save` among them; the dispatcher does not know those.
@@ -186,7 +186,7 @@ def _is_allowed_operator(name: str) -> bool:
 
 @functools.cache
 def _packets() -> frozenset[str]:
-    return frozenset(name.partition(".")[0] for name in _registered())
+    return frozenset(name.partition(".")[0] for name in operators())
 
 
 @functools.cache
@@ -246,7 +246,7 @@ def _operator_key(name: str) -> tuple[str, str, str | None] | None:
         return parts[2], parts[3], None
     if len(parts) == 5:
         overload = "" if parts[4] == "default" else f".{parts[4]}"
-        if f"{parts[2]}::{parts[3]}{overload}" in _registered():
+        if f"{parts[2]}::{parts[3]}{overload}" in operators():
             return parts[2], parts[3], parts[4]
     return None
 
