@@ -40,8 +40,9 @@ def check_generated_code(graph: fx.Graph, where: str) -> None:
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         raise GraphFormatError(f"{where}: its generated code is more than one function")
     function = tree.body[0]
-    local = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    local |= {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    everything = list(ast.walk(function))
+    local = {node.id for node in everything if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    local |= {node.arg for node in everything if isinstance(node, ast.arg)}
     names = local | set(code.globals) | _BUILTINS
     dotted = TORCH_CONSTANTS | _PYTREE
     dotted |= {_get_qualified_name(node.target) for node in graph.nodes if node.op == "call_function"}

@@ -83,7 +83,7 @@ _NOT_TORCH = re.compile(r"from_file|frombuffer|from_numpy|.*(sparse|mkldnn|cudnn
 _NOT_METHODS = re.compile(
     r"apply_|as_subclass|backward|const_data_ptr|data_ptr|map2?_|module_load|new|numpy|pin_memory|record_stream"
     r"|register_.*|reinforce|resize|resize_as|retain_grad|set_|share_memory_|storage|storage_type|untyped_storage"
-    r"|cuda|xpu|ipu|mtia|.*(sparse|mkldnn).*"
+    r"|index|cuda|xpu|ipu|mtia|.*(sparse|mkldnn).*"
 )
 _NOT_FUNCTIONAL = frozenset({"triplet_margin_with_distance_loss", "multi_head_attention_forward"})
 

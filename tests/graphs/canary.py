@@ -5,6 +5,7 @@ Audit hooks cannot be removed, so there is one, and it records only inside `watc
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +17,24 @@ _NAMES = ("open", "code.__new__", "marshal.loads", "builtins.input", "builtins.b
 _records: list[str] | None = None
 
 
+def _is_torch_own(event: str, arguments: tuple[Any, ...]) -> bool:
+    """The wrapper that torch makes of a branch when it differentiates `torch.cond`: a constant but for the number."""
+    if event == "compile":
+        source = arguments[0].decode() if isinstance(arguments[0], bytes) else arguments[0]
+        return (
+            isinstance(source, str) and re.fullmatch(r"lambda (arg\d+(, )?)*: fn\((arg\d+(, )?)*\)", source) is not None
+        )
+    if event == "exec":
+        return arguments[0].co_filename == "<string>" and arguments[0].co_names == () and arguments[0].co_argcount == 0
+    return False
+
+
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if _records is None:
         return
     foreign = event in _NAMES or event.startswith(_PREFIXES)
+    if _is_torch_own(event, arguments):
+        return
     if event == "import":
         foreign = not str(arguments[0]).startswith("torch.")
     elif event == "exec":
