@@ -62,6 +62,82 @@ class GraphRecorder:
 # %% nbgrader={"grade": true, "grade_id": "record_graphs", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.record_graphs(GraphRecorder)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. A backend that rewrites one operation
+#
+# *25 minutes, harder.* A backend may change the graph before it hands it on. That is how you put an optimisation of your
+# own in front of Inductor. Yours replaces an expensive function by a cheap one: exact GELU needs the error function,
+# its approximation only a `tanh`.
+#
+# Write `make_backend(compile_inner)`. It returns a backend that
+#
+# 1. turns every *exact* GELU of the graph into `gelu(x, approximate="tanh")`, in the same place;
+# 2. leaves everything else as it is, GELUs that already are approximate included;
+# 3. hands the rewritten graph module and the example inputs to `compile_inner`, and returns what that returns.
+#
+# The cell below shows how GELU looks in a captured graph: exact is the default, and may also be said.
+#
+# <details><summary>Hint 1: a question</summary>Which nodes have a target whose <code>__name__</code> is <code>gelu</code>, and what do their <code>kwargs</code> say?</details>
+# <details><summary>Hint 2: the idea</summary><code>node.kwargs</code> can be assigned. A graph module also has <em>code</em>, written from its graph: who writes it anew?</details>
+# <details><summary>Hint 3: the shape</summary>Loop over <code>graph_module.graph.nodes</code>, assign <code>kwargs</code>, <code>graph_module.recompile()</code>, <code>return compile_inner(graph_module, example_inputs)</code>.</details>
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "rewriting_backend-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def show_gelu(graph_module, example_inputs):
+    for node in graph_module.graph.nodes:
+        if getattr(node.target, "__name__", "") == "gelu":
+            print(node.format_node())
+    return graph_module.forward
+
+
+three_kinds = nn.Sequential(nn.GELU(), nn.GELU(approximate="tanh"), nn.Linear(4, 3))
+torch._dynamo.reset()
+_ = torch.compile(three_kinds, backend=show_gelu)(torch.randn(2, 4))
+_ = torch.compile(lambda x: nn.functional.gelu(x), backend=show_gelu)(torch.randn(2, 4))
+
+# %% nbgrader={"grade": false, "grade_id": "rewriting_backend-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def make_backend(compile_inner):
+    """A Dynamo backend that turns exact GELUs into tanh GELUs and hands the graph on to `compile_inner`.
+
+    `compile_inner(graph_module, example_inputs)` compiles a graph and returns a callable, as every backend does.
+    """
+    ### BEGIN SOLUTION
+    def backend(graph_module, example_inputs):
+        for node in graph_module.graph.nodes:
+            if getattr(node.target, "__name__", "") == "gelu" and node.kwargs.get("approximate", "none") == "none":
+                node.kwargs = {"approximate": "tanh"}
+        graph_module.graph.lint()
+        graph_module.recompile()
+        return compile_inner(graph_module, example_inputs)
+
+    return backend
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "rewriting_backend", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day1.rewriting_backend(make_backend)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-inductor-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Your backend in front of the real Inductor. The result differs a little from the exact model, and the code that
+# Inductor wrote has a `tanh` where an error function was.
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "rewriting_backend-inductor", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from torch._inductor.compile_fx import compile_fx
+from torch._inductor.utils import run_and_get_code
+
+torch.manual_seed(0)
+block = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32)).eval()
+block_input = torch.randn(16, 32)
+try:
+    torch._dynamo.reset()
+    with torch.no_grad():
+        approximate, sources = run_and_get_code(torch.compile(block, backend=make_backend(compile_fx)), block_input)
+    print(f"largest difference from the exact model: {(approximate - block(block_input)).abs().max():.1e}")
+    print("tanh in the generated code:", "tanh" in sources[0], "| error function:", "erf(" in sources[0])
+except NotImplementedError:
+    print("not yet written")
+except torch._dynamo.exc.BackendCompilerFailed as error:
+    print("your backend raised:", str(error).splitlines()[0])
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex01-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #

@@ -15,4 +15,13 @@ TASKS = (
         withheld=("fxopt_core.capture", "torch._dynamo.testing", "torch._dynamo.debug_utils"),
         checklist=("extract-graphs",),
     ),
+    Task(
+        name="rewriting_backend",
+        day="day1",
+        notebook=NOTEBOOK,
+        title="A backend that rewrites one operation",
+        provides=("make_backend",),
+        evidence="artefact",
+        checklist=("explain-dynamo",),
+    ),
 )

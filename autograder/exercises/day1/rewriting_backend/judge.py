@@ -1,0 +1,163 @@
+"""What a right rewriting backend is: exact GELUs become tanh GELUs, nothing else changes, and the compiler's code runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import torch
+from torch import fx
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day1.rewriting_backend.visible import FORMS, build
+from fxopt_core.graphs import decode, is_operation, operation_name
+
+MISCONCEPTIONS = {
+    "returned nothing callable": (
+        "Your backend must return something callable: what `compile_inner` returned is what Dynamo has to run."
+    ),
+    "compiler never called": (
+        "`compile_inner` was never called: a rewriting backend changes the graph and then hands it on to be compiled."
+    ),
+    "compiled code thrown away": (
+        "You called `compile_inner` but did not return its result: the model still runs the graph itself, and what "
+        "was compiled is thrown away."
+    ),
+    "original handed on": (
+        "The graph that reached the compiler is the original one: you rewrote a copy, or compiled before you rewrote."
+    ),
+    "forgot recompile": (
+        "The graph is rewritten, but the code is not: after changing `graph_module.graph`, call "
+        "`graph_module.recompile()`, or the module goes on computing the old thing."
+    ),
+    "only one rewritten": "Some exact GELUs are left: go through all nodes, not only to the first match.",
+    "one form missed": (
+        "An exact GELU in another form is left: it says so explicitly (`approximate='none'`), or does not say anything."
+    ),
+    "other operations changed": (
+        "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
+    ),
+    "wrong inputs": (
+        "The GELUs are rewritten, but the graph computes something else: each new node must read what the old one read, "
+        "and every user of the old one must read the new one."
+    ),
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Stacks of random widths and activations, with at least two exact GELUs and one other activation each."""
+    cases = []
+    for number in range(3):
+        activations = [
+            "exact",
+            random.choice(["exact, said so", "exact module"]),
+            random.choice(["tanh", "relu"]),
+            *random.choices(sorted(FORMS), k=random.randint(0, 2)),
+        ]
+        random.shuffle(activations)
+        widths = [random.randint(2, 9) for _ in range(len(activations) + 1)]
+        parameters = {
+            "widths": widths,
+            "activations": activations,
+            "batch": random.randint(2, 5),
+            "seed": random.randrange(2**31),
+        }
+        cases.append(Case(f"hidden {number}", parameters))
+    return cases
+
+
+def capture(model: torch.nn.Module, x: torch.Tensor) -> tuple[fx.GraphModule, list[Any]]:
+    """The judge's own capture of a model that is one graph."""
+    captured: list[tuple[fx.GraphModule, list[Any]]] = []
+
+    def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        captured.append((graph_module, example_inputs))
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(model, backend=backend)(x)
+    torch._dynamo.reset()
+    return captured[0]
+
+
+def is_gelu(node: fx.Node) -> bool:
+    """Whether a node is a GELU of either kind."""
+    return is_operation(node) and operation_name(node) in ("gelu", "aten.gelu.default")
+
+
+def is_exact_gelu(node: fx.Node) -> bool:
+    """Whether a node is a GELU without approximation."""
+    approximate = node.kwargs.get("approximate", node.args[1] if len(node.args) > 1 else "none")
+    return is_gelu(node) and approximate == "none"
+
+
+def rewritten(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """The judge's own rewrite, in place."""
+    for node in graph_module.graph.nodes:
+        if is_exact_gelu(node):
+            node.args, node.kwargs = node.args[:1], {"approximate": "tanh"}
+    graph_module.recompile()
+    return graph_module
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Names of misconceptions with the figures of this case, the most telling first."""
+    model, inputs = build(case)
+    original, example_inputs = capture(model, inputs[0])
+    exact = sum(is_exact_gelu(node) for node in original.graph.nodes)
+    others = _operations(original)
+    values = evidence.values
+    if not all(values["returned_callable"]):
+        yield "returned nothing callable", ""
+        return
+    if values["received"] != 1 or "received" not in evidence.graphs:
+        yield "compiler never called", ""
+        return
+    theirs = decode(evidence.graphs["received"])
+    left = [node for node in theirs.graph.nodes if is_exact_gelu(node)]
+    if len(left) == exact:
+        yield "original handed on", f"({exact} exact GELUs before and after)"
+        return
+    if left:
+        forms = {"approximate" in node.kwargs for node in left}
+        all_forms = {"approximate" in node.kwargs for node in original.graph.nodes if is_exact_gelu(node)}
+        name = "one form missed" if len(all_forms) == 2 and len(forms) == 1 else "only one rewritten"
+        yield name, f"({len(left)} of {exact} left)"
+        return
+    if _operations(theirs) != others:
+        yield "other operations changed", ""
+        return
+    ours = rewritten(original)
+    generator = torch.Generator().manual_seed(case.parameters["seed"] % 1000)
+    with torch.no_grad():
+        fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
+        if not torch.allclose(theirs(*fresh)[0], ours(*fresh)[0], atol=1e-6):
+            yield "wrong inputs", ""
+            return
+        exact_outputs = [model(x) for x in inputs]
+        wanted = [_run(ours, model, example_inputs, x) for x in inputs]
+    outputs = [evidence.tensors[f"output{i}"] for i in range(len(inputs))]
+    if values["runs"] != len(inputs):
+        yield "compiled code thrown away", ""
+        return
+    for output, want, unchanged in zip(outputs, wanted, exact_outputs, strict=True):
+        if torch.allclose(output, want, atol=1e-6, rtol=1e-5):
+            continue
+        yield ("forgot recompile" if torch.allclose(output, unchanged, atol=1e-6, rtol=1e-5) else "wrong inputs"), ""
+        return
+
+
+def _run(graph_module: fx.GraphModule, model: torch.nn.Module, example_inputs: list[Any], x: torch.Tensor) -> Any:
+    """Run a captured graph on `x`: it takes the place of the one example input that is no weight."""
+    weights = {id(parameter) for parameter in model.parameters()}
+    return graph_module(*(value if id(value) in weights else x for value in example_inputs))[0]
+
+
+def _operations(graph_module: fx.GraphModule) -> Counter[str]:
+    """Operations by name; all GELUs are one kind."""
+    return Counter(
+        "gelu" if is_gelu(node) else operation_name(node) for node in graph_module.graph.nodes if is_operation(node)
+    )

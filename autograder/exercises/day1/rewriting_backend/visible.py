@@ -1,0 +1,112 @@
+"""The learner's side: models that use GELU in every way, the visible cases, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import nn
+
+from autograder.evidence import Case, Evidence
+from fxopt_core.graphs import encode
+
+FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "exact": functional.gelu,
+    "exact, said so": lambda x: functional.gelu(x, approximate="none"),
+    "exact module": nn.GELU(),
+    "tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+}
+"""Activations by name; the exact ones are to be rewritten."""
+
+
+class Stack(nn.Module):
+    """Linear layers with a given activation after each."""
+
+    def __init__(self, widths: Sequence[int], activations: Sequence[str]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.activations = tuple(activations)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, first width) to (batch, last width)."""
+        for layer, name in zip(self.layers, self.activations, strict=True):
+            x = FORMS[name](layer(x) * 2.0)
+        return x
+
+
+def visible_cases() -> list[Case]:
+    """A stack with two exact GELUs, and one in which other activations must be left alone."""
+    return [
+        Case(
+            "three exact GELUs",
+            {"widths": [5, 7, 6, 4], "activations": ["exact", "exact module", "exact"], "batch": 3, "seed": 0},
+        ),
+        Case(
+            "GELUs among other activations",
+            {"widths": [4, 6, 5, 3, 2], "activations": ["tanh", "exact, said so", "relu", "exact"], "batch": 2, "seed": 1},
+        ),
+    ]
+
+
+def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
+    """The case's model in eval mode, and two inputs of shape (batch, first width)."""
+    given = case.parameters
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(given["seed"])
+        model = Stack(given["widths"], given["activations"]).eval()
+        inputs = [torch.randn(given["batch"], given["widths"][0]) * 2 for _ in range(2)]
+    return model, inputs
+
+
+def probe(case: Case, make_backend: Any) -> Evidence:
+    """Compile the model with the learner's backend; a stand-in takes the place of Inductor and records."""
+    model, inputs = build(case)
+    evidence = Evidence()
+    received: list[torch.fx.GraphModule] = []
+    runs = [0]
+
+    def compile_inner(graph_module: Any, example_inputs: Any) -> Callable[..., Any]:
+        received.append(graph_module)
+        # What the handed-over module really computes is its compiled `forward`, which may lag behind its graph.
+        forward = graph_module.forward
+
+        def run(*arguments: Any) -> Any:
+            runs[0] += 1
+            return forward(*arguments)
+
+        return run
+
+    torch._dynamo.reset()
+    backend = make_backend(compile_inner)
+    returned: list[bool] = []
+
+    def recording(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        # Dynamo's own module writes its code when it first runs; a plain one has it already, as most graph modules do.
+        graph_module = torch.fx.GraphModule(graph_module, graph_module.graph)
+        result = backend(graph_module, example_inputs)
+        returned.append(callable(result))
+        return result if callable(result) else graph_module.forward
+
+    compiled = torch.compile(model, backend=recording)
+    with torch.no_grad():
+        outputs = [compiled(x) for x in inputs]
+    torch._dynamo.reset()
+    evidence.values = {"returned_callable": returned, "received": len(received), "runs": runs[0]}
+    evidence.tensors = {f"output{i}": output for i, output in enumerate(outputs)}
+    if received and isinstance(received[0], torch.fx.GraphModule):
+        evidence.graphs["received"] = encode(received[0])
+    return evidence
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph that reached the compiler behind the learner's backend."""
+    from fxopt_core.graphs import decode
+    from fxopt_core.visualize import draw
+
+    return [
+        draw(decode(graph), title=f"{case.name}: what reached the compiler") for graph in evidence.graphs.values()
+    ]
