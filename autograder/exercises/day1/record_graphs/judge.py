@@ -10,7 +10,7 @@ import torch
 
 from autograder.evidence import Case, Evidence
 from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build
-from fxopt_core.graphs import decode
+from fxopt_core.graphs import EncodedGraph, run
 
 MISCONCEPTIONS = {
     "returned nothing callable": (
@@ -109,17 +109,20 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     for i, (graph_module, example_inputs) in enumerate(captured):
         theirs = evidence.graphs.get(f"graph{i}")
-        if theirs is None or not _same_function(decode(theirs), graph_module, example_inputs):
+        if theirs is None or not _same_function(theirs, graph_module, example_inputs):
             yield "other graph", f"(graph number {i})"
             return
 
 
-def _same_function(theirs: torch.fx.GraphModule, ours: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
+def _same_function(theirs: EncodedGraph, ours: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
     generator = torch.Generator().manual_seed(len(example_inputs))
     fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
-    placeholders = [node for node in theirs.graph.nodes if node.op == "placeholder"]
-    if len(placeholders) != len(fresh):
+    wanted = ours(*fresh)
+    try:
+        found = run(theirs, fresh)
+    except (TypeError, RuntimeError):
+        # A graph of other inputs or other shapes: certainly not the captured one.
         return False
-    with torch.no_grad():
-        pairs = list(zip(theirs(*fresh), ours(*fresh), strict=False))
-    return len(pairs) > 0 and all(torch.allclose(a, b) for a, b in pairs)
+    if not isinstance(found, (list, tuple)) or len(found) != len(wanted):
+        return False
+    return all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))

@@ -12,7 +12,7 @@ from torch import fx
 
 from autograder.evidence import Case, Evidence
 from autograder.exercises.day1.rewriting_backend.visible import FORMS, build
-from fxopt_core.graphs import decode, is_operation, operation_name
+from fxopt_core.graphs import decode, is_operation, operation_name, run
 
 MISCONCEPTIONS = {
     "returned nothing callable": (
@@ -134,7 +134,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     generator = torch.Generator().manual_seed(case.parameters["seed"] % 1000)
     with torch.no_grad():
         fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
-        if not torch.allclose(theirs(*fresh)[0], ours(*fresh)[0], atol=1e-6):
+        if not torch.allclose(run(theirs, fresh)[0], ours(*fresh)[0], atol=1e-6):
             yield "wrong inputs", ""
             return
         exact_outputs = [model(x) for x in inputs]

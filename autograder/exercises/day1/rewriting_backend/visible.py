@@ -47,7 +47,12 @@ def visible_cases() -> list[Case]:
         ),
         Case(
             "GELUs among other activations",
-            {"widths": [4, 6, 5, 3, 2], "activations": ["tanh", "exact, said so", "relu", "exact"], "batch": 2, "seed": 1},
+            {
+                "widths": [4, 6, 5, 3, 2],
+                "activations": ["tanh", "exact, said so", "relu", "exact"],
+                "batch": 2,
+                "seed": 1,
+            },
         ),
     ]
 
@@ -107,6 +112,4 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     from fxopt_core.graphs import decode
     from fxopt_core.visualize import draw
 
-    return [
-        draw(decode(graph), title=f"{case.name}: what reached the compiler") for graph in evidence.graphs.values()
-    ]
+    return [draw(decode(graph), title=f"{case.name}: what reached the compiler") for graph in evidence.graphs.values()]
