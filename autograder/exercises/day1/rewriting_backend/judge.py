@@ -1,4 +1,4 @@
-"""What a right rewriting backend is: exact GELUs become tanh GELUs, nothing else changes, and the compiler's code runs."""
+"""What a right backend is: exact GELUs become tanh GELUs, nothing else changes, and the compiler's code runs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ MISCONCEPTIONS = {
         "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
     ),
     "wrong inputs": (
-        "The GELUs are rewritten, but the graph computes something else: each new node must read what the old one read, "
-        "and every user of the old one must read the new one."
+        "The GELUs are rewritten, but the graph computes something else: each new node must read what the old one read, and "
+        "every user of the old one must read the new one."
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class Stack(nn.Module):
 
     def __init__(self, widths: Sequence[int], activations: Sequence[str]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.activations = tuple(activations)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
