@@ -40,8 +40,8 @@ MISCONCEPTIONS = {
         "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
     ),
     "wrong inputs": (
-        "The GELUs are rewritten, but the graph computes something else: each new node must read what the old one read, and "
-        "every user of the old one must read the new one."
+        "The GELUs are rewritten, but the graph computes something else: each new node must read what the old one "
+        "read, and every user of the old one must read the new one."
     ),
 }
 
