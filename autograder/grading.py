@@ -27,10 +27,10 @@ from autograder.channel import (
     Message,
 )
 from autograder.judging import OVERRUN, Judge
-from autograder.notebooks import cells_before_check, clean_outputs, one_line, points_of
+from autograder.notebooks import cells_before_check, clean_outputs, points_of
 from autograder.sandbox import Limits, Worker
 from autograder.tasks import Task
-from autograder.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, outcome_from_verdicts
+from autograder.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
 
 STUCK_LIMIT = 3
 """How many cells of one notebook may bring the process down before its tasks are no longer tried without them."""

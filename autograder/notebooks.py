@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 
 from autograder.channel import MalformedMessageError
 from autograder.tasks import Task
+from autograder.verdict import one_line
 
 SIZE_LIMIT = 100 * 1024 * 1024
 """Largest notebook file that is read at all, in bytes."""
@@ -126,12 +127,6 @@ def _repair(notebook: NotebookNode) -> NotebookNode:
 def writable(text: str) -> str:
     """Text without lone surrogates, which Python prints but nobody can write to a file."""
     return text.encode(errors="replace").decode()
-
-
-def one_line(text: object, limit: int) -> str:
-    """Text of a learner as one line of at most `limit` characters, without what a terminal would obey."""
-    plain = "".join(character if character.isprintable() else " " for character in str(text)[: 4 * limit])
-    return " ".join(plain.split())[:limit]
 
 
 def clean_outputs(outputs: Any, room: int) -> tuple[list[dict[str, Any]], int]:

@@ -154,6 +154,9 @@ def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
         if any(installed.is_relative_to(prefix) for prefix in prefixes):
             command += ["--tmpfs", str(installed)]
     command += ["--ro-bind", str(view), "/view", "--ro-bind", str(sockets), str(sockets)]
+    # Started by root, bubblewrap 0.8 leaves /proc/sys writable: settings of the kernel, outside every namespace.
+    for folder in ("/proc", "/"):
+        command += ["--remount-ro", folder]
     for name, value in _environment("/view").items():
         command += ["--setenv", name, value]
     return [*command, "--chdir", "/tmp"]

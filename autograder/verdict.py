@@ -8,7 +8,16 @@ from typing import Any, Literal
 
 Status = Literal["passed", "wrong", "not written", "error", "time limit", "memory limit", "process limit", "crashed"]
 
+DETAIL_LIMIT = 400
+"""Most characters of the detail of a finding that are shown; exceptions may quote much code."""
+
 NOT_WRITTEN = "Not yet written: the cell still raises NotImplementedError."
+
+
+def one_line(text: object, limit: int) -> str:
+    """Text of a learner as one line of at most `limit` characters, without what a terminal would obey."""
+    plain = "".join(character if character.isprintable() else " " for character in str(text)[: 4 * limit])
+    return " ".join(plain.split())[:limit]
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def outcome_from_verdicts(task: str, title: str, verdicts: Iterable[CaseVerdict]
             if verdict.hidden:
                 text += " (found on a hidden case)"
             elif finding.detail:
-                text += f" {finding.detail}"
+                text += f" {one_line(finding.detail, DETAIL_LIMIT)}"
             if finding.misconception not in misconceptions or not finding.misconception:
                 messages.append(text)
                 misconceptions.append(finding.misconception)

@@ -1,0 +1,149 @@
+"""A throw-away course for each test, and helpers to put answers into its notebooks. Never the real workspace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from autograder.course import Course
+from autograder.gradebook import Graded, grade
+from autograder.grading import Grader
+from autograder.notebooks import cells_before_check, grade_id, read_notebook
+from autograder.release import read_source
+from autograder.sandbox import Limits, bubblewrap
+from autograder.submission import submit
+from autograder.tasks import DAYS, Task, find_task
+from autograder.verdict import TaskOutcome
+
+ROOT = Path(__file__).parents[2]
+
+TASK = find_task("record_graphs")
+"""The task on which the rails are tried: the first of the course."""
+
+DAY = DAYS[TASK.day]
+
+
+@dataclass
+class Classroom:
+    """A course in a temporary folder, and what an instructor or a learner does with it."""
+
+    course: Course
+
+    @property
+    def released(self) -> NotebookNode:
+        """A fresh copy of the notebook that was handed out."""
+        return read_notebook(self.course.curriculum / DAY / f"{TASK.notebook}.ipynb")
+
+    @property
+    def workspace_file(self) -> Path:
+        """The learner's notebook."""
+        return self.course.workspace / DAY / f"{TASK.notebook}.ipynb"
+
+    @property
+    def reference(self) -> str:
+        """The reference answer to `TASK`."""
+        source = read_source(self.course.solutions / DAY / f"{TASK.notebook}.py")
+        return cell(source, TASK.answer_id).source
+
+    def answered(self, source: str, task: Task = TASK) -> NotebookNode:
+        """The released notebook with an answer in its place."""
+        notebook = self.released
+        cell(notebook, task.answer_id).source = source
+        return notebook
+
+    def cells(self, source: str) -> list[dict[str, str]]:
+        """The cells that are run for `TASK` when this is the answer."""
+        return cells_before_check(self.answered(source), TASK)
+
+    def hand_in(self, source: str, who: str | None = None) -> Path:
+        """Answer `TASK` in the workspace and submit; the copy that will be graded."""
+        nbformat.write(self.answered(source), self.workspace_file)
+        return submit(self.course, TASK.notebook, who).path
+
+    def place(self, content: bytes, who: str) -> Path:
+        """Lay bytes where a submission is graded, past `fxopt submit`."""
+        path = self.course.submitted / who / DAY / f"{TASK.notebook}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def grade(self, **options: Any) -> dict[str, Graded]:
+        """Grade everything that was handed in; results by student."""
+        return {graded.student: graded for graded in grade(self.course, **options)}
+
+    def feedback(self, who: str) -> str:
+        """A student's feedback page."""
+        return (self.course.feedback / who / DAY / f"{TASK.notebook}.html").read_text()
+
+
+def cell(notebook: NotebookNode, name: str) -> NotebookNode:
+    """The cell with this nbgrader id."""
+    return next(cell for cell in notebook.cells if grade_id(cell) == name)
+
+
+def outcome_of(graded: Graded, task: Task = TASK) -> dict[str, Any]:
+    """The recorded outcome of one task."""
+    assert graded.outcome is not None, graded.failure
+    found: dict[str, Any] = next(item for item in graded.outcome["tasks"] if item["task"] == task.name)
+    return found
+
+
+def need_bubblewrap() -> None:
+    """Leave a test out on a machine without sandbox, and say how to get one; in CI that is a failure."""
+    if bubblewrap() is not None:
+        return
+    message = "needs a working bubblewrap: install the system package `bubblewrap` (Linux only)"
+    if "CI" in os.environ:
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def make_course(folder: Path) -> Course:
+    """A course with sources, released notebooks and a filled workspace, and no records."""
+    skip = shutil.ignore_patterns("*.ipynb", "__pycache__")
+    shutil.copytree(ROOT / "solutions", folder / "solutions", ignore=skip)
+    shutil.copytree(ROOT / "curriculum", folder / "curriculum")
+    shutil.copytree(ROOT / "curriculum", folder / "workspace")
+    shutil.copy(ROOT / "Week1.md", folder)
+    return Course(folder)
+
+
+SMALL = Limits(memory_bytes=1200 << 20, processes=24, scratch_bytes=64 << 20)
+"""Limits under which hostile answers do no harm even where the rails fail."""
+
+
+CALLED = """
+class GraphRecorder:
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, graph_module, example_inputs):
+{body}
+        self.graphs.append(graph_module)
+        return graph_module.forward
+"""
+
+
+def when_called(body: str) -> str:
+    """An answer that does something in the function that the probe calls, and is right otherwise."""
+    return CALLED.format(body="\n".join(f"        {line}" for line in body.strip().splitlines()))
+
+
+RIGHT = when_called("pass")
+
+
+def run(grader: Grader, room: Classroom, source: str, **changes: Any) -> tuple[TaskOutcome, str]:
+    """Outcome of an answer, and what its cell printed. Then shows that the next submission is still graded."""
+    outcome, outputs = grader.grade(replace(TASK, **({"seconds": 2.0} | changes)), room.cells(source))
+    assert outcome.messages or outcome.status == "passed"
+    assert all("\n" not in message and len(message) < 600 for message in outcome.messages)
+    blank, _ = grader.grade(TASK, room.cells("class GraphRecorder:\n    def __init__(self): raise NotImplementedError"))
+    assert blank.status == "not written"
+    return outcome, "".join(item.get("text", "") for item in outputs.get(TASK.answer_id, []))

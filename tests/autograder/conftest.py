@@ -1,0 +1,48 @@
+"""Fixtures: a throw-away course for each test or module, and warm graders. Never the real workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from classroom import SMALL, TASK, Classroom, make_course, need_bubblewrap
+
+from autograder.course import Course
+from autograder.grading import Grader
+
+
+@pytest.fixture
+def classroom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Classroom:
+    course = make_course(tmp_path / "course")
+    monkeypatch.setenv("FXOPT_ROOT", str(course.root))
+    for name in ("FXOPT_SEED", "FXOPT_STUDENT", "FXOPT_DATABASE", "FXOPT_GRADING"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(course.workspace)
+    return Classroom(course)
+
+
+@pytest.fixture
+def course(classroom: Classroom) -> Course:
+    return classroom.course
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Classroom:
+    """A classroom that the tests of a module share; they only read it."""
+    return Classroom(make_course(tmp_path_factory.mktemp("room") / "course"))
+
+
+@pytest.fixture(scope="module")
+def sandboxed() -> Iterator[Grader]:
+    """A warm grader whose learner's side runs in bubblewrap."""
+    need_bubblewrap()
+    with Grader([TASK], "a seed for tests", sandboxed=True, limits=SMALL) as grader:
+        yield grader
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Grader]:
+    """A warm grader whose learner's side is a plain process with limits."""
+    with Grader([TASK], "a seed for tests", sandboxed=False, limits=SMALL) as grader:
+        yield grader

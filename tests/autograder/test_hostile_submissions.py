@@ -1,0 +1,151 @@
+"""Submissions that loop, crash, fork or fill memory: one clear line each, and the next one is graded."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from classroom import RIGHT, TASK, Classroom, run, when_called
+
+from autograder.grading import Grader
+
+
+@pytest.fixture(params=["sandboxed", "plain"])
+def grader(request: pytest.FixtureRequest) -> Grader:
+    graded: Grader = request.getfixturevalue(request.param)
+    return graded
+
+
+def test_a_right_answer_passes_so_that_the_rest_of_this_file_means_something(grader: Grader, room: Classroom) -> None:
+    assert run(grader, room, RIGHT, seconds=60.0)[0].status == "passed"
+
+
+ENDINGS = {
+    "loops while defined": ("while True: pass", "time limit"),
+    "loops when called": (when_called("while True: pass"), "time limit"),
+    "prints for ever": ("while True: print('x' * 1000)", "time limit"),
+    "sleeps through every signal": (
+        "import signal, time\nfor n in range(1, 32):\n    if n not in (9, 19): signal.signal(n, signal.SIG_IGN)\n"
+        "time.sleep(99)",
+        "time limit",
+    ),
+    "stops itself": ("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", "time limit"),
+    "os._exit": ("import os\nos._exit(0)", "crashed"),
+    "os._exit when called": (when_called("import os\nos._exit(0)"), "crashed"),
+    "sys.exit": ("import sys\nsys.exit()", "error"),
+    "SystemExit when called": (when_called("raise SystemExit"), "wrong"),
+    "KeyboardInterrupt when called": (when_called("raise KeyboardInterrupt"), "wrong"),
+    "segmentation fault": ("import ctypes\nctypes.string_at(0)", "crashed"),
+    "abort": ("import os\nos.abort()", "crashed"),
+    "unlimited recursion": (when_called("self(graph_module, example_inputs)"), "wrong"),
+    "closes every file": (f"import os\nos.closerange(0, 4096)\n{RIGHT}", "crashed"),
+    "raises an exception that cannot be printed": (
+        "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
+        "crashed",
+    ),
+    "replaces built-in functions": (
+        f"{RIGHT}\nimport builtins\nbuiltins.len = lambda x: 0\nbuiltins.isinstance = lambda *a: True\n"
+        "builtins.list = builtins.dict = builtins.getattr = None",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_whatever_ends_or_holds_the_process_is_one_line_and_no_points(
+    grader: Grader, room: Classroom, name: str
+) -> None:
+    source, expected = ENDINGS[name]
+    outcome, _ = run(grader, room, source)
+    assert outcome.status != "passed"
+    assert expected is None or outcome.status == expected, outcome.messages
+    assert len(outcome.messages) == 1
+
+
+def test_the_worker_being_killed_by_its_child_is_a_crash_of_the_child(sandboxed: Grader, room: Classroom) -> None:
+    outcome, _ = run(sandboxed, room, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)")
+    assert outcome.status == "crashed"
+
+
+HOGS = {
+    "private": "hog = []\nwhile True: hog.append(bytearray(b'x') * (1 << 24))",
+    "shared": (
+        "import mmap\nhog = []\nwhile True:\n    hog.append(mmap.mmap(-1, 1 << 24))\n"
+        "    hog[-1].write(b'x' * (1 << 24))"
+    ),
+    "files in memory": (
+        "import os, time\nhog = []\nfor _ in range(160):\n    hog.append(os.memfd_create('x'))\n"
+        "    os.write(hog[-1], b'x' * (1 << 24))\ntime.sleep(30)"
+    ),
+    "behind short-lived processes": (
+        "import os, threading, time\nhog = []\n"
+        "def churn():\n    for _ in range(300):\n"
+        "        if (pid := os.fork()) == 0: os._exit(0)\n        os.waitpid(pid, 0)\n"
+        "threading.Thread(target=churn).start()\nwhile True: hog.append(bytearray(b'x') * (1 << 24))"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOGS)
+def test_memory_of_every_kind_is_limited(sandboxed: Grader, room: Classroom, name: str) -> None:
+    outcome, _ = run(sandboxed, room, HOGS[name], seconds=20.0)
+    assert outcome.status == "memory limit", outcome.messages
+    assert "1 GiB" in outcome.messages[0]
+
+
+def test_memory_of_a_plain_process_is_limited(plain: Grader, room: Classroom) -> None:
+    assert run(plain, room, HOGS["private"], seconds=20.0)[0].status == "memory limit"
+
+
+# Harmless by itself should the limit fail: sixty processes that sleep for a few seconds.
+FORKS = "import os, time\nfor _ in range(60):\n    if os.fork() == 0: time.sleep(8) or os._exit(0)\ntime.sleep(8)"
+
+
+def test_processes_are_counted(grader: Grader, room: Classroom) -> None:
+    outcome, _ = run(grader, room, FORKS, seconds=9.0)
+    assert outcome.status == "process limit"
+    assert "24 processes" in outcome.messages[0]
+
+
+def test_a_process_left_behind_ends_with_its_task(plain: Grader, room: Classroom, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    outcome, _ = run(
+        plain,
+        room,
+        f"import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        f"        open({str(note)!r}, 'w').write(str(os.getpid()))\n        os.closerange(0, 99)\n"
+        "        time.sleep(60)\n"
+        f"    os._exit(0)\nwhile not os.path.exists({str(note)!r}): time.sleep(0.01)\ntime.sleep(0.1)\n{RIGHT}",
+        seconds=30.0,
+    )
+    assert outcome.status == "passed"
+    assert not psutil.pid_exists(int(note.read_text()))
+
+
+def test_output_without_end_is_cut_and_the_answer_still_counts(sandboxed: Grader, room: Classroom) -> None:
+    loud = (
+        "import os, sys\nfrom IPython.display import HTML\nfor _ in range(300): print('y' * 100_000)\n"
+        "for _ in range(100): display(HTML('z' * 50_000))\nos.write(1, b'x' * 10_000_000)\n"
+        f"print(chr(0xd800), file=sys.stderr)\n{RIGHT}"
+    )
+    outcome, outputs = sandboxed.grade(TASK, room.cells(loud))
+    assert outcome.status == "passed"
+    text = json.dumps(outputs, ensure_ascii=False)
+    assert "output cut" in text
+    assert len(text.encode()) < 2_500_000
+
+
+def test_a_cell_that_is_not_the_answer_is_left_out_when_it_does_not_end(sandboxed: Grader, room: Classroom) -> None:
+    for nuisance, expected in (("while True: pass", "passed"), ("import os\nos._exit(0)", "passed")):
+        cells = room.cells(RIGHT)
+        cells.insert(0, {"id": "nuisance", "source": nuisance})
+        stuck: set[str] = set()
+        started = time.monotonic()
+        outcome, _ = sandboxed.grade(replace(TASK, seconds=6.0), cells, stuck)
+        assert outcome.status == expected, outcome.messages
+        assert stuck == {"nuisance"}
+        assert time.monotonic() - started < 60
