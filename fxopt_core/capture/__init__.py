@@ -7,6 +7,7 @@ from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import GraphInput, Partition
 from fxopt_core.capture.result import Captured
+from fxopt_core.capture.standalone import save_standalone
 from fxopt_core.graphs.names import count_operations, is_operation, operation_name
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "count_operations",
     "is_operation",
     "operation_name",
+    "save_standalone",
 ]

@@ -41,7 +41,7 @@ class Partition:
         role: `forward` or `backward`.
         example_inputs: clones of what the graph was first called with; `None` before it ran.
         example_outputs: clones of what it then returned.
-        random_state: state of the generators before that call, by device (`cpu`, `cuda:0`).
+        random_state: of the generators that this call drew from, the state before it, by device (`cpu`, `cuda:0`).
     """
 
     graph_module: fx.GraphModule
@@ -59,7 +59,7 @@ class Partition:
         random_state = read_random_state()
         outputs = self.graph_module.forward(*values)
         self.example_inputs = example_inputs
-        self.random_state = random_state
+        self.random_state = drawn_from(random_state)
         self.example_outputs = clone_tensors(outputs)
         return outputs
 
@@ -76,3 +76,9 @@ def read_random_state() -> dict[str, torch.Tensor]:
         for index in range(torch.cuda.device_count()):
             states[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
     return states
+
+
+def drawn_from(before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Those of the states read `before` that have changed since."""
+    now = read_random_state()
+    return {device: state for device, state in before.items() if not torch.equal(state, now[device])}

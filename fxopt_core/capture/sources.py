@@ -34,20 +34,20 @@ def dynamo_inputs(graph_module: fx.GraphModule) -> tuple[GraphInput, ...]:
     from. It drops this note once the backend has returned, so it has to be read inside the backend.
     """
     return tuple(
-        _describe(node, _source_of(node), node.meta.get("example_value")) for node in placeholders(graph_module)
+        _describe(node, _source_of(node), node.meta.get("example_value")) for node in placeholders(graph_module.graph)
     )
 
 
-def placeholders(graph_module: fx.GraphModule) -> Iterator[fx.Node]:
+def placeholders(graph: fx.Graph) -> Iterator[fx.Node]:
     """The placeholders of a graph, in order."""
-    return (node for node in graph_module.graph.nodes if node.op == "placeholder")
+    return (node for node in graph.nodes if node.op == "placeholder")
 
 
 def describe_inputs(
     graph_module: fx.GraphModule, values: Sequence[Any], sources: Sequence[str], kinds: Sequence[str]
 ) -> tuple[GraphInput, ...]:
     """Inputs of which source and kind are known, one for each placeholder, in order."""
-    nodes = list(placeholders(graph_module))
+    nodes = list(placeholders(graph_module.graph))
     return tuple(
         _describe(node, source, value, kind)
         for node, source, value, kind in zip(nodes, sources, values, kinds, strict=True)
@@ -56,7 +56,7 @@ def describe_inputs(
 
 def plain_inputs(graph_module: fx.GraphModule, values: Sequence[Any]) -> tuple[GraphInput, ...]:
     """What each placeholder stands for in a graph of which no more is known than the placeholders' names."""
-    names = [str(node.target) for node in placeholders(graph_module)]
+    names = [str(node.target) for node in placeholders(graph_module.graph)]
     kinds = [_kind(name, value) for name, value in zip(names, values, strict=True)]
     return describe_inputs(graph_module, values, names, kinds)
 
@@ -68,7 +68,7 @@ def renamed_inputs(
 
     Where the stage has changed the number of inputs, the placeholders' own names are all that is known.
     """
-    if len(list(placeholders(graph_module))) != len(before):
+    if len(list(placeholders(graph_module.graph))) != len(before):
         return plain_inputs(graph_module, values)
     return describe_inputs(graph_module, values, [old.source for old in before], [old.kind for old in before])
 

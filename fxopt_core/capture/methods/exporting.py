@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -26,11 +30,27 @@ def capture_with_export(model: Model, args: tuple[Any, ...], kwargs: dict[str, A
     """
     module = model if isinstance(model, torch.nn.Module) else _as_module(model)
     shapes = tree_map(_every_dimension, kwargs or args) if dynamic else None
-    program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
+    with _without_partial_graph():
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     partition = Partition(program.graph_module, inputs)
     partition.run(*values)
     return Captured((partition,), "export", "aten", caveats=_caveats(dynamic))
+
+
+@contextmanager
+def _without_partial_graph() -> Iterator[None]:
+    """Keep `torch.export` from printing the graph as far as it came, which it does on a failure."""
+    printed = io.StringIO()
+    partial_graph = ""
+    try:
+        with redirect_stderr(printed):
+            yield
+    except Exception as error:
+        partial_graph = f"{getattr(error, 'partial_fx_graph', '')}\n"
+        raise
+    finally:
+        sys.stderr.write(printed.getvalue().replace(partial_graph, "") if partial_graph else printed.getvalue())
 
 
 def _as_module(function: Model) -> torch.nn.Module:

@@ -12,7 +12,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
-from fxopt_core.capture.partition import Partition, clone_tensors, read_random_state
+from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.sources import plain_inputs
 
@@ -40,7 +40,7 @@ def capture_with_symbolic_trace(
         plain_inputs(traced, values),
         example_inputs=example_inputs,
         example_outputs=example_outputs,
-        random_state=random_state,
+        random_state=drawn_from(random_state),
     )
     return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS)
 

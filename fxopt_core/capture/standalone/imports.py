@@ -1,0 +1,51 @@
+"""Import statements for the free names of generated code."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fxopt_core.capture.errors import CaptureError
+
+_CONSTANTS = {"inf": "from math import inf", "nan": "from math import nan", "NoneType": "from types import NoneType"}
+
+
+def used_names(code: str) -> set[str]:
+    """Names that `code` reads."""
+    return {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+
+
+def import_statements(names: Iterable[str], meanings: Mapping[str, Any], method: str) -> list[str]:
+    """One statement for each of `names` that `meanings` (from `fx.Graph.python_code`) explains.
+
+    Raises:
+        CaptureError: a name stands for an object that no module has under its own name, such as a function
+            written in a notebook.
+    """
+    return sorted({_statement(name, meanings[name], method) for name in names if name in meanings})
+
+
+def _statement(name: str, meaning: Any, method: str) -> str:
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
+    if isinstance(meaning, types.ModuleType):
+        return f"import {meaning.__name__}" if meaning.__name__ == name else f"import {meaning.__name__} as {name}"
+    module = getattr(meaning, "__module__", None)
+    attribute = getattr(meaning, "__name__", None)
+    if module and module != "__main__" and attribute and _holds(module, attribute, meaning):
+        return f"from {module} import {attribute} as {name}" if attribute != name else f"from {module} import {name}"
+    raise CaptureError(
+        method,
+        f"the graph calls {meaning!r}, which a file cannot import.",
+        "move the function into a module that can be imported.",
+    )
+
+
+def _holds(module: str, attribute: str, meaning: Any) -> bool:
+    try:
+        return getattr(importlib.import_module(module), attribute, None) is meaning
+    except ImportError:
+        return False
