@@ -62,6 +62,60 @@ class GraphRecorder:
 # %% nbgrader={"grade": true, "grade_id": "record_graphs", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.record_graphs(GraphRecorder)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "remove_graph_breaks-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 3. Remove graph breaks
+#
+# *25 minutes, medium.* Where Dynamo cannot go on capturing, it ends the graph, lets Python run, and begins another.
+# Each **graph break** costs time at every call, and nothing is optimised across it. `BrokenModel` has three. Run the
+# next two cells: the model, and what `torch._dynamo.explain` says about each break.
+#
+# Write the `forward` of `UnbrokenModel` so that
+#
+# 1. `torch.compile(model, fullgraph=True)` captures it in **one** graph, which serves both sides of the branch;
+# 2. outputs *and gradients* are those of `BrokenModel` (what it prints may go), also in eager mode;
+# 3. no `.item()` is left: the peak stays a tensor. (`fullgraph=True` alone would tolerate it, plain `torch.compile`
+#    breaks there.)
+#
+# <details><summary>Hint 1: a question</summary>For each of the three lines: which value must Python know before it can go on? Does anything but Python need it?</details>
+# <details><summary>Hint 2: the idea</summary>A tensor without dimensions can stand where the number stood, and <code>torch.where</code> chooses between two results inside the graph. A plain number has no gradient; what makes a tensor behave like that?</details>
+# <details><summary>Hint 3: the shape</summary><code>peak = hidden.abs().max().detach()</code>, then compute both sides and <code>torch.where(condition, one, other)</code> with a condition without dimensions.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "remove_graph_breaks-model", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import inspect
+
+from autograder.exercises.day1.remove_graph_breaks.visible import BrokenModel
+
+print(inspect.getsource(BrokenModel))
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "remove_graph_breaks-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import logging
+
+torch._logging.set_logs(dynamo=logging.ERROR)  # explain reports each break; the log would say it twice
+torch._dynamo.reset()
+explanation = torch._dynamo.explain(BrokenModel(4, 6))(torch.randn(3, 4))
+print(f"{explanation.graph_count} graphs, {explanation.graph_break_count} graph breaks")
+for break_reason in explanation.break_reasons:
+    print("*", break_reason.user_stack[-1].line)
+    print("   ", break_reason.reason.splitlines()[0])
+
+# %% nbgrader={"grade": false, "grade_id": "remove_graph_breaks-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class UnbrokenModel(BrokenModel):
+    """Computes what `BrokenModel` computes, in one graph. The constructor and the parameters are inherited."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        ### BEGIN SOLUTION
+        hidden = self.first(x)
+        peak = hidden.abs().max().detach()  # a plain number passed no gradient on, so this must not
+        hidden = hidden / (1.0 + peak)
+        hidden = torch.where(hidden.mean() > 0, torch.relu(hidden), torch.tanh(hidden))
+        return self.second(hidden)
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "remove_graph_breaks", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day1.remove_graph_breaks(UnbrokenModel)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation
 #

@@ -16,6 +16,15 @@ TASKS = (
         checklist=("extract-graphs",),
     ),
     Task(
+        name="remove_graph_breaks",
+        day="day1",
+        notebook=NOTEBOOK,
+        title="Remove graph breaks",
+        provides=("UnbrokenModel",),
+        evidence="artefact",
+        checklist=("explain-dynamo",),
+    ),
+    Task(
         name="rewriting_backend",
         day="day1",
         notebook=NOTEBOOK,

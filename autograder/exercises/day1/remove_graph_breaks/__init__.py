@@ -1,0 +1,1 @@
+"""Remove graph breaks: the same results and gradients in one graph."""

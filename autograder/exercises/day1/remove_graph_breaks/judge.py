@@ -1,0 +1,324 @@
+"""What a model without graph breaks is: one graph with the outputs and gradients of the given model, on both sides."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from random import Random
+from typing import Any
+
+import torch
+from torch.func import functional_call
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build
+from fxopt_core.graphs import decode, run
+
+Tensors = dict[str, torch.Tensor]
+Graph = Callable[[Tensors, torch.Tensor], torch.Tensor]
+
+MISCONCEPTIONS = {
+    "other state_dict": (
+        "Your model's `state_dict` has other names or shapes than the given one, so that saved parameters no longer "
+        "fit. Keep the constructor and the names `first` and `second`; change only `forward`."
+    ),
+    "still prints": (
+        "A `print` is still in the way of `fullgraph=True`: text cannot leave in the middle of a graph. Take it out, "
+        "or keep it for eager mode with `if not torch.compiler.is_compiling():`."
+    ),
+    "still branches": (
+        "A Python `if` still asks a tensor for its value. While Dynamo captures, that value does not exist yet: let "
+        "the graph choose, for example with `torch.where`."
+    ),
+    "excluded from compilation": (
+        "You cut the difficult part out of compilation (`torch.compiler.disable` or `graph_break`). That is itself a "
+        "graph break: the part has to be written so that it can be captured."
+    ),
+    "still breaks": "`torch.compile(model, fullgraph=True)` still meets a graph break in your model.",
+    "number taken out": (
+        "`.item()` (or `float(...)`) is still there. `fullgraph=True` tolerates it, but a plain `torch.compile` breaks "
+        "there and a GPU would have to wait: keep the value as a tensor without dimensions."
+    ),
+    "hidden from the compiler": (
+        "Your graph calls a Python function of yours as one opaque operation. The compiler cannot look inside, so "
+        "nothing there is optimised: write the function with operations that Dynamo captures."
+    ),
+    "not one graph": "Your model must be captured in exactly one graph that runs once for each call.",
+    "no tensor of the graph returned": "Your model must return the tensor that the graph computes.",
+    "other shape or dtype": "The output has another shape or dtype than the given model's.",
+    "scale dropped": (
+        "You left out the division by `1 + peak`: the value that `.item()` took out of the graph was used afterwards."
+    ),
+    "scale frozen": (
+        "You divide by a constant. The peak of one example became part of the graph; it has to be computed "
+        "anew from every input."
+    ),
+    "scale of each row": (
+        "The peak is one number for the whole tensor, the greatest absolute value of all rows together. "
+        "Yours is another one for each row."
+    ),
+    "one side only": (
+        "Whatever the input, your graph always takes the same side of the branch. Which side is taken must be decided "
+        "while the graph runs, so both must be in it."
+    ),
+    "sides swapped": "Your graph takes the relu side when the given model takes the tanh side, and the reverse.",
+    "decides for each element": (
+        "The given `if` decides once for the whole tensor, by the mean of all its elements. Yours decides for "
+        "each element or row by itself: the condition must be a tensor without dimensions."
+    ),
+    "computes something else": "For some inputs your graph does not compute what the given model computes.",
+    "eager mode differs": "Run in eager mode, without `torch.compile`, your model computes something else.",
+    "gradient lost": (
+        "The outputs agree, but a gradient that the given model has is missing or zero in yours: something is detached "
+        "(`detach`, `no_grad`, `.data`) that training needs."
+    ),
+    "gradient through the scale": (
+        "The outputs agree, but your gradients differ: `.item()` gave a plain number, through which no gradient flows. "
+        "The tensor in its place passes gradients on, unless you `detach()` it."
+    ),
+    "gradients differ": "The outputs agree, but the gradients are not those of the given model.",
+}
+
+BREAKS = (
+    ("Data-dependent", "still branches"),
+    ("torch.compiler.disable", "excluded from compilation"),
+    ("graph_break()", "excluded from compilation"),
+    ("`print`", "still prints"),
+)
+"""What Dynamo's message contains, and what that means. It only chooses words: a break is wrong whatever it says."""
+
+NUMBERS = {"item", "tolist", "_local_scalar_dense"}
+"""Operations that turn a tensor into Python numbers."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other sizes and parameters, examples on both sides."""
+    return [
+        Case(
+            f"hidden {i}",
+            {
+                "width": random.randint(3, 7),
+                "hidden": random.randint(2, 8),
+                "batch": random.randint(2, 5),
+                "relu_side": i % 2 == 0,
+                "seed": random.randrange(2**31),
+            },
+        )
+        for i in range(3)
+    ]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Names of misconceptions with the figures of this case, the most telling first."""
+    values = evidence.values
+    given, inputs = build(case)
+    if values["state"] != {name: list(value.shape) for name, value in given.state_dict().items()}:
+        yield "other state_dict", f"(yours: {', '.join(values['state'])})"
+        return
+    if "break" in values:
+        text = str(values["break"])
+        yield next((name for mark, name in BREAKS if mark in text), "still breaks"), f"(Dynamo: {text.splitlines()[0]})"
+        return
+    if "opaque" in values:
+        yield "hidden from the compiler", f"({values['opaque']})"
+        return
+    if values["graphs"] != 1 or set(evidence.graphs) != {"graph"}:
+        yield "not one graph", f"(graphs captured: {values['graphs']})"
+        return
+    if type(values["output"]) is not int:
+        yield "no tensor of the graph returned", ""
+        return
+    graph_module = decode(evidence.graphs["graph"])
+    if _takes_numbers_out(graph_module):
+        yield "number taken out", ""
+        return
+    findings = list(_compare(case, given, inputs, _as_function(graph_module, evidence)))
+    yield from findings
+    if not findings and not all(
+        f"eager{i}" in evidence.tensors and _close(evidence.tensors[f"eager{i}"], _given_output(given, x))
+        for i, x in enumerate(inputs)
+    ):
+        yield "eager mode differs", ""
+
+
+def _takes_numbers_out(graph_module: torch.fx.GraphModule) -> bool:
+    graphs = [module.graph for module in graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    return any(
+        (node.target if node.op == "call_method" else getattr(node.target, "__name__", "").partition(".")[0]) in NUMBERS
+        for graph in graphs
+        for node in graph.nodes
+        if node.op in ("call_method", "call_function")
+    )
+
+
+def _as_function(graph_module: torch.fx.GraphModule, evidence: Evidence) -> Graph:
+    """The learner's graph as a function of parameters and input."""
+    placeholders = evidence.values["placeholders"]
+
+    def graph(parameters: Tensors, x: torch.Tensor) -> torch.Tensor:
+        arguments = []
+        for name in placeholders:
+            kind, _, rest = str(name).partition(" ")
+            if kind == "input":
+                arguments.append(x)
+            else:
+                arguments.append(parameters[rest] if kind == "parameter" else evidence.tensors[str(name)])
+        result: torch.Tensor = run(graph_module, arguments)[evidence.values["output"]]
+        return result
+
+    return graph
+
+
+def _given_output(given: BrokenModel, x: torch.Tensor, parameters: Tensors | None = None) -> torch.Tensor:
+    with redirect_stdout(io.StringIO()):
+        return functional_call(given, parameters or {}, (x,))
+
+
+def _close(ours: Any, theirs: torch.Tensor) -> bool:
+    same_kind = isinstance(ours, torch.Tensor) and ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    return same_kind and torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def samples_of(case: Case) -> Iterator[tuple[Tensors, torch.Tensor]]:
+    """Parameters and inputs of the judge's own: four on each side of the branch, of several kinds and magnitudes.
+
+    The parameters are new ones too, each with `requires_grad`, so that nothing in the graph can hold on to the
+    parameters with which it was captured.
+    """
+    generator = torch.Generator().manual_seed(case.parameters["seed"] + 1)
+    batch, width = case.parameters["batch"], case.parameters["width"]
+    shapes = {name: value.shape for name, value in build(case)[0].state_dict().items()}
+    kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: x,
+        torch.zeros_like,
+        lambda x: -x.abs(),
+        lambda x: x * 50.0,
+        lambda x: x * 0.01,
+        lambda x: x * 3.0,
+    ]
+    left = {True: 4, False: 4}
+    while any(left.values()):
+        for kind in kinds:
+            parameters = {name: torch.rand(shape, generator=generator) * 2 - 1 for name, shape in shapes.items()}
+            x = kind(torch.randn(batch, width, generator=generator))
+            hidden = torch.nn.functional.linear(x, parameters["first.weight"], parameters["first.bias"])
+            mean = float((hidden / (1.0 + hidden.abs().max())).mean())
+            if abs(mean) > MARGIN and left[mean > 0]:
+                left[mean > 0] -= 1
+                yield {name: value.requires_grad_() for name, value in parameters.items()}, x.requires_grad_()
+
+
+def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[torch.Tensor | None]:
+    leaves = [*parameters.values(), x]
+    output = function(parameters, x)
+    if not output.requires_grad:
+        return [None] * len(leaves)
+    # The weights make a gradient that an error in one element cannot leave unchanged.
+    weights = torch.arange(1.0, output.numel() + 1).reshape(output.shape)
+    return list(torch.autograd.grad((output.square() * weights).sum(), leaves, allow_unused=True))
+
+
+def _compare(case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: Graph) -> Iterator[tuple[str, str]]:
+    samples = list(samples_of(case))
+    wanted = [_given_output(given, x, parameters).detach() for parameters, x in samples]
+    try:
+        found = [graph(parameters, x).detach() for parameters, x in samples]
+    except RuntimeError as error:
+        yield "computes something else", f"(it raises {error})"
+        return
+    for ours, theirs in zip(wanted, found, strict=True):
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            yield (
+                "other shape or dtype",
+                f"({tuple(theirs.shape)} {theirs.dtype}; given: {tuple(ours.shape)} {ours.dtype})",
+            )
+            return
+    wrong = sum(not _close(ours, theirs) for ours, theirs in zip(wanted, found, strict=True))
+    if wrong:
+        detail = f"(wrong on {wrong} of {len(samples)} inputs)"
+        for name in _explain(given, inputs[0], samples, found):
+            yield name, detail
+        return
+
+    def reference(parameters: Tensors, x: torch.Tensor) -> torch.Tensor:
+        return _given_output(given, x, parameters)
+
+    try:
+        ours_and_theirs = [(_gradients(reference, *sample), _gradients(graph, *sample)) for sample in samples]
+    except RuntimeError as error:  # a value that backward needs was overwritten in place
+        yield "gradients differ", f"(backward raises {error})"
+        return
+    pairs = [pair for ours, theirs in ours_and_theirs for pair in zip(ours, theirs, strict=True)]
+    if all(_same_gradient(ours, theirs) for ours, theirs in pairs):
+        return
+    if any(ours is not None and ours.any() and (theirs is None or not theirs.any()) for ours, theirs in pairs):
+        yield "gradient lost", ""
+        return
+    through = [_gradients(_variant("right", "right", detached=False), *sample) for sample in samples]
+    others = [
+        pair
+        for ours, (_, theirs) in zip(through, ours_and_theirs, strict=True)
+        for pair in zip(ours, theirs, strict=True)
+    ]
+    explained = all(_same_gradient(ours, theirs) for ours, theirs in others)
+    yield ("gradient through the scale" if explained else "gradients differ"), ""
+
+
+def _same_gradient(ours: torch.Tensor | None, theirs: torch.Tensor | None) -> bool:
+    if ours is None or theirs is None:
+        # Absent and zero mean the same to an optimiser.
+        return all(gradient is None or not gradient.any() for gradient in (ours, theirs))
+    scale = float(ours.abs().max())
+    return torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5 * max(1.0, scale))
+
+
+SCALES = {"right": "", "none": "scale dropped", "frozen": "scale frozen", "rows": "scale of each row"}
+SIDES = {
+    "right": "",
+    "relu": "one side only",
+    "tanh": "one side only",
+    "swapped": "sides swapped",
+    "elements": "decides for each element",
+    "rows": "decides for each element",
+}
+
+
+def _variant(scale: str, side: str, *, detached: bool = True, frozen: float = 0.0) -> Graph:
+    """The given computation with one of `SCALES` and one of `SIDES` in place of its own."""
+
+    def compute(parameters: Tensors, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.nn.functional.linear(x, parameters["first.weight"], parameters["first.bias"])
+        peaks = {
+            "right": hidden.abs().max(),
+            "none": torch.zeros(()),
+            "frozen": torch.tensor(frozen),
+            "rows": hidden.abs().amax(dim=1, keepdim=True),
+        }
+        peak = peaks[scale].detach() if detached else peaks[scale]
+        hidden = hidden / (1.0 + peak)
+        takes_relu = {
+            "right": hidden.mean() > 0,
+            "relu": torch.tensor(True),
+            "tanh": torch.tensor(False),
+            "swapped": hidden.mean() <= 0,
+            "elements": hidden > 0,
+            "rows": hidden.mean(dim=1, keepdim=True) > 0,
+        }
+        hidden = torch.where(takes_relu[side], torch.relu(hidden), torch.tanh(hidden))
+        return torch.nn.functional.linear(hidden, parameters["second.weight"], parameters["second.bias"])
+
+    return compute
+
+
+def _explain(
+    given: BrokenModel, example: torch.Tensor, samples: list[tuple[Tensors, torch.Tensor]], found: list[torch.Tensor]
+) -> list[str]:
+    """The misconceptions that explain every output of the learner's graph, when any do."""
+    frozen = float(given.first(example).detach().abs().max())
+    for scale, scale_name in SCALES.items():
+        for side, side_name in SIDES.items():
+            variant = _variant(scale, side, frozen=frozen)
+            if all(_close(variant(*sample).detach(), theirs) for sample, theirs in zip(samples, found, strict=True)):
+                return [name for name in (scale_name, side_name) if name]
+    return ["computes something else"]
