@@ -169,7 +169,7 @@ def check_sandbox() -> CheckOutcome:
         )
     command = [
         *(bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
-        *("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+        *("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"),
         *(sys.executable, "-I", "-S", "-c", _PRISONER),
     ]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
