@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 import typer
 
 from fxopt_core.commands.doctor import doctor
+from fxopt_core.commands.extract import extract
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -17,6 +18,7 @@ def _root() -> None:
 
 
 app.command()(doctor)
+app.command()(extract)
 
 
 def main() -> None:

@@ -17,7 +17,11 @@ from contextlib import contextmanager
 # Importing registers the loggers that are listened to.
 import torch._dynamo
 
-_REPEATED_IN_THE_REPORT = "Graph break from"
+_REPEATED_IN_THE_REPORT = {
+    "torch._dynamo.variables.tensor": "Graph break from",
+    "torch.fx.experimental.symbolic_shapes": "Unable to find user code corresponding to",
+}
+"""Logger, and how the warnings begin that say what a graph break or an error says anyway."""
 
 
 class _Listener(logging.Handler):
@@ -60,14 +64,16 @@ def listening(artifact: str) -> Iterator[list[str]]:
 
 @contextmanager
 def without_repeated_warnings() -> Iterator[None]:
-    """Keep Dynamo from printing a warning about a graph break (it does so for `.item()`) that is reported as data."""
+    """Keep torch from printing warnings about a graph break or failure that is reported as data."""
 
     def is_news(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith(_REPEATED_IN_THE_REPORT)
+        return not record.getMessage().startswith(_REPEATED_IN_THE_REPORT[record.name])
 
-    logger = logging.getLogger("torch._dynamo.variables.tensor")
-    logger.addFilter(is_news)
+    loggers = [logging.getLogger(name) for name in _REPEATED_IN_THE_REPORT]
+    for logger in loggers:
+        logger.addFilter(is_news)
     try:
         yield
     finally:
-        logger.removeFilter(is_news)
+        for logger in loggers:
+            logger.removeFilter(is_news)

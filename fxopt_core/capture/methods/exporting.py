@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.partition import GraphInput, Partition
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.sources import describe_inputs
@@ -30,7 +31,7 @@ def capture_with_export(model: Model, args: tuple[Any, ...], kwargs: dict[str, A
     """
     module = model if isinstance(model, torch.nn.Module) else _as_module(model)
     shapes = tree_map(_every_dimension, kwargs or args) if dynamic else None
-    with _without_partial_graph():
+    with _without_partial_graph(), without_repeated_warnings():
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     partition = Partition(program.graph_module, inputs)

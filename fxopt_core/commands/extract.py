@@ -1,0 +1,137 @@
+"""`fxopt extract`: capture the graphs of a model and show them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from fxopt_core.capture import Captured
+
+CANNOT = 2
+"""Exit code for bad input: one line says what, and nothing was written."""
+
+FAILED = 1
+"""Exit code when the method cannot capture the model, or a graph cannot be drawn."""
+
+COMPARE = "compare"
+
+
+def extract(
+    model: Annotated[str, typer.Option(help="simple, control, loops or bert; or compare: methods side by side.")],
+    method: Annotated[
+        str | None, typer.Option(help="dynamo (as it comes), symbolic_trace, export or aot.", show_default=False)
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")] = None,
+    save_graph: Annotated[Path | None, typer.Option(help="Write the graphs as a Python file that runs.")] = None,
+    draw: Annotated[Path | None, typer.Option(help="Draw the graphs: .svg, .dot, or .txt for tables in words.")] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Print every node and guard of long graphs too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Capture the graphs of a model: operations, shapes, graph breaks and why, guards.
+
+    Exit code 1 when the method cannot capture the model or a graph cannot be drawn, 2 for bad input.
+    """
+    # torch takes seconds to import, which `fxopt --help` does not need.
+    from fxopt_core import zoo
+    from fxopt_core.capture import METHODS, CaptureError, capture, save_standalone
+    from fxopt_core.commands.extraction_report import comparison_document, document, show, show_comparison
+    from fxopt_core.commands.method_comparison import compare_methods
+    from fxopt_core.devices import DeviceUnavailableError, choose_device
+    from fxopt_core.visualize.rendering import PictureError
+
+    console = _console()
+    try:
+        target = choose_device(device)
+        if model == COMPARE:
+            if method or save_graph or draw:
+                raise ValueError("--model compare shows all methods and several models: leave out --method and files.")
+            outcomes = compare_methods(target)
+            if as_json:
+                _print_json(comparison_document(outcomes))
+            else:
+                show_comparison(outcomes, console)
+            return
+        if method is not None and method not in METHODS:
+            raise ValueError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
+        if model not in zoo.names():
+            _explain_unknown(model)
+        _check_file(save_graph, (".py",))
+        _check_file(draw, (".svg", ".dot", ".txt"))
+        chosen = zoo.build(model, target)
+        captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
+        written = _draw(captured, draw, model) if draw else []
+        written += save_standalone(captured, save_graph) if save_graph else ()
+    except (CaptureError, PictureError) as error:
+        raise _refuse(error, FAILED) from error
+    except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
+        raise _refuse(error, CANNOT) from error
+
+    if as_json:
+        _print_json(document(captured, model, str(target), written))
+    else:
+        show(captured, chosen.description, written, console, show_all=show_all)
+
+
+def _explain_unknown(model: str) -> None:
+    import difflib
+
+    from fxopt_core import zoo
+
+    known = (*zoo.names(), COMPARE)
+    near = difflib.get_close_matches(model, known, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise ValueError(f"there is no model {model!r}; --model takes {', '.join(known)}.{hint}")
+
+
+def _check_file(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Say before the work that its result could not be written.
+
+    Raises:
+        ValueError: the name has another ending.
+        OSError: naming the path and what is in the way.
+    """
+    if path is None:
+        return
+    if path.suffix not in endings:
+        raise ValueError(f"{path}: expected a name that ends in {' or '.join(endings)}.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; create it first.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written; choose another place.")
+
+
+def _draw(captured: Captured, path: Path, model: str) -> list[Path]:
+    """One picture a graph; several are numbered from 1."""
+    from fxopt_core.visualize import draw
+
+    several = len(captured.graphs) > 1
+    written = []
+    for number, graph in enumerate(captured.graphs, start=1):
+        one = path.with_name(f"{path.stem}-{number}{path.suffix}") if several else path
+        title = f"{model}, {captured.method}" + (f", graph {number} of {len(captured.graphs)}" if several else "")
+        draw(graph, title=title).save(one)
+        written.append(one)
+    return written
+
+
+def _console() -> Console:
+    console = Console(markup=False, highlight=False)
+    # A pipe or file has no width of its own; Rich would take 80 columns, too few for a table of nodes.
+    return console if console.is_terminal else Console(markup=False, highlight=False, width=120)
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def _refuse(error: Exception, exit_code: int) -> typer.Exit:
+    typer.echo(f"fxopt extract: {error}", err=True)
+    return typer.Exit(exit_code)
