@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from autograder.evidence import Case, Evidence
-from autograder.exercises.day1.rewriting_backend.visible import FORMS, build
+from autograder.exercises.day1.rewriting_backend.visible import FORMS, SIGNATURE, build
 from fxopt_core.graphs import decode, is_operation, operation_name, run
 
 MISCONCEPTIONS = {
@@ -20,6 +20,14 @@ MISCONCEPTIONS = {
     ),
     "compiler never called": (
         "`compile_inner` was never called: a rewriting backend changes the graph and then hands it on to be compiled."
+    ),
+    "compiled at every call": (
+        "`compile_inner` is called each time the model runs. Compile in the backend, once for each graph, and return "
+        "the result: that is what runs each time."
+    ),
+    "example inputs not passed on": (
+        "`compile_inner` needs the example inputs that your backend was handed, all of them in the same order: "
+        "compilers read shapes and dtypes from them."
     ),
     "compiled code thrown away": (
         "You called `compile_inner` but did not return its result: the model still runs the graph itself, and what "
@@ -34,7 +42,12 @@ MISCONCEPTIONS = {
     ),
     "only one rewritten": "Some exact GELUs are left: go through all nodes, not only to the first match.",
     "one form missed": (
-        "An exact GELU in another form is left: it says so explicitly (`approximate='none'`), or does not say anything."
+        "An exact GELU in another form is left: it says so explicitly (`approximate='none'`), or does not say "
+        "anything, or takes its input by name."
+    ),
+    "argument lost": (
+        "A GELU in your graph has no input any more: it took it by name (`gelu(input=x)`), and you replaced all "
+        "keyword arguments. Change only `approximate` and keep the others."
     ),
     "other operations changed": (
         "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
@@ -47,12 +60,13 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Stacks of random widths and activations, with at least two exact GELUs and one other activation each."""
+    """Stacks of random widths and activations, with exact GELUs in several forms and one other activation each."""
     cases = []
     for number in range(3):
         activations = [
             "exact",
             random.choice(["exact, said so", "exact module"]),
+            "exact, by keyword",
             random.choice(["tanh", "relu"]),
             *random.choices(sorted(FORMS), k=random.randint(0, 2)),
         ]
@@ -94,11 +108,16 @@ def is_exact_gelu(node: fx.Node) -> bool:
     return is_gelu(node) and approximate == "none"
 
 
+def form(node: fx.Node) -> tuple[bool, bool]:
+    """How a GELU is written: whether it names `approximate`, and whether it takes its input by keyword."""
+    return "approximate" in node.kwargs, "input" in node.kwargs
+
+
 def rewritten(graph_module: fx.GraphModule) -> fx.GraphModule:
     """The judge's own rewrite, in place."""
     for node in graph_module.graph.nodes:
         if is_exact_gelu(node):
-            node.args, node.kwargs = node.args[:1], {"approximate": "tanh"}
+            node.args, node.kwargs = node.args[:1], {**node.kwargs, "approximate": "tanh"}
     graph_module.recompile()
     return graph_module
 
@@ -113,8 +132,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if not all(values["returned_callable"]):
         yield "returned nothing callable", ""
         return
-    if values["received"] != 1 or "received" not in evidence.graphs:
+    if not values["received"] or "received" not in evidence.graphs:
         yield "compiler never called", ""
+        return
+    if len(values["received"]) > 1:
+        yield "compiled at every call", f"({len(values['received'])} calls of the compiler for one graph)"
+        return
+    if values["received"] != [[list(value.shape) for value in example_inputs]]:
+        yield "example inputs not passed on", f"(the graph takes {len(example_inputs)})"
         return
     theirs = decode(evidence.graphs["received"])
     left = [node for node in theirs.graph.nodes if is_exact_gelu(node)]
@@ -122,13 +147,19 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "original handed on", f"({exact} exact GELUs before and after)"
         return
     if left:
-        forms = {"approximate" in node.kwargs for node in left}
-        all_forms = {"approximate" in node.kwargs for node in original.graph.nodes if is_exact_gelu(node)}
-        name = "one form missed" if len(all_forms) == 2 and len(forms) == 1 else "only one rewritten"
-        yield name, f"({len(left)} of {exact} left)"
+        before = Counter(form(node) for node in original.graph.nodes if is_exact_gelu(node))
+        after = Counter(form(node) for node in left)
+        whole_forms = all(count == before[kind] for kind, count in after.items())
+        yield ("one form missed" if whole_forms else "only one rewritten"), f"({len(left)} of {exact} left)"
         return
     if _operations(theirs) != others:
         yield "other operations changed", ""
+        return
+    if any(is_gelu(node) and not node.all_input_nodes for node in theirs.graph.nodes):
+        yield "argument lost", ""
+        return
+    if "failed" in values:
+        yield "wrong inputs", f"(the graph does not run: {values['failed']})"
         return
     ours = rewritten(original)
     generator = torch.Generator().manual_seed(case.parameters["seed"] % 1000)
@@ -140,14 +171,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         exact_outputs = [model(x) for x in inputs]
         wanted = [_run(ours, model, example_inputs, x) for x in inputs]
     outputs = [evidence.tensors[f"output{i}"] for i in range(len(inputs))]
-    if values["runs"] != len(inputs):
-        yield "compiled code thrown away", ""
-        return
     for output, want, unchanged in zip(outputs, wanted, exact_outputs, strict=True):
-        if torch.allclose(output, want, atol=1e-6, rtol=1e-5):
+        if _close(output, SIGNATURE * want):
             continue
-        yield ("forgot recompile" if torch.allclose(output, unchanged, atol=1e-6, rtol=1e-5) else "wrong inputs"), ""
+        if _close(output, want) or _close(output, unchanged):
+            yield "compiled code thrown away", ""
+        else:
+            yield ("forgot recompile" if _close(output, SIGNATURE * unchanged) else "wrong inputs"), ""
         return
+
+
+def _close(output: torch.Tensor, want: torch.Tensor) -> bool:
+    return output.shape == want.shape and torch.allclose(output, want, atol=1e-6, rtol=1e-5)
 
 
 def _run(graph_module: fx.GraphModule, model: torch.nn.Module, example_inputs: list[Any], x: torch.Tensor) -> Any:

@@ -13,10 +13,14 @@ from torch import nn
 from autograder.evidence import Case, Evidence
 from fxopt_core.graphs import encode
 
+SIGNATURE = 3.0
+"""What the stand-in compiler multiplies every output with, so that one sees whether its result is what ran."""
+
 FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "exact": functional.gelu,
     "exact, said so": lambda x: functional.gelu(x, approximate="none"),
     "exact module": nn.GELU(),
+    "exact, by keyword": lambda x: functional.gelu(input=x),
     "tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "relu": torch.relu,
     "sigmoid": torch.sigmoid,
@@ -25,7 +29,7 @@ FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class Stack(nn.Module):
-    """Linear layers with a given activation after each."""
+    """Linear layers with a given activation after each, past which a copy of its input goes."""
 
     def __init__(self, widths: Sequence[int], activations: Sequence[str]) -> None:
         super().__init__()
@@ -35,12 +39,15 @@ class Stack(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, first width) to (batch, last width)."""
         for layer, name in zip(self.layers, self.activations, strict=True):
-            x = FORMS[name](layer(x) * 2.0)
+            hidden = layer(x)
+            scaled = hidden * 2.0
+            past = hidden - 1.0  # stands between the activation and what it reads
+            x = FORMS[name](scaled) + past
         return x
 
 
 def visible_cases() -> list[Case]:
-    """A stack with two exact GELUs, and one in which other activations must be left alone."""
+    """A stack of exact GELUs only, and one in which other activations must be left alone."""
     return [
         Case(
             "three exact GELUs",
@@ -49,8 +56,8 @@ def visible_cases() -> list[Case]:
         Case(
             "GELUs among other activations",
             {
-                "widths": [4, 6, 5, 3, 2],
-                "activations": ["tanh", "exact, said so", "relu", "exact"],
+                "widths": [4, 6, 5, 3, 7, 2],
+                "activations": ["tanh", "exact, said so", "exact, by keyword", "relu", "exact module"],
                 "batch": 2,
                 "seed": 1,
             },
@@ -72,17 +79,16 @@ def probe(case: Case, make_backend: Any) -> Evidence:
     """Compile the model with the learner's backend; a stand-in takes the place of Inductor and records."""
     model, inputs = build(case)
     evidence = Evidence()
-    received: list[torch.fx.GraphModule] = []
-    runs = [0]
+    received: list[list[list[int]] | None] = []
 
-    def compile_inner(graph_module: Any, example_inputs: Any) -> Callable[..., Any]:
-        received.append(graph_module)
+    def compile_inner(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
+        received.append(_shapes(example_inputs))
+        evidence.graphs["received"] = encode(graph_module)
         # What the handed-over module really computes is its compiled `forward`, which may lag behind its graph.
         forward = graph_module.forward
 
         def run(*arguments: Any) -> Any:
-            runs[0] += 1
-            return forward(*arguments)
+            return [output * SIGNATURE for output in forward(*arguments)]
 
         return run
 
@@ -98,14 +104,27 @@ def probe(case: Case, make_backend: Any) -> Evidence:
         return result if callable(result) else graph_module.forward
 
     compiled = torch.compile(model, backend=recording)
-    with torch.no_grad():
-        outputs = [compiled(x) for x in inputs]
-    torch._dynamo.reset()
-    evidence.values = {"returned_callable": returned, "received": len(received), "runs": runs[0]}
+    try:
+        with torch.no_grad():
+            outputs = [compiled(x) for x in inputs]
+    except TypeError as error:
+        if not received:
+            raise
+        # The rewritten graph cannot run: a call lacks its argument. The judge looks for it in the graph.
+        evidence.values["failed"] = str(error)[:500]
+        outputs = []
+    finally:
+        torch._dynamo.reset()
+    evidence.values |= {"returned_callable": returned, "received": received}
     evidence.tensors = {f"output{i}": output for i, output in enumerate(outputs)}
-    if received and isinstance(received[0], torch.fx.GraphModule):
-        evidence.graphs["received"] = encode(received[0])
     return evidence
+
+
+def _shapes(example_inputs: Any) -> list[list[int]] | None:
+    """Shapes of the tensors that the compiler was handed; `None` for something else than tensors."""
+    if not isinstance(example_inputs, Sequence) or not all(isinstance(value, torch.Tensor) for value in example_inputs):
+        return None
+    return [list(value.shape) for value in example_inputs]
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

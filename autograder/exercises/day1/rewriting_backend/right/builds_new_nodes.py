@@ -10,7 +10,7 @@ def make_backend(compile_inner):
             if node.kwargs.get("approximate", "none") != "none":
                 continue
             with graph.inserting_before(node):
-                new = graph.call_function(node.target, (node.args[0],), {"approximate": "tanh"})
+                new = graph.call_function(node.target, node.args, {**node.kwargs, "approximate": "tanh"})
             node.replace_all_uses_with(new)
             graph.erase_node(node)
         graph.lint()

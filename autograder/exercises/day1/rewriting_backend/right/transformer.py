@@ -6,7 +6,7 @@ import torch
 class TanhGelu(torch.fx.Transformer):
     def call_function(self, target, args, kwargs):
         if getattr(target, "__name__", "") == "gelu" and kwargs.get("approximate", "none") == "none":
-            kwargs = {"approximate": "tanh"}
+            kwargs = {**kwargs, "approximate": "tanh"}
         return super().call_function(target, args, kwargs)
 
 

@@ -8,7 +8,7 @@ def make_backend(compile_inner):
     def backend(graph_module, example_inputs):
         for node in graph_module.graph.nodes:
             if getattr(node.target, "__name__", "") == "gelu" and node.kwargs.get("approximate", "none") == "none":
-                node.kwargs = {"approximate": "tanh"}
+                node.kwargs = {**node.kwargs, "approximate": "tanh"}
         return compile_inner(graph_module, example_inputs)
 
     return backend

@@ -11,7 +11,7 @@ def make_backend(compile_inner):
         rewritten = copy.deepcopy(graph_module)
         for node in rewritten.graph.nodes:
             if getattr(node.target, "__name__", "") == "gelu":
-                node.kwargs = {"approximate": "tanh"}
+                node.kwargs = {**node.kwargs, "approximate": "tanh"}
         rewritten.recompile()
         return compile_inner(graph_module, example_inputs)
 

@@ -1,0 +1,15 @@
+"""returned nothing callable
+
+Calls the compiler and lets the result go.
+"""
+
+
+def make_backend(compile_inner):
+    def backend(graph_module, example_inputs):
+        for node in graph_module.graph.nodes:
+            if getattr(node.target, "__name__", "") == "gelu" and node.kwargs.get("approximate", "none") == "none":
+                node.kwargs = {**node.kwargs, "approximate": "tanh"}
+        graph_module.recompile()
+        compile_inner(graph_module, example_inputs)
+
+    return backend
