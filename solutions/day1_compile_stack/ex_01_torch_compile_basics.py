@@ -116,6 +116,54 @@ class UnbrokenModel(BrokenModel):
 # %% nbgrader={"grade": true, "grade_id": "remove_graph_breaks", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.remove_graph_breaks(UnbrokenModel)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "stop_recompilations-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. Count compilations, then stop them
+#
+# *20 minutes, medium.* A compiled model that silently compiles again at every other batch is slower than no compiled model.
+# First see it happen, then make it stop.
+#
+# 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and returns
+#    how often Dynamo compiled. (Measure it with a backend of your own; do not try to foresee it.)
+# 2. `compile_once(model, backend)` returns a callable that computes what `model` computes, for every batch size from 2 up,
+#    with *one* graph compiled by `backend`.
+#
+# The batch is dimension 0 of each input, which has shape `(batch, width)`.
+#
+# **Prediction.** How many graphs for the batch sizes 3, 3, 5, 5, 6, 7?
+#
+# <details><summary>Hint 1: a question</summary>What does a guard say about the batch size after the first call, and what after the second size?</details>
+# <details><summary>Hint 2: the idea</summary>A backend that counts, after <code>torch._dynamo.reset()</code>. And <code>torch.compile</code> can be told beforehand that sizes vary.</details>
+# <details><summary>Hint 3: the shape</summary><code>torch.compile(model, backend=backend, dynamic=True)</code>, or <code>torch._dynamo.mark_dynamic(x, 0)</code> before each call.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "stop_recompilations-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def count_compilations(model: nn.Module, inputs: list[torch.Tensor]) -> int:
+    """How often Dynamo compiles `model` when it is called on each of `inputs` in turn, from a clean state."""
+    ### BEGIN SOLUTION
+    compilations = 0
+
+    def backend(graph_module, example_inputs):
+        nonlocal compilations
+        compilations += 1
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend)
+    for x in inputs:
+        compiled(x)
+    return compilations
+    ### END SOLUTION
+
+
+def compile_once(model: nn.Module, backend):
+    """A callable that computes what `model` computes, for any batch size, with one graph compiled by `backend`."""
+    ### BEGIN SOLUTION
+    return torch.compile(model, backend=backend, dynamic=True)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "stop_recompilations", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day1.stop_recompilations(count_compilations, compile_once)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation
 #

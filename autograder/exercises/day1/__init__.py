@@ -25,6 +25,16 @@ TASKS = (
         checklist=("explain-dynamo",),
     ),
     Task(
+        name="stop_recompilations",
+        day="day1",
+        notebook=NOTEBOOK,
+        title="Count compilations, then stop them",
+        provides=("count_compilations", "compile_once"),
+        evidence="artefact",
+        withheld=("torch._dynamo.testing",),
+        checklist=("explain-dynamo",),
+    ),
+    Task(
         name="rewriting_backend",
         day="day1",
         notebook=NOTEBOOK,

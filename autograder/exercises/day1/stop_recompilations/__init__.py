@@ -1,0 +1,1 @@
+"""Count compilations over inputs of different shapes, then make one graph serve all of them."""

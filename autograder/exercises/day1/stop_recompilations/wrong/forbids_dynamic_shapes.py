@@ -1,0 +1,25 @@
+"""still compiles again
+
+Turns the switch the wrong way round.
+"""
+
+import torch
+
+
+def count_compilations(model, inputs):
+    compilations = 0
+
+    def backend(graph_module, example_inputs):
+        nonlocal compilations
+        compilations += 1
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend)
+    for x in inputs:
+        compiled(x)
+    return compilations
+
+
+def compile_once(model, backend):
+    return torch.compile(model, backend=backend, dynamic=False)

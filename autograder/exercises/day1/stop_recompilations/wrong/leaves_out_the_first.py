@@ -1,0 +1,24 @@
+"""recompilations only
+
+Believes that the first compilation is not one.
+"""
+
+import torch
+
+
+def count_compilations(model, inputs):
+    graphs = []
+
+    def backend(graph_module, example_inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend)
+    for x in inputs:
+        compiled(x)
+    return len(graphs) - 1
+
+
+def compile_once(model, backend):
+    return torch.compile(model, backend=backend, dynamic=True)

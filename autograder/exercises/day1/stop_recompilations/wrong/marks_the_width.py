@@ -1,0 +1,31 @@
+"""wrong dimension
+
+Marks dimension 1 as the batch.
+"""
+
+import torch
+
+
+def count_compilations(model, inputs):
+    compilations = 0
+
+    def backend(graph_module, example_inputs):
+        nonlocal compilations
+        compilations += 1
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend)
+    for x in inputs:
+        compiled(x)
+    return compilations
+
+
+def compile_once(model, backend):
+    compiled = torch.compile(model, backend=backend)
+
+    def run(x):
+        torch._dynamo.mark_dynamic(x, 1)
+        return compiled(x)
+
+    return run
