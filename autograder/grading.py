@@ -248,27 +248,25 @@ class _Run:
             self._left -= time.monotonic() - started
 
     def _run_cells(self, channel: Channel) -> list[str]:
-        """Follow the cells to their end; the names that they do not define."""
-        known = {cell["id"] for cell in self._cells}
+        """Follow the cells to their end; the names that they do not define.
+
+        The only story that is listened to: each cell begins and is done, in order and once, then the missing names.
+        """
         kept = 0
-        while True:
-            message = self._receive(channel)
-            header = message.header
-            if "missing" in header:
-                self.running_cell = None
-                said = header["missing"]
-                if not isinstance(said, list):
-                    raise MalformedMessageError("no list of names")
-                return [name for name in self._task.provides if name in said]
-            name = header.get("cell", header.get("done"))
-            if name not in known:
-                raise MalformedMessageError("news of a cell that was not asked for")
-            if "cell" in header:
-                self.running_cell = name
-                continue
-            outputs, size = clean_outputs(header.get("outputs"), OUTPUT_LIMIT - kept)
+        for name in [cell["id"] for cell in self._cells]:
+            if self._receive(channel).header != {"cell": name}:
+                raise MalformedMessageError("another cell than was asked for")
+            self.running_cell = name
+            header = self._receive(channel).header
+            if header.get("done") != name:
+                raise MalformedMessageError("another cell than was begun")
+            self.outputs[name], size = clean_outputs(header.get("outputs"), OUTPUT_LIMIT - kept)
             kept += size
-            self.outputs[name] = outputs
+        self.running_cell = None
+        missing = self._receive(channel).header.get("missing")
+        if not isinstance(missing, list):
+            raise MalformedMessageError("no list of names")
+        return [name for name in self._task.provides if name in missing]
 
     def _not_defined(self, missing: list[str]) -> TaskOutcome:
         names = ", ".join(f"`{name}`" for name in missing)

@@ -1,0 +1,139 @@
+"""Submissions that try to carry a hidden case out: nothing of it reaches what anybody reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from classroom import TASK, Classroom, need_bubblewrap, when_called
+
+from autograder.grading import Grader, grade_notebook
+from autograder.judging import hidden_cases, visible_cases
+
+SEED = "a seed for tests"
+
+SECRETS = [str(case.parameters["seed"]) for case in hidden_cases(TASK, SEED)]
+"""A number of nine or ten digits from each hidden case."""
+
+STEAL = """
+import sys
+frame = sys._getframe()
+while not hasattr(frame.f_locals.get("case"), "parameters"):
+    frame = frame.f_back
+case = frame.f_locals["case"]
+text = repr(case.parameters)
+if case.name.startswith("hidden"):
+    with open({witness!r}, "a") as witness:
+        witness.write(text)
+{deed}
+"""
+
+SEND = """
+import gc
+from autograder.channel import Channel
+channel = next(item for item in gc.get_objects() if type(item) is Channel and item._socket.fileno() > 0)
+"""
+
+DEEDS = {
+    "prints it": "import os; print(text); print(text, file=sys.stderr); os.write(2, text.encode())",
+    "displays it": "from IPython.display import display; display(text)",
+    "warns of it": "import warnings; warnings.warn(text)",
+    "raises it": "raise RuntimeError(text)",
+    "names an exception after it": "raise type(text, (Exception,), {})()",
+    "names a built-in exception after it": "raise type(text, (Exception,), {'__module__': 'builtins'})()",
+    "says that it is a withheld module": (
+        "from autograder.withheld import WithheldImportError; raise WithheldImportError(text)"
+    ),
+    "says that it is not implemented": "raise NotImplementedError(text)",
+    "reports it as the name of an exception": SEND + "channel.send({'raised': text, 'text': text})",
+    "reports it as evidence": SEND + "channel.send({'values': {'recorded': text, text: 0}, 'graphs': {text: {}}})",
+    "reports it as a malformed graph": (
+        SEND + "values = {'returned_callable': [], 'in_a_fresh_recorder': 0, 'recorded': 1, 'kinds': [text]}\n"
+        "channel.send({'values': values, 'graphs': {'graph0': {'format': text}}})"
+    ),
+    "records a graph that is named after it": "graph_module.text = text; type(graph_module).__name__ = text",
+    "records something of its name": "self.graphs.append(type(text, (), {})())",
+    "ends with it": "sys.exit(text)",
+}
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines())
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_nothing_of_a_hidden_case_comes_out(plain: Grader, room: Classroom, tmp_path: Path, name: str) -> None:
+    witness = tmp_path / "witness"
+    source = when_called(STEAL.format(witness=str(witness), deed=indented(DEEDS[name])))
+    outcome, outputs = plain.grade(TASK, room.cells(source))
+    stolen = witness.read_text()
+    # It was really stolen, and on visible cases the answer was right.
+    assert SECRETS[0] in stolen
+    assert not any(case.findings for case in outcome.cases if not case.hidden)
+    shown = json.dumps([outcome.to_json(), outputs])
+    for secret in SECRETS:
+        assert secret not in shown
+    assert all("{" not in message for message in outcome.messages)
+
+
+def test_the_same_deeds_on_a_visible_case_are_shown(plain: Grader, room: Classroom, tmp_path: Path) -> None:
+    # What is withheld above is told where it helps: the learner sees the text of an exception of a visible case.
+    outcome, _ = plain.grade(TASK, room.cells(when_called("raise RuntimeError('the sum of 1234 and 4321')")))
+    assert "the sum of 1234 and 4321" in outcome.messages[0]
+
+
+LATER = """
+import os
+for folder in ("/tmp", os.environ["HOME"]):
+    path = os.path.join(folder, "stolen")
+    print("looked for what was stolen")
+    if os.path.exists(path):
+        print(open(path).read())
+        raise RuntimeError(open(path).read())
+"""
+
+
+def steal_to_a_file(witness: str) -> str:
+    body = "    import os\n    open(os.path.join(os.environ['HOME'], 'stolen'), 'w').write(text)"
+    return when_called(STEAL.format(witness=witness, deed=body))
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_what_one_task_hides_in_a_file_no_other_task_can_show(room: Classroom, tmp_path: Path, sandboxed: bool) -> None:
+    if sandboxed:
+        need_bubblewrap()
+    witness = tmp_path / "witness"
+    source = steal_to_a_file("/tmp/witness" if sandboxed else str(witness))
+    notebook = room.answered(f"{LATER}\n{source}")
+    # Twice the same task stands for two tasks of one notebook: the second runs the cells of the first again.
+    outcome = grade_notebook(TASK.notebook, notebook, room.released, (TASK, TASK), SEED, sandboxed=sandboxed)
+    shown = json.dumps([outcome.to_json(), outcome.outputs])
+    assert "looked for what was stolen" in shown
+    assert sandboxed or SECRETS[0] in witness.read_text()
+    for secret in SECRETS:
+        assert secret not in shown
+    # The file was found when the cells ran for the last time, and cost the points.
+    assert outcome.tasks[1].status == "error"
+    assert outcome.tasks[1].misconceptions == ["not defined again"]
+
+
+def test_hidden_cases_come_from_the_seed() -> None:
+    def drawn(seed: str) -> list[dict[str, Any]]:
+        return [case.parameters for case in hidden_cases(TASK, seed)]
+
+    assert drawn("one") == drawn("one")
+    assert drawn("one") != drawn("two")
+    assert len(drawn("one")) >= 2
+
+
+def test_an_answer_that_knows_the_visible_cases_by_heart_fails(plain: Grader, room: Classroom) -> None:
+    names = {case.name for case in visible_cases(TASK)}
+    deed = f"    if case.name not in {names}: return graph_module.forward"
+    source = when_called(STEAL.format(witness="/dev/null", deed=deed))
+    outcome, _ = plain.grade(replace(TASK, seconds=60.0), room.cells(source))
+    assert outcome.status == "wrong"
+    assert [case.passed for case in outcome.cases if not case.hidden] == [True, True]
+    assert any(message.endswith("(found on a hidden case)") for message in outcome.messages)
