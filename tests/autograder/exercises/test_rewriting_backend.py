@@ -1,0 +1,65 @@
+"""What the gate does not show of the judge of `rewriting_backend`: hidden cases, and evidence that was forged."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import torch
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day1.rewriting_backend import judge as judging
+from autograder.exercises.day1.rewriting_backend.visible import SIGNATURE, build, probe, visible_cases
+
+
+def make_backend(compile_inner: Callable[..., Any]) -> Callable[..., Any]:
+    def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Any:
+        for node in graph_module.graph.nodes:
+            if getattr(node.target, "__name__", "") == "gelu" and node.kwargs.get("approximate", "none") == "none":
+                node.kwargs = {**node.kwargs, "approximate": "tanh"}
+        graph_module.recompile()
+        return compile_inner(graph_module, example_inputs)
+
+    return backend
+
+
+def travelled(case: Case) -> Evidence:
+    return Evidence.from_message(*probe(case, make_backend).to_message())
+
+
+def findings(case: Case, evidence: Evidence) -> list[str]:
+    return [name for name, _ in judging.judge(case, evidence)]
+
+
+def test_hidden_cases_come_from_the_seed_and_hold_every_kind() -> None:
+    first, again, other = (judging.hidden_cases(Random(seed)) for seed in ("a", "a", "b"))
+    assert first == again
+    assert [case.parameters for case in first] != [case.parameters for case in other]
+    for case in first + other:
+        activations = case.parameters["activations"]
+        assert {"exact", "exact, by keyword"} <= set(activations)
+        assert {"exact, said so", "exact module"} & set(activations)
+        assert {"tanh", "relu"} & set(activations)
+        assert findings(case, travelled(case)) == []
+
+
+def test_exact_and_approximate_models_are_told_apart() -> None:
+    # The tolerance must lie below what the approximation changes, or a forgotten recompile would pass.
+    for case in [*visible_cases(), *judging.hidden_cases(Random("gap"))]:
+        model, inputs = build(case)
+        graph_module, example_inputs = judging.capture(model, inputs[0])
+        approximate = judging._run(judging.rewritten(graph_module), model, example_inputs, inputs[0])
+        assert not judging._close(SIGNATURE * approximate, SIGNATURE * model(inputs[0]))
+
+
+def test_outputs_of_the_uncompiled_graph_are_found() -> None:
+    case = visible_cases()[0]
+    forged = travelled(case)
+    forged.tensors = {name: output / SIGNATURE for name, output in forged.tensors.items()}
+    assert findings(case, forged) == ["compiled code thrown away"]
+
+
+def test_the_original_graph_with_right_outputs_is_no_answer() -> None:
+    case = visible_cases()[0]
+    forged = travelled(case)
+    forged.graphs = Evidence.from_message(*probe(case, lambda compile_inner: compile_inner).to_message()).graphs
+    assert findings(case, forged) == ["original handed on"]
