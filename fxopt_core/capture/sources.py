@@ -13,6 +13,8 @@ from fxopt_core.capture.partition import GraphInput
 
 _CONTAINER = re.compile(r"(?:\.|\[')_(?:modules|parameters|buffers)(?:'\])?\['([^']+)'\]")
 _SCOPE = re.compile(r"\b[LG]\['([^']+)'\]")
+_BUILTIN = re.compile(r"\b__builtins_dict___\d+\['(\w+)'\]")
+_MODULE = re.compile(r"\b__import_(\w+)")
 _STACK_VALUE = re.compile(r"\b___stack(\d+)\b")
 
 
@@ -24,6 +26,7 @@ def readable_source(source: str) -> str:
     `value 0 before the graph break`.
     """
     text = _SCOPE.sub(r"\1", _CONTAINER.sub(r".\1", source))
+    text = _MODULE.sub(lambda match: match[1].replace("_dot_", "."), _BUILTIN.sub(r"\1", text))
     return _STACK_VALUE.sub(r"value \1 before the graph break", text)
 
 
