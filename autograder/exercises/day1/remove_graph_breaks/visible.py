@@ -99,7 +99,7 @@ def probe(case: Case, model_class: Any) -> Evidence:
     try:
         result = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)(inputs[0])
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
-        evidence.values["break"] = str(error)[:2000]
+        evidence.values["break"] = str(error)[:4000]
         return evidence
     finally:
         torch._dynamo.reset()
@@ -129,6 +129,13 @@ def probe(case: Case, model_class: Any) -> Evidence:
     return evidence
 
 
+def _essence(message: str) -> str:
+    """What breaks, and where in the learner's code: the first line of Dynamo's message and its excerpt."""
+    what, _, rest = message.partition("\n")
+    _, _, where = rest.partition("from user code:\n")
+    return f"{what}\n{where.partition('Set TORCHDYNAMO_VERBOSE')[0]}".strip()
+
+
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The one graph of the learner's model, or why there is none."""
     from fxopt_core.graphs import decode
@@ -136,7 +143,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
 
     exhibits: list[Any] = []
     if "break" in evidence.values:
-        exhibits.append(f"{case.name}: what Dynamo says\n{evidence.values['break']}")
+        exhibits.append(f"{case.name}: what Dynamo says\n{_essence(evidence.values['break'])}")
     for graph in evidence.graphs.values():
         exhibits.append(draw(decode(graph), title=f"{case.name}: the one graph of your model"))
     return exhibits
