@@ -121,6 +121,10 @@ def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:
         name = grade_id(cell)
         if name in by_task:
             cell.outputs = task_outputs(by_task[name])
+        elif cell.metadata.get("nbgrader", {}).get("grade"):
+            # Without output nbgrader would give all the points.
+            missing = TaskOutcome(name or "", name or "", "error", ["Not graded: there is no task of this name."])
+            cell.outputs = task_outputs(missing)
         else:
             outputs = outcome.outputs.get(name or cell["id"], [])
             cell.outputs = [nbformat.from_dict(output) for output in outputs]

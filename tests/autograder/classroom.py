@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from autograder.course import Course
 from autograder.gradebook import Graded, grade
 from autograder.grading import Grader
 from autograder.notebooks import cells_before_check, grade_id, read_notebook
-from autograder.release import read_source
+from autograder.release import read_source, release
 from autograder.sandbox import Limits, bubblewrap
 from autograder.submission import submit
 from autograder.tasks import DAYS, Task, find_task
@@ -106,13 +107,17 @@ def need_bubblewrap() -> None:
 
 
 def make_course(folder: Path) -> Course:
-    """A course with sources, released notebooks and a filled workspace, and no records."""
+    """A course with sources, notebooks released from just these sources, a filled workspace, and no records."""
     skip = shutil.ignore_patterns("*.ipynb", "__pycache__")
     shutil.copytree(ROOT / "solutions", folder / "solutions", ignore=skip)
-    shutil.copytree(ROOT / "curriculum", folder / "curriculum")
-    shutil.copytree(ROOT / "curriculum", folder / "workspace")
     shutil.copy(ROOT / "Week1.md", folder)
-    return Course(folder)
+    course = Course(folder)
+    with tempfile.TemporaryDirectory() as made:
+        for name, path in release(course, Path(made)):
+            for target in (course.curriculum / name, course.workspace / name):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+    return course
 
 
 SMALL = Limits(memory_bytes=1200 << 20, processes=24, scratch_bytes=64 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +13,16 @@ from autograder.course import Course
 from autograder.grading import Grader
 
 
+@pytest.fixture(scope="session")
+def fresh_course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A course as it is handed out; tests copy it."""
+    return make_course(tmp_path_factory.mktemp("fresh") / "course")
+
+
 @pytest.fixture
-def classroom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Classroom:
-    course = make_course(tmp_path / "course")
+def classroom(fresh_course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Classroom:
+    """A course of a test's own, which every command finds."""
+    course = Course(shutil.copytree(fresh_course.root, tmp_path / "course"))
     monkeypatch.setenv("FXOPT_ROOT", str(course.root))
     for name in ("FXOPT_SEED", "FXOPT_STUDENT", "FXOPT_DATABASE", "FXOPT_GRADING"):
         monkeypatch.delenv(name, raising=False)
@@ -27,10 +35,10 @@ def course(classroom: Classroom) -> Course:
     return classroom.course
 
 
-@pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Classroom:
-    """A classroom that the tests of a module share; they only read it."""
-    return Classroom(make_course(tmp_path_factory.mktemp("room") / "course"))
+@pytest.fixture(scope="session")
+def room(fresh_course: Course) -> Classroom:
+    """A classroom that tests share and only read."""
+    return Classroom(fresh_course)
 
 
 @pytest.fixture(scope="module")
