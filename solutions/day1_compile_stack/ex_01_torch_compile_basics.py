@@ -164,6 +164,95 @@ def compile_once(model: nn.Module, backend):
 # %% nbgrader={"grade": true, "grade_id": "stop_recompilations", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.stop_recompilations(count_compilations, compile_once)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "measure_compile_cost-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. What compiling costs, and when it pays
+#
+# *30 minutes, medium.* Write the stopwatch that every claim of the form "twice as fast" should have been made with.
+#
+# `measure(function, clock, synchronize, warmup, repeats)` calls `function()` once (that compiles), then `warmup` times
+# untimed, then `repeats` times timed, and returns a dictionary:
+#
+# - `compile_seconds`: duration of the first call;
+# - `median_seconds`: median of the timed calls;
+# - `spread_seconds`: their interquartile range, `statistics.quantiles(values, n=4, method="inclusive")`, third minus first.
+#
+# `clock()` gives the time in seconds. A device may compute behind Python's back; `synchronize()` waits for it. Both are
+# handed in, so that the check can use a clock whose every tick it knows.
+#
+# `break_even_calls(compile_seconds, eager_seconds, compiled_seconds)` says after how many calls compiling has paid:
+# cost divided by what a call saves, not rounded; `math.inf` when it saves nothing.
+#
+# <details><summary>Hint 1: a question</summary>What is still running on the device when you read the clock?</details>
+# <details><summary>Hint 2: the idea</summary>A small inner function that times one call: wait, read, call, wait, read. Use it for the first call and for the timed ones.</details>
+# <details><summary>Hint 3: the shape</summary><code>compile_seconds = timed()</code>; a loop without timing; <code>seconds = [timed() for _ in range(repeats)]</code>; then the standard library's <code>statistics</code>.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "measure_compile_cost-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import math
+import statistics
+
+
+def measure(function, clock, synchronize, warmup: int, repeats: int) -> dict[str, float]:
+    """Compile cost and steady state of `function`, in seconds."""
+    ### BEGIN SOLUTION
+    def timed():
+        synchronize()
+        started = clock()
+        function()
+        synchronize()
+        return clock() - started
+
+    compile_seconds = timed()
+    for _ in range(warmup):
+        function()
+    seconds = [timed() for _ in range(repeats)]
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return {
+        "compile_seconds": compile_seconds,
+        "median_seconds": statistics.median(seconds),
+        "spread_seconds": third - first,
+    }
+    ### END SOLUTION
+
+
+def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seconds: float) -> float:
+    """After how many calls compiling has paid for itself; `math.inf` for never."""
+    ### BEGIN SOLUTION
+    saved = eager_seconds - compiled_seconds
+    return compile_seconds / saved if saved > 0 else math.inf
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "measure_compile_cost", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day1.measure_compile_cost(measure, break_even_calls)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "measure_compile_cost-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Your stopwatch at work, with a real clock and the real Inductor. **Prediction.** Will compiling this small network have
+# paid after ten calls, after a thousand, or never?
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "measure_compile_cost-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from time import perf_counter
+
+from fxopt_core.devices import choose_device, synchronize
+
+device = choose_device()
+network = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64), nn.GELU(), nn.Linear(64, 10)).to(device).eval()
+batch = torch.randn(32, 64, device=device)
+torch._dynamo.reset()
+compiled_network = torch.compile(network)
+try:
+    with torch.no_grad():
+        eager, compiled = (
+            measure(lambda: run(batch), perf_counter, lambda: synchronize(device), warmup=10, repeats=100)
+            for run in (network, compiled_network)
+        )
+    for name, found in (("eager", eager), ("compiled", compiled)):
+        print(f"{name:9} first call {found['compile_seconds']:8.4f} s, then {found['median_seconds'] * 1e6:7.1f} µs "
+              f"(spread {found['spread_seconds'] * 1e6:.1f} µs)")
+    calls = break_even_calls(compiled["compile_seconds"], eager["median_seconds"], compiled["median_seconds"])
+    print(f"pays after {calls:,.0f} calls" if math.isfinite(calls) else "never pays")
+except NotImplementedError:
+    print("not yet written")
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation
 #

@@ -35,6 +35,16 @@ TASKS = (
         checklist=("explain-dynamo",),
     ),
     Task(
+        name="measure_compile_cost",
+        day="day1",
+        notebook=NOTEBOOK,
+        title="Measure compile cost against steady state",
+        provides=("measure", "break_even_calls"),
+        evidence="trace",
+        withheld=("fxopt_core.benchmark", "torch.utils.benchmark"),
+        checklist=("profile-compilation",),
+    ),
+    Task(
         name="rewriting_backend",
         day="day1",
         notebook=NOTEBOOK,
