@@ -62,6 +62,83 @@ class GraphRecorder:
 # %% nbgrader={"grade": true, "grade_id": "record_graphs", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.record_graphs(GraphRecorder)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "operation_histogram-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 2. A histogram of operations
+#
+# *15 minutes, easy.* The first question to ask a captured graph: what is in it, and how often? Write
+# `operation_histogram(graph_modules)`, which counts the operations of *all* graphs of a model together and returns a mapping
+# from name to count. Three kinds of node compute something:
+#
+# | `node.op` | `node.target` | its name in the histogram |
+# | --- | --- | --- |
+# | `call_function` | a function | its `__name__`: `relu` |
+# | `call_method` | the name of a method | that name: `view` |
+# | `call_module` | the path of a submodule | the name of its class: `Conv2d` |
+#
+# The other three (`placeholder`, `get_attr`, `output`) do not count. The cell below lists the nodes of a small graph.
+#
+# <details><summary>Hint 1: a question</summary>Two nodes that both call <code>relu</code>: in which attribute are they equal, in which do they differ?</details>
+# <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name by its kind.</details>
+# <details><summary>Hint 3: the shape</summary><code>collections.Counter</code>, two nested loops, three <code>if</code>s; <code>graph_module.get_submodule(node.target)</code>.</details>
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "operation_histogram-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.activation = nn.Linear(4, 3), nn.ReLU()
+
+    def forward(self, x):
+        return torch.relu(self.activation(self.layer(x)).view(-1))
+
+
+for node in torch.fx.symbolic_trace(Mixed()).graph.nodes:
+    target = node.target if isinstance(node.target, str) else node.target.__name__
+    print(f"op {node.op:14} name {node.name:12} target {target}")
+
+# %% nbgrader={"grade": false, "grade_id": "operation_histogram-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+from collections import Counter
+
+
+def operation_histogram(graph_modules: list[torch.fx.GraphModule]) -> Counter[str]:
+    """How often each operation occurs in all graphs together."""
+    ### BEGIN SOLUTION
+    counts = Counter()
+    for graph_module in graph_modules:
+        for node in graph_module.graph.nodes:
+            if node.op == "call_function":
+                counts[node.target.__name__] += 1
+            elif node.op == "call_method":
+                counts[node.target] += 1
+            elif node.op == "call_module":
+                counts[type(graph_module.get_submodule(node.target)).__name__] += 1
+    return counts
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "operation_histogram", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day1.operation_histogram(operation_histogram)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "operation_histogram-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Your two tools together, on a BERT encoder built from its configuration. What do you expect at the top?
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "operation_histogram-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from fxopt_core import zoo
+
+bert = zoo.build("bert")
+try:
+    recorder = GraphRecorder()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        arguments = bert.example_inputs
+        compiled_bert = torch.compile(bert.model, backend=recorder)
+        compiled_bert(**arguments) if isinstance(arguments, dict) else compiled_bert(*arguments)
+    for name, count in operation_histogram(recorder.graphs).most_common(5):
+        print(f"{name:20} {count:3} {'█' * count}")
+except NotImplementedError:
+    print("not yet written")
+except torch._dynamo.exc.BackendCompilerFailed as error:
+    print("not yet written" if isinstance(error.inner_exception, NotImplementedError) else error)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "remove_graph_breaks-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Remove graph breaks
 #
@@ -242,7 +319,7 @@ compiled_network = torch.compile(network)
 try:
     with torch.no_grad():
         eager, compiled = (
-            measure(lambda: run(batch), perf_counter, lambda: synchronize(device), warmup=10, repeats=100)
+            measure(lambda run=run: run(batch), perf_counter, lambda: synchronize(device), warmup=10, repeats=100)
             for run in (network, compiled_network)
         )
     for name, found in (("eager", eager), ("compiled", compiled)):

@@ -16,6 +16,16 @@ TASKS = (
         checklist=("extract-graphs",),
     ),
     Task(
+        name="operation_histogram",
+        day="day1",
+        notebook=NOTEBOOK,
+        title="A histogram of operations over partitions",
+        provides=("operation_histogram",),
+        evidence="answer",
+        withheld=("fxopt_core.capture",),
+        checklist=("extract-graphs",),
+    ),
+    Task(
         name="remove_graph_breaks",
         day="day1",
         notebook=NOTEBOOK,

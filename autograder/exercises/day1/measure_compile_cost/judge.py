@@ -30,12 +30,13 @@ MISCONCEPTIONS = {
     ),
     "minimum instead of median": "You took the best run: it flatters. Report the median.",
     "standard deviation as spread": (
-        "You took the standard deviation: one outlier dominates it. The interquartile range is the distance between the "
-        "first and the third quartile."
+        "You took the standard deviation: one outlier dominates it. The interquartile range is the distance between "
+        "the first and the third quartile."
     ),
     "range as spread": "You took largest minus smallest: that is the outlier again. Take the interquartile range.",
     "one interval for all": (
-        "You timed all runs as one interval and divided: that gives a mean, and nothing about the spread. Time each run."
+        "You timed all runs as one interval and divided: that gives a mean, and nothing about the spread. "
+        "Time each run."
     ),
     "compile cost wrong": "`compile_seconds` is the duration of the first call, from handing over to finished.",
     "wrong median": "`median_seconds` is not the median of the timed calls.",

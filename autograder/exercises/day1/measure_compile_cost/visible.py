@@ -1,4 +1,4 @@
-"""The learner's side: a scripted device with a clock of its own, the visible cases, the probe and what the check shows."""
+"""The learner's side: a scripted device with a clock of its own, the visible cases, the probe and the display."""
 
 from __future__ import annotations
 

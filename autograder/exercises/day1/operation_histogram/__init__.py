@@ -1,0 +1,1 @@
+"""A histogram of operations over all partitions of a model."""

@@ -1,0 +1,23 @@
+"""one partition only
+
+Creates the counter inside the loop.
+"""
+
+from collections import Counter
+
+
+def name_of(graph_module, node):
+    if node.op == "call_function":
+        return node.target.__name__
+    if node.op == "call_method":
+        return node.target
+    return type(graph_module.get_submodule(node.target)).__name__
+
+
+def operation_histogram(graph_modules):
+    for graph_module in graph_modules:
+        counts = Counter()
+        for node in graph_module.graph.nodes:
+            if node.op.startswith("call"):
+                counts[name_of(graph_module, node)] += 1
+    return counts
