@@ -16,7 +16,7 @@ from fxopt_core.graphs.names import OPERATIONS
 MISCONCEPTIONS = {
     "not a mapping": "`operation_histogram` must return a mapping from name to count, such as a `collections.Counter`.",
     "one partition only": (
-        "You counted one graph only. A model with graph breaks is several graphs, and the histogram is over all of them."
+        "You counted one graph only. A model with graph breaks is several graphs; the histogram is over all of them."
     ),
     "inputs and outputs counted": (
         "You counted nodes that compute nothing: `placeholder`, `get_attr` and `output` only hand values in and out."
