@@ -17,6 +17,8 @@ def test_gate(task: str) -> None:
     result = run_gate(COURSE, task)
     assert len(result.rows) >= 12
     off = [
-        f"{row.answer}: expected {row.expected}, found {row.found} {list(row.messages)}" for row in result.rows if not row.ok
+        f"{row.answer}: expected {row.expected}, found {row.found} {list(row.messages)}"
+        for row in result.rows
+        if not row.ok
     ]
     assert not off, "\n".join(off)
