@@ -72,7 +72,8 @@ def _text_of(exhibit: Any) -> str:
 
 def _html_of(exhibit: Any) -> str:
     if isinstance(exhibit, str):
-        return f"<pre>{html.escape(exhibit)}</pre>"
+        # Columns of text line up in a fixed-width font only, which not every page gives to `pre`.
+        return f'<pre style="font-family: monospace">{html.escape(exhibit)}</pre>'
     title = html.escape(_text_of(exhibit).splitlines()[0])
     shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(_text_of(exhibit))}</pre>")
     return f"<details><summary>What your code did. {title}</summary>{shown}</details>"

@@ -18,6 +18,9 @@ from fxopt_core.benchmark.measuring import Measurement
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+UNCLEAR = "unclear"
+"""What is said of a difference that is smaller than the spread."""
+
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 # Okabe and Ito's palette for colour-blind readers, https://jfly.uni-koeln.de/color/
@@ -90,17 +93,23 @@ class BenchmarkReport:
         return iter(self.candidates)
 
     def against_first(self, candidate: Candidate) -> str:
-        """How fast a candidate is beside the first, in words; no claim where their middle halves overlap."""
+        """How fast a candidate is beside the first, in words; `unclear` where their middle halves overlap."""
         first = self.candidates[0]
         if candidate is first:
             return "the measure"
         low, high = candidate.measurement.quartiles
         first_low, first_high = first.measurement.quartiles
         if low <= first_high and first_low <= high:
-            return "no clear difference"
+            return UNCLEAR
         if candidate.measurement.median < first.measurement.median:
             return f"{first.measurement.median / candidate.measurement.median:.2f}× faster"
         return f"{candidate.measurement.median / first.measurement.median:.2f}× slower"
+
+    def pays_after(self, candidate: Candidate) -> str:
+        """After how many calls compiling has paid, in words; no claim where the speed is unclear."""
+        if candidate.break_even_calls is not None and self.against_first(candidate) == UNCLEAR:
+            return UNCLEAR
+        return format_calls(candidate.break_even_calls)
 
     def settings(self) -> str:
         """Where and how it was measured, in one sentence."""
@@ -145,7 +154,7 @@ class BenchmarkReport:
                 format_seconds(candidate.measurement.median),
                 format_seconds(candidate.measurement.interquartile_range),
                 format_seconds(candidate.measurement.minimum),
-                format_calls(candidate.break_even_calls),
+                self.pays_after(candidate),
                 format_bytes(candidate.peak_bytes),
                 f"{candidate.graphs} ({candidate.operations})",
                 "–" if error is None else f"{error:.2g}",
@@ -202,7 +211,7 @@ class BenchmarkReport:
                 color=_COLOURS[place % len(_COLOURS)],
             )
             number = candidate.break_even_calls
-            if number is not None and math.isfinite(number):
+            if number is not None and math.isfinite(number) and self.against_first(candidate) != UNCLEAR:
                 point = (number, self._total_seconds(candidate, number))
                 axes.plot(*point, marker="*", markersize=16, color=_COLOURS[place % len(_COLOURS)], linestyle="")
                 axes.annotate(
@@ -228,11 +237,11 @@ class BenchmarkReport:
                 text += (
                     f", first call {format_seconds(candidate.first_call_seconds)}, {self.against_first(candidate)}; "
                 )
-                text += (
-                    f"pays after {format_calls(candidate.break_even_calls)} calls"
-                    if math.isfinite(candidate.break_even_calls)
-                    else "never pays"
-                )
+                pays = self.pays_after(candidate)
+                if pays == UNCLEAR:
+                    text += "whether it pays is unclear"
+                else:
+                    text += f"pays after {pays} calls" if math.isfinite(candidate.break_even_calls) else "never pays"
             sentences.append(f"{text}.")
         return " ".join(sentences)
 

@@ -356,7 +356,7 @@ print(report.alt_text())
 #
 # If the compiled model is no faster, there is no such number. That happens: small models on few cores often gain
 # nothing, since what they call (matrix products, convolutions) already is tuned library code. And where the spread is
-# larger than the difference, the honest answer is "no clear difference". Measure, then decide.
+# larger than the difference, the honest answer is "unclear". Measure, then decide.
 #
 # ## The compile cache
 #

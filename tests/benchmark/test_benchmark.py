@@ -217,7 +217,7 @@ def test_words_for_differences() -> None:
     assert [report.against_first(candidate) for candidate in report] == [
         "the measure",
         "2.50× faster",
-        "no clear difference",
+        "unclear",
         "2.00× slower",
     ]
 

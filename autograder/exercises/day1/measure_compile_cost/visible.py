@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 from autograder.evidence import Case, Evidence
@@ -106,8 +107,13 @@ def _number(value: Any) -> float | str | None:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """What the learner's code did with clock and device, in order, and what it made of it."""
-    lines = [f"{case.name}: what your code did, in order", "  " + " ".join(evidence.values["events"][:60])]
-    lines += [f"  {name}: {value}" for name, value in evidence.values["results"].items()]
+    lines = [f"{case.name}: what your code did, in order"]
+    lines += wrap(" ".join(evidence.values["events"][:60]), 100, initial_indent="  ", subsequent_indent="  ")
+    lines += [f"  {name}: {_short(value)}" for name, value in evidence.values["results"].items()]
     for figures, value in zip(case.parameters["comparisons"], evidence.values["compared"], strict=True):
-        lines.append("  break_even_calls(" + ", ".join(map(str, figures)) + f") = {value}")
+        lines.append("  break_even_calls(" + ", ".join(map(_short, figures)) + f") = {_short(value)}")
     return ["\n".join(lines)]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

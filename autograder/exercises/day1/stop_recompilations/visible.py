@@ -110,8 +110,8 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     values = evidence.values
     lines = [
         f"{case.name}: batch sizes {case.parameters['batches']}",
-        f"  you counted {values['counts'][0]} compilations, and {values['counts'][1]} when asked again",
-        f"  with compile_once, {values['compilations']} graphs reached the backend",
+        f"  compilations that you counted: {values['counts'][0]}, and when asked again: {values['counts'][1]}",
+        f"  graphs that reached the backend with compile_once: {values['compilations']}",
     ]
     exhibits: list[Any] = ["\n".join(lines)]
     exhibits += [draw(decode(graph), title=f"{case.name}: your first graph") for graph in evidence.graphs.values()]
