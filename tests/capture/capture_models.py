@@ -1,5 +1,6 @@
 """Models of which the graphs and breaks are known by reading them. A comment in capitals marks a line."""
 
+import random
 from pathlib import Path
 
 import torch
@@ -63,9 +64,20 @@ class Counting(nn.Module):
 
     def forward(self, x):
         self.calls += 1
-        self.history.append("called")
+        self.history.append(random.random())
         x.add_(1)
         return torch.nn.functional.dropout(self.norm(x), 0.5)
+
+
+class LeavesAFunctionOut(nn.Module):
+    """Calls a function that Dynamo was told to keep out of; the reason names it with its address."""
+
+    @torch.compiler.disable
+    def kept_out(self, x):
+        return x + 3
+
+    def forward(self, x):
+        return self.kept_out(x * 2) * 2
 
 
 class Nested(nn.Module):

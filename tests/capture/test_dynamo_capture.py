@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from capture_models import BreaksInAHelper, Counting, Nested, PrintsInALoop, ThreeBreaks, line_of
+from capture_models import BreaksInAHelper, Counting, LeavesAFunctionOut, Nested, PrintsInALoop, ThreeBreaks, line_of
 from torch import nn
 
 from fxopt_core.capture import GraphExtractor, capture
@@ -70,7 +70,7 @@ def test_guards_speak_of_batch_size_type_and_line(three_breaks):
     on_model = [guard for guard in three_breaks.guards if guard.expression.startswith("type(self) is")]
     assert [guard.expression for guard in on_model] == ["type(self) is capture_models.ThreeBreaks"]
     assert on_model[0].source == "x = self.layer(x) + 1"
-    assert "capture_models.py" in on_model[0].location
+    assert on_model[0].location.endswith(f"capture_models.py:{line_of('PRINT') - 1} in forward")
 
 
 def test_guards_of_two_captures_are_equal_so_no_address_is_in_them():
@@ -142,6 +142,23 @@ def test_the_callers_model_inputs_and_random_state_stay_as_they_are():
     assert model.norm.training
     assert model.history == []
     assert torch.equal(example, torch.ones(3, 4))
+    # What is recorded is the input before the graph changed it.
+    recorded = captured.partitions[-1]
+    position = [one.source for one in recorded.inputs].index("x")
+    assert torch.equal(recorded.example_inputs[position], torch.ones(3, 4))
+
+
+def test_a_reason_holds_no_address():
+    (graph_break,) = capture(LeavesAFunctionOut(), (torch.ones(2),)).graph_breaks
+    assert "LeavesAFunctionOut.kept_out" in graph_break.reason
+    assert "0x" not in graph_break.reason
+
+
+def test_code_that_dynamo_has_given_up_recompiling_is_captured_all_the_same():
+    model = ThreeBreaks().eval()
+    for _ in range(torch._dynamo.config.recompile_limit + 1):
+        torch.compile(model, backend=GraphExtractor())(torch.ones(2, 4))
+    assert len(capture(model, (torch.ones(2, 4),)).graphs) == 4
 
 
 def test_keyword_inputs_and_nested_outputs():
@@ -175,9 +192,20 @@ def test_log_settings_are_put_back_and_nothing_is_printed(capfd):
         loggers = map(logging.getLogger, names)
         return [(logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
 
+    warned = []
+    handler = logging.Handler()
+    handler.emit = warned.append
+    warnings = logging.getLogger("torch._dynamo.variables.tensor")
+    logging.getLogger(names[0]).propagate = True
     before = settings()
-    capture(ThreeBreaks(), (torch.ones(2, 4),))
-    assert settings() == before
+    warnings.addHandler(handler)
+    try:
+        capture(ThreeBreaks(), (torch.ones(2, 4),))
+        assert settings() == before
+    finally:
+        logging.getLogger(names[0]).propagate = False
+        warnings.removeHandler(handler)
+    assert warned == []
     printed = capfd.readouterr()
     assert printed.out == "halfway\n"
     assert printed.err == ""

@@ -27,6 +27,13 @@ def test_symbolic_trace_calls_modules_and_knows_shapes():
     assert captured.partitions[0].inputs[0].source == "x"
 
 
+def test_finding_shapes_leaves_the_traced_buffers_as_they_were():
+    captured = capture(nn.Sequential(nn.BatchNorm1d(4)).train(), (torch.randn(3, 4),), "symbolic_trace")
+    state = captured.graphs[0].state_dict()
+    assert state["0.num_batches_tracked"].item() == 0
+    assert torch.equal(state["0.running_mean"], torch.zeros(4))
+
+
 def test_export_gives_one_aten_graph_whose_inputs_are_weights_and_arguments():
     captured = capture(Small(), EXAMPLE, "export")
     assert captured.operation_counts() == {
