@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 
 from autograder.course import Course
 from autograder.gradebook import Graded, grade
-from autograder.grading import Grader
+from autograder.grading import Grader, NotebookOutcome
 from autograder.notebooks import cells_before_check, grade_id, read_notebook
 from autograder.release import read_source, release
 from autograder.sandbox import Limits, bubblewrap
@@ -152,3 +152,14 @@ def run(grader: Grader, room: Classroom, source: str, **changes: Any) -> tuple[T
     blank, _ = grader.grade(TASK, room.cells("class GraphRecorder:\n    def __init__(self): raise NotImplementedError"))
     assert blank.status == "not written"
     return outcome, "".join(item.get("text", "") for item in outputs.get(TASK.answer_id, []))
+
+
+def stand_in(
+    name: str, notebook: NotebookNode, release: NotebookNode, tasks: tuple[Task, ...], seed: str
+) -> NotebookOutcome:
+    """In the place of worker and judge: passes a notebook that would run the right answer in the original set-up."""
+    sources = [item["source"] for item in cells_before_check(notebook, TASK)]
+    right = RIGHT in sources and cell(release, "ex01-setup").source in sources
+    found = TaskOutcome(TASK.name, TASK.title, "passed" if right else "wrong", max_points=15.0)
+    found.points = found.max_points * right
+    return NotebookOutcome(name, [found])

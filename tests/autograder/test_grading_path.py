@@ -1,0 +1,273 @@
+"""From a submission to points, gradebook and feedback: the same by every way, once, and after a kill too."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from classroom import DAY, RIGHT, TASK, Classroom, outcome_of, stand_in, when_called
+from nbgrader.api import Gradebook
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+
+from autograder import gradebook, nbgrader_plugin, sandbox
+from autograder.course import course_config
+from autograder.gradebook import publish_feedback, recorded_points
+from autograder.judging import hidden_cases
+from autograder.tasks import tasks_of_notebook
+
+KEEPS_THE_LAST = when_called("self.graphs = []")
+
+BLANK = "class GraphRecorder:\n    def __init__(self):\n        raise NotImplementedError"
+
+POINTS = 15.0
+
+
+def fxopt(classroom: Classroom, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fxopt_core.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=classroom.course.workspace,
+        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"} | environment,
+    )
+
+
+def score(classroom: Classroom, who: str) -> float:
+    found = recorded_points(classroom.course, who, DAY, TASK.notebook)
+    assert found is not None
+    return found[0]
+
+
+def test_points_and_messages_of_four_students(classroom: Classroom) -> None:
+    steals = when_called(
+        "import sys\nframe = sys._getframe()\n"
+        "while not hasattr(frame.f_locals.get('case'), 'parameters'): frame = frame.f_back\n"
+        "case = frame.f_locals['case']\n"
+        "if case.name.startswith('hidden'):\n"
+        "    print(case.parameters, file=sys.__stderr__)\n    raise RuntimeError(case.parameters)"
+    )
+    students = {"right": RIGHT, "wrong": KEEPS_THE_LAST, "blank": BLANK, "thief": steals}
+    for who, answer in students.items():
+        classroom.hand_in(answer, who)
+    finished = fxopt(classroom, "grade")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.stderr == ""
+    graded = classroom.grade()
+    expected = {"right": ("passed", POINTS), "wrong": ("wrong", 0.0), "blank": ("not written", 0.0)}
+    for who, (status, points) in expected.items():
+        outcome = outcome_of(graded[who])
+        assert (outcome["status"], outcome["points"], outcome["max_points"]) == (status, points, POINTS)
+        assert score(classroom, who) == points
+        page = classroom.feedback(who)
+        assert f"{status}: {points:g} of {POINTS:g} points" in page
+        assert f"{who} / {TASK.notebook}: {points:g} of" in finished.stdout
+        for message in outcome["messages"]:
+            assert message in finished.stdout
+    assert "You kept only one of them" in classroom.feedback("wrong")
+    assert "Not yet written" in classroom.feedback("blank")
+
+    assert outcome_of(graded["thief"])["status"] == "wrong"
+    records = [path for path in classroom.course.records.rglob("*") if path.is_file() and path.name != "seed"]
+    for case in hidden_cases(TASK, classroom.course.seed()):
+        secret = str(case.parameters["seed"])
+        assert secret not in finished.stdout + finished.stderr
+        for path in records:
+            assert secret.encode() not in path.read_bytes(), path
+
+
+def test_the_form_grader_takes_the_same_path(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = count_runs(monkeypatch, nbgrader_plugin.grade_notebook)
+    classroom.hand_in(RIGHT, "right")
+    gradebook.prepare_gradebook(classroom.course)
+    config = course_config(classroom.course)
+    api = NbGraderAPI(CourseDirectory(config=config), config=config)
+    result = api.autograde(DAY, "right", force=True, create=True)
+    assert result["success"], result
+    assert score(classroom, "right") == POINTS
+    assert nbgrader_plugin.outcome_file(classroom.course, "right", DAY, TASK.notebook).is_file()
+    assert runs == [TASK.notebook]
+    # It also sees that a submission is newer than its grade.
+    assert api.get_submission(DAY, "right")["autograded"]
+    assert not api.get_submission(DAY, "right")["needs_manual_grade"]
+    assert not _needs_autograde(api, "right")
+    classroom.hand_in(RIGHT, "right")
+    assert _needs_autograde(api, "right")
+
+
+def _needs_autograde(api: NbGraderAPI, who: str) -> bool:
+    return who not in set(api.get_autograded_students(DAY))
+
+
+def count_runs(monkeypatch: pytest.MonkeyPatch, grade_notebook: Callable[..., Any] = stand_in) -> list[str]:
+    """The notebooks that are graded from now on, in order."""
+    runs: list[str] = []
+
+    def counted(name: str, *arguments: Any, **options: Any) -> Any:
+        runs.append(name)
+        return grade_notebook(name, *arguments, **options)
+
+    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", counted)
+    return runs
+
+
+def test_only_what_is_new_is_graded(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = count_runs(monkeypatch)
+    classroom.hand_in(KEEPS_THE_LAST)
+    assert classroom.grade()["me"].anew
+    assert len(runs) == 1
+    again = classroom.grade()["me"]
+    assert not again.anew
+    assert len(runs) == 1
+    assert outcome_of(again)["status"] == "wrong"
+
+    classroom.hand_in(RIGHT)
+    assert outcome_of(classroom.grade()["me"])["status"] == "passed"
+    assert score(classroom, "me") == POINTS
+    assert len(runs) == 2
+    assert classroom.grade(force=True)["me"].anew
+    assert len(runs) == 3
+
+
+def test_the_same_notebook_handed_in_again_is_graded_again(
+    classroom: Classroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = count_runs(monkeypatch)
+    for _ in range(2):
+        classroom.hand_in(BLANK)
+        assert classroom.grade()["me"].anew
+    assert len(runs) == 2
+
+
+KILLED_AFTER = {
+    "the outcome": (nbgrader_plugin, "write_outcome"),
+    "autograding": (gradebook.Autograde, "start"),
+    "the feedback": (gradebook.GenerateFeedback, "start"),
+}
+
+
+@pytest.mark.parametrize("step", KILLED_AFTER)
+def test_a_run_that_was_killed_is_made_up_for(classroom: Classroom, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    runs = count_runs(monkeypatch)
+    classroom.hand_in(RIGHT, "first")
+    assert classroom.grade()["first"].anew
+    classroom.hand_in(RIGHT, "second")
+    child = os.fork()
+    if child == 0:
+        owner, name = KILLED_AFTER[step]
+        original = getattr(owner, name)
+
+        def deadly(*arguments: Any) -> None:
+            original(*arguments)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        monkeypatch.setattr(owner, name, deadly)
+        try:
+            classroom.grade()
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    graded = classroom.grade()
+    assert not graded["first"].anew
+    assert graded["second"].anew
+    assert runs == [TASK.notebook] * 2
+    for who in ("first", "second"):
+        assert score(classroom, who) == POINTS
+        assert "15 of 15 points" in classroom.feedback(who)
+
+
+def test_a_failure_of_grading_itself_is_reported_and_tried_again(
+    classroom: Classroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classroom.hand_in(BLANK, "first")
+    classroom.hand_in(BLANK, "second")
+
+    def broken(name: str, notebook: Any, *arguments: Any) -> Any:
+        if not (classroom.course.records / "outcomes").exists():
+            (classroom.course.records / "outcomes").mkdir()
+            raise RuntimeError("the disk is full")
+        return stand_in(name, notebook, *arguments)
+
+    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", broken)
+    graded = classroom.grade()
+    assert "the disk is full" in graded["first"].failure
+    assert graded["first"].outcome is None
+    assert outcome_of(graded["second"])["status"] == "wrong"
+    again = classroom.grade()
+    assert again["first"].anew
+    assert not again["first"].failure
+    assert not again["second"].anew
+
+
+def test_cases_are_those_of_the_seed(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    course = classroom.course
+    seed = course.seed()
+    assert len(seed) >= 32
+    assert course.seed() == seed
+    assert (course.records / "seed").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("FXOPT_SEED", "another")
+    assert course.seed() == "another"
+
+
+def test_without_bubblewrap_it_works_and_warns(classroom: Classroom, tmp_path: Path) -> None:
+    classroom.hand_in(RIGHT)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    finished = fxopt(classroom, "grade", PATH=str(programs))
+    assert finished.returncode == 0, finished.stderr
+    assert "Warning: bubblewrap is not here" in finished.stdout
+    recorded = json.loads(nbgrader_plugin.outcome_file(classroom.course, "me", DAY, TASK.notebook).read_text())
+    assert recorded["sandboxed"] is False
+    assert score(classroom, "me") == POINTS
+
+
+def test_a_sandbox_that_is_demanded_is_not_silently_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    with pytest.raises(sandbox.SandboxError, match="install the system package"):
+        sandbox.Worker([TASK], sandboxed=True)
+
+
+def test_submit_and_grade_from_the_notebook_gives_feedback_in_the_workspace(classroom: Classroom) -> None:
+    import nbformat
+
+    nbformat.write(classroom.answered(RIGHT), classroom.workspace_file)
+    finished = fxopt(classroom, "submit", "ex_01", "--grade")
+    assert finished.returncode == 0, finished.stderr
+    page = re.search(r"Feedback: (\S+)", finished.stdout)
+    assert page is not None
+    assert "15 of 15 points" in (classroom.course.workspace / page[1]).read_text()
+    assert f"{TASK.title}: passed, 15/15" in finished.stdout
+    table = fxopt(classroom, "progress").stdout
+    assert "graded as passed" in table
+
+
+def test_feedback_is_published_whole(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    count_runs(monkeypatch)
+    classroom.hand_in(BLANK)
+    graded = classroom.grade()["me"]
+    page = publish_feedback(classroom.course, graded)
+    assert page is not None
+    assert page.is_relative_to(classroom.course.workspace)
+    assert not list(page.parent.glob("*.tmp"))
+
+
+def test_the_gradebook_has_every_task_with_its_points(classroom: Classroom) -> None:
+    gradebook.prepare_gradebook(classroom.course)
+    with Gradebook(classroom.course.database, "fxopt") as book:
+        cells = {cell.name: cell.max_score for cell in book.find_notebook(TASK.notebook, DAY).grade_cells}
+    assert cells[TASK.name] == POINTS
+    assert set(cells) <= {task.name for task in tasks_of_notebook(TASK.notebook)}
+    # A source that did not change is not prepared again; a lost gradebook is.
+    (classroom.course.records / "gradebook.db").unlink()
+    gradebook.prepare_gradebook(classroom.course)
+    with Gradebook(classroom.course.database, "fxopt") as book:
+        assert book.find_assignment(DAY).max_score >= POINTS
