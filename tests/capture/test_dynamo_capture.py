@@ -8,6 +8,7 @@ from capture_models import BreaksInAHelper, Counting, LeavesAFunctionOut, Nested
 from torch import nn
 
 from fxopt_core.capture import GraphExtractor, capture
+from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.sources import readable_source
 
 
@@ -192,20 +193,13 @@ def test_log_settings_are_put_back_and_nothing_is_printed(capfd):
         loggers = map(logging.getLogger, names)
         return [(logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
 
-    warned = []
-    handler = logging.Handler()
-    handler.emit = warned.append
-    warnings = logging.getLogger("torch._dynamo.variables.tensor")
     logging.getLogger(names[0]).propagate = True
     before = settings()
-    warnings.addHandler(handler)
     try:
         capture(ThreeBreaks(), (torch.ones(2, 4),))
         assert settings() == before
     finally:
         logging.getLogger(names[0]).propagate = False
-        warnings.removeHandler(handler)
-    assert warned == []
     printed = capfd.readouterr()
     assert printed.out == "halfway\n"
     assert printed.err == ""
@@ -224,3 +218,17 @@ def test_the_extractor_is_a_backend_that_computes_the_same():
     assert len(extractor.partitions) == 1
     assert torch.equal(extractor.partitions[0].example_inputs[-1], example)
     torch._dynamo.reset()
+
+
+def test_only_warnings_that_say_a_break_again_are_kept_back(caplog):
+    logger = logging.getLogger("torch._dynamo.variables.tensor")
+    logger.addHandler(caplog.handler)
+    try:
+        with without_repeated_warnings():
+            logger.warning("Graph break from `Tensor.item()`, consider setting:")
+            logger.warning("something else")
+        logger.warning("Graph break from `Tensor.item()`, consider setting:")
+    finally:
+        logger.removeHandler(caplog.handler)
+    messages = list(dict.fromkeys(record.getMessage() for record in caplog.records))
+    assert messages == ["something else", "Graph break from `Tensor.item()`, consider setting:"]
