@@ -55,9 +55,11 @@ class LearnerShell:
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "nocolor"
-        os.environ.setdefault("MPLBACKEND", "agg")
+        # As in a notebook: figures become outputs of the cell that made them.
+        os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
         # A class of its own: IPython keeps one instance per class, and a parent process may have one already.
-        self._shell = type("_Shell", (InteractiveShell,), {})(config=config)
+        without_windows = {"enable_gui": lambda self, gui=None: None}
+        self._shell = type("_Shell", (InteractiveShell,), without_windows)(config=config)
         self._shell._showtraceback = lambda *arguments, **options: None
         # ipykernel defines both, and notebooks use them without importing.
         from IPython.display import display
@@ -70,6 +72,16 @@ class LearnerShell:
         return self._shell.user_ns
 
     @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Make this the shell that `display` and libraries find."""
+        before = InteractiveShell._instance
+        InteractiveShell._instance = self._shell
+        try:
+            yield
+        finally:
+            InteractiveShell._instance = before
+
+    @contextmanager
     def muted(self) -> Iterator[None]:
         """Drop everything that is printed or displayed: what is printed while hidden inputs are about goes nowhere."""
         null = BoundedStream()
@@ -77,7 +89,7 @@ class LearnerShell:
         publisher = shell.display_pub
         shell.display_pub = CapturingDisplayPublisher()
         try:
-            with redirect_stdout(null), redirect_stderr(null):
+            with self._current(), redirect_stdout(null), redirect_stderr(null):
                 yield
         finally:
             shell.display_pub = publisher
@@ -92,7 +104,7 @@ class LearnerShell:
         shell.display_pub = capturing
         shell.display_trap.hook = CapturingDisplayHook(shell=shell, outputs=results)
         try:
-            with redirect_stdout(out), redirect_stderr(err):
+            with self._current(), redirect_stdout(out), redirect_stderr(err):
                 result = shell.run_cell(source, store_history=False)
         finally:
             shell.display_pub, shell.display_trap.hook = publisher, hook

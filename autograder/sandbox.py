@@ -170,7 +170,7 @@ def _environment(view: str) -> dict[str, str]:
         "HOME": "/tmp",
         "IPYTHONDIR": "/tmp/ipython",
         "MPLCONFIGDIR": "/tmp/matplotlib",
-        "MPLBACKEND": "agg",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",

@@ -143,13 +143,15 @@ def when_called(body: str) -> str:
 
 RIGHT = when_called("pass")
 
+BLANK = "class GraphRecorder:\n    def __init__(self):\n        raise NotImplementedError"
+
 
 def run(grader: Grader, room: Classroom, source: str, **changes: Any) -> tuple[TaskOutcome, str]:
     """Outcome of an answer, and what its cell printed. Then shows that the next submission is still graded."""
     outcome, outputs = grader.grade(replace(TASK, **({"seconds": 2.0} | changes)), room.cells(source))
     assert outcome.messages or outcome.status == "passed"
     assert all("\n" not in message and len(message) < 600 for message in outcome.messages)
-    blank, _ = grader.grade(TASK, room.cells("class GraphRecorder:\n    def __init__(self): raise NotImplementedError"))
+    blank, _ = grader.grade(TASK, room.cells(BLANK))
     assert blank.status == "not written"
     return outcome, "".join(item.get("text", "") for item in outputs.get(TASK.answer_id, []))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from classroom import DAY, RIGHT, TASK, Classroom, outcome_of, stand_in, when_called
+from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, stand_in, when_called
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
@@ -25,8 +25,6 @@ from autograder.judging import hidden_cases
 from autograder.tasks import tasks_of_notebook
 
 KEEPS_THE_LAST = when_called("self.graphs = []")
-
-BLANK = "class GraphRecorder:\n    def __init__(self):\n        raise NotImplementedError"
 
 POINTS = 15.0
 

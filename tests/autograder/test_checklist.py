@@ -1,0 +1,70 @@
+"""The success checklist: a line is ticked when every task behind it was graded as passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from classroom import TASK, Classroom
+from rich.console import Console
+
+from autograder.checklist import checklist_table, read_checklist, state_of
+from autograder.progress import append_event, latest, record_check, record_file
+
+
+def test_every_key_of_a_task_is_a_line(classroom: Classroom) -> None:
+    items = read_checklist(classroom.course.root / "Week1.md")
+    assert len({item.key for item in items}) == len(items) > 0
+    assert any(TASK in item.tasks for item in items)
+
+
+def test_a_key_that_is_no_line_is_an_error(tmp_path: Path) -> None:
+    page = tmp_path / "Week1.md"
+    page.write_text("- [ ] Something <!-- key: something -->\n")
+    with pytest.raises(LookupError, match=f"task {TASK.name} names .*extract-graphs.*Week1.md does not list"):
+        read_checklist(page)
+
+
+def test_ticks_come_from_grades_and_not_from_checks(classroom: Classroom) -> None:
+    workspace = classroom.course.workspace
+    item = next(item for item in read_checklist(classroom.course.root / "Week1.md") if TASK in item.tasks)
+    assert state_of(item, latest(workspace))[0] == "[ ]"
+    for task in item.tasks:
+        append_event(workspace, "check", task.name, "passed")
+    mark, explanation = state_of(item, latest(workspace))
+    assert mark == "[ ]"
+    assert "submit" in explanation
+    for task in item.tasks:
+        append_event(workspace, "grade", task.name, "passed")
+    assert state_of(item, latest(workspace))[0] == "[x]"
+    append_event(workspace, "grade", item.tasks[0].name, "wrong")
+    assert state_of(item, latest(workspace))[0] == "[ ]"
+
+
+def test_a_line_that_was_cut_short_is_passed_over(classroom: Classroom) -> None:
+    workspace = classroom.course.workspace
+    append_event(workspace, "grade", TASK.name, "passed")
+    with record_file(workspace).open("a") as file:
+        file.write('{"at": "2026"\n[]\n5\n{"kind": "gra')
+    assert latest(workspace) == {("grade", TASK.name): "passed"}
+
+
+def test_checks_are_noted_in_the_workspace_only(
+    classroom: Classroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_check(TASK, "passed")
+    assert latest(classroom.course.workspace) == {("check", TASK.name): "passed"}
+    monkeypatch.chdir(tmp_path)
+    record_check(TASK, "wrong")
+    assert latest(classroom.course.workspace) == {("check", TASK.name): "passed"}
+
+
+def test_the_table_shows_marks(classroom: Classroom) -> None:
+    for item in read_checklist(classroom.course.root / "Week1.md"):
+        for task in item.tasks:
+            append_event(classroom.course.workspace, "grade", task.name, "passed")
+    console = Console(width=200, record=True)
+    console.print(checklist_table(classroom.course))
+    text = console.export_text()
+    assert "[x]" in text
+    assert "[ ]" in text
