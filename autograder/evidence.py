@@ -113,3 +113,16 @@ def unpack_tensors(blob: bytes) -> dict[str, torch.Tensor]:
         return load(blob)
     except Exception as error:  # safetensors raises several unrelated types for malformed bytes
         raise EvidenceError(f"the tensors in the evidence cannot be read: {error}") from error
+
+
+def agrees(found: Any, wanted: torch.Tensor, *, relative: float = 1e-5, absolute: float = 1e-8) -> bool:
+    """Whether what came back is a tensor of the wanted shape and dtype with values as close as asked.
+
+    Unlike `torch.allclose`, it answers for whatever a learner's code returned, also for what is no tensor.
+    """
+    return (
+        isinstance(found, torch.Tensor)
+        and found.shape == wanted.shape
+        and found.dtype == wanted.dtype
+        and torch.allclose(found, wanted, rtol=relative, atol=absolute)
+    )

@@ -42,6 +42,7 @@ from autograder.submit_cell import submit
 # <details><summary>Hint 2: the idea</summary>An instance with a <code>__call__</code> method is a callable that can remember.</details>
 # <details><summary>Hint 3: the shape</summary>Append in <code>__call__</code>; return <code>graph_module.forward</code>.</details>
 
+
 # %% nbgrader={"grade": false, "grade_id": "record_graphs-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class GraphRecorder:
     """A Dynamo backend that keeps every graph it is handed, in the order of capture, in `graphs`."""
@@ -80,6 +81,7 @@ check.day1.record_graphs(GraphRecorder)
 # <details><summary>Hint 1: a question</summary>Two nodes that both call <code>relu</code>: in which attribute are they equal, in which do they differ?</details>
 # <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name by its kind.</details>
 # <details><summary>Hint 3: the shape</summary><code>collections.Counter</code>, two nested loops, three <code>if</code>s; <code>graph_module.get_submodule(node.target)</code>.</details>
+
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "operation_histogram-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 class Mixed(nn.Module):
@@ -175,6 +177,7 @@ for break_reason in explanation.break_reasons:
     print("*", break_reason.user_stack[-1].line)
     print("   ", break_reason.reason.splitlines()[0])
 
+
 # %% nbgrader={"grade": false, "grade_id": "remove_graph_breaks-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class UnbrokenModel(BrokenModel):
     """Computes what `BrokenModel` computes, in one graph. The constructor and the parameters are inherited."""
@@ -211,6 +214,7 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 # <details><summary>Hint 1: a question</summary>What does a guard say about the batch size after the first call, and what after the second size?</details>
 # <details><summary>Hint 2: the idea</summary>A backend that counts, after <code>torch._dynamo.reset()</code>. And <code>torch.compile</code> can be told beforehand that sizes vary.</details>
 # <details><summary>Hint 3: the shape</summary><code>torch.compile(model, backend=backend, dynamic=True)</code>, or <code>torch._dynamo.mark_dynamic(x, 0)</code> before each call.</details>
+
 
 # %% nbgrader={"grade": false, "grade_id": "stop_recompilations-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def count_compilations(model: nn.Module, inputs: list[torch.Tensor]) -> int:
@@ -270,6 +274,7 @@ import statistics
 
 def measure(function, clock, synchronize, warmup: int, repeats: int) -> dict[str, float]:
     """Compile cost and steady state of `function`, in seconds."""
+
     ### BEGIN SOLUTION
     def timed():
         synchronize()
@@ -312,7 +317,9 @@ from time import perf_counter
 from fxopt_core.devices import choose_device, synchronize
 
 device = choose_device()
-network = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64), nn.GELU(), nn.Linear(64, 10)).to(device).eval()
+network = (
+    nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64), nn.GELU(), nn.Linear(64, 10)).to(device).eval()
+)
 batch = torch.randn(32, 64, device=device)
 torch._dynamo.reset()
 compiled_network = torch.compile(network)
@@ -323,8 +330,10 @@ try:
             for run in (network, compiled_network)
         )
     for name, found in (("eager", eager), ("compiled", compiled)):
-        print(f"{name:9} first call {found['compile_seconds']:8.4f} s, then {found['median_seconds'] * 1e6:7.1f} µs "
-              f"(spread {found['spread_seconds'] * 1e6:.1f} µs)")
+        print(
+            f"{name:9} first call {found['compile_seconds']:8.4f} s, then {found['median_seconds'] * 1e6:7.1f} µs "
+            f"(spread {found['spread_seconds'] * 1e6:.1f} µs)"
+        )
     calls = break_even_calls(compiled["compile_seconds"], eager["median_seconds"], compiled["median_seconds"])
     print(f"pays after {calls:,.0f} calls" if math.isfinite(calls) else "never pays")
 except NotImplementedError:
@@ -350,6 +359,7 @@ except NotImplementedError:
 # <details><summary>Hint 2: the idea</summary><code>node.kwargs</code> can be assigned. A graph module also has <em>code</em>, written from its graph: who writes it anew?</details>
 # <details><summary>Hint 3: the shape</summary>Loop over <code>graph_module.graph.nodes</code>, assign <code>kwargs</code>, <code>graph_module.recompile()</code>, <code>return compile_inner(graph_module, example_inputs)</code>.</details>
 
+
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "rewriting_backend-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def show_gelu(graph_module, example_inputs):
     for node in graph_module.graph.nodes:
@@ -363,12 +373,14 @@ torch._dynamo.reset()
 _ = torch.compile(three_kinds, backend=show_gelu)(torch.randn(2, 4))
 _ = torch.compile(lambda x: nn.functional.gelu(nn.functional.gelu(input=x)), backend=show_gelu)(torch.randn(2, 4))
 
+
 # %% nbgrader={"grade": false, "grade_id": "rewriting_backend-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def make_backend(compile_inner):
     """A Dynamo backend that turns exact GELUs into tanh GELUs and hands the graph on to `compile_inner`.
 
     `compile_inner(graph_module, example_inputs)` compiles a graph and returns a callable, as every backend does.
     """
+
     ### BEGIN SOLUTION
     def backend(graph_module, example_inputs):
         for node in graph_module.graph.nodes:

@@ -110,6 +110,7 @@ for instruction in dis.get_instructions(small_step):
 # is called a **backend**. A backend is any function that takes the graph and returns something callable, so the
 # smallest tool for looking inside is five lines.
 
+
 # %%
 def looking_backend(graph_module, example_inputs):
     print(graph_module.code)
@@ -185,6 +186,7 @@ for batch in (2, 2, 3, 4, 5):
 # and starts a new graph after it.
 #
 # **Prediction.** How many graphs will this model give?
+
 
 # %%
 class Chatty(nn.Module):
@@ -264,6 +266,7 @@ torch.manual_seed(0)
 four_steps = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 2)).to(device)
 images = torch.randn(2, 3, 8, 8, device=device)
 torch.compile(four_steps, backend=looking)(images).sum().backward()
+
 
 # %%
 def operations(graph_module):
@@ -425,8 +428,11 @@ draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed by module")
 # declared.
 
 # %% tags=["nbval-check-output"]
-exported = torch.export.export(small_step_module := nn.Sequential(nn.Linear(6, 4), nn.ReLU()), (torch.randn(2, 6),),
-                               dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},))
+exported = torch.export.export(
+    small_step_module := nn.Sequential(nn.Linear(6, 4), nn.ReLU()),
+    (torch.randn(2, 6),),
+    dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},),
+)
 print([str(node.target) for node in exported.graph.nodes if node.op == "call_function"])
 print([(spec.kind.name, spec.target) for spec in exported.graph_signature.input_specs])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from autograder.evidence import Case, Evidence
+from autograder.evidence import Case, Evidence, agrees
 from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build
 from fxopt_core.graphs import EncodedGraph, run
 
@@ -90,7 +90,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "shared between recorders", f"(a fresh recorder holds {values['in_a_fresh_recorder']})"
         return
     outputs = [evidence.tensors.get(f"output{i}") for i in range(len(expected))]
-    if any(output is None or not torch.allclose(output, want) for output, want in zip(outputs, expected, strict=True)):
+    if not all(agrees(output, want) for output, want in zip(outputs, expected, strict=True)):
         first, second = outputs
         same = first is not None and second is not None and torch.equal(first, second)
         yield ("example outputs baked in" if same else "model computes something else"), ""
@@ -125,4 +125,4 @@ def _same_function(theirs: EncodedGraph, ours: torch.fx.GraphModule, example_inp
         return False
     if not isinstance(found, (list, tuple)) or len(found) != len(wanted):
         return False
-    return all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))
+    return all(agrees(a, b) for a, b in zip(found, wanted, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.func import functional_call
 
-from autograder.evidence import Case, Evidence
+from autograder.evidence import Case, Evidence, agrees
 from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build
 from fxopt_core.graphs import decode, run
 
@@ -176,8 +176,7 @@ def _given_output(given: BrokenModel, x: torch.Tensor, parameters: Tensors | Non
 
 
 def _close(ours: Any, theirs: torch.Tensor) -> bool:
-    same_kind = isinstance(ours, torch.Tensor) and ours.shape == theirs.shape and ours.dtype == theirs.dtype
-    return same_kind and torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    return agrees(ours, theirs, relative=1e-4, absolute=1e-5)
 
 
 def samples_of(case: Case) -> Iterator[tuple[Tensors, torch.Tensor]]:
@@ -270,7 +269,7 @@ def _same_gradient(ours: torch.Tensor | None, theirs: torch.Tensor | None) -> bo
         # Absent and zero mean the same to an optimiser.
         return all(gradient is None or not gradient.any() for gradient in (ours, theirs))
     scale = float(ours.abs().max())
-    return torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5 * max(1.0, scale))
+    return agrees(ours, theirs, relative=1e-3, absolute=1e-5 * max(1.0, scale))
 
 
 SCALES = {"right": "", "none": "scale dropped", "frozen": "scale frozen", "rows": "scale of each row"}
