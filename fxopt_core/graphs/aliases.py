@@ -1,0 +1,145 @@
+"""Which values may share storage, and which storages are written."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of
+
+OUTSIDE = "<outside>"
+"""Stands for all storage that somebody outside the graph may hold."""
+
+
+class Storages:
+    """The storage classes of one graph, as it is when this is made.
+
+    Values that may share storage are in one class (union-find). A class says whether somebody may see its storage
+    besides the nodes in it (it *escapes*: it comes from outside, is returned, or was handed to an opaque node), and
+    whether it is written anywhere in the graph. Inputs, parameters and buffers are taken to be separate as long as
+    none of them is written; once one is, they are all one class, since a caller may pass overlapping tensors.
+
+    Time and memory are linear in nodes and edges; values with storage of their own cost nothing.
+
+    Args:
+        graph: the graph. Its owning module is asked which parameters and buffers share storage.
+
+    Attributes:
+        returned: the nodes whose own value may share storage with something that the graph returns.
+    """
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self._parent: dict[Place, Place] = {}
+        self._effects: dict[fx.Node, Effects] = {}
+        self._written: set[Place] = set()
+        self._escaped: set[Place] = {OUTSIDE}
+        outside: list[Place] = []
+        returned: list[fx.Node] = []
+        for node in graph.nodes:
+            kind = node.op
+            if kind == "placeholder":
+                outside.append(node)
+            elif kind == "output":
+                returned = node.all_input_nodes
+            effects = effects_of(node)
+            if effects is not PURE:
+                self._effects[node] = effects
+                self._record(node, effects, outside)
+        self.returned: set[fx.Node] = self._alias_closure(returned)
+        self._escaped.update(outside)
+        self._join_tied(graph, [place for place in outside if isinstance(place, str)])
+        for place in (*returned, *outside):
+            self._escaped.add(self.of(place))
+        self._escaped = {self.of(place) for place in self._escaped}
+        self._written = {self.of(place) for place in self._written}
+        if any(self.of(place) in self._written for place in (OUTSIDE, *outside)):
+            for place in outside:
+                self.merge(OUTSIDE, place)
+
+    def _record(self, node: fx.Node, effects: Effects, outside: list[Place]) -> None:
+        if effects.opaque:
+            for source in node.all_input_nodes:
+                self.merge(OUTSIDE, source)
+            self.merge(OUTSIDE, node)
+            self._written.add(OUTSIDE)
+            return
+        for place in effects.aliases:
+            self.merge(place, node)
+        for place in effects.writes:
+            self._written.add(place)
+        outside.extend(place for place in (*effects.aliases, *effects.writes) if isinstance(place, str))
+
+    def _alias_closure(self, nodes: list[fx.Node]) -> set[fx.Node]:
+        """The nodes, and all whose storage theirs may be through aliases."""
+        closure: set[fx.Node] = set()
+        pending: list[Place] = [*nodes]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, fx.Node) and node not in closure:
+                closure.add(node)
+                effects = self.effects(node)
+                pending += node.all_input_nodes if effects.opaque else effects.aliases
+        return closure
+
+    def _join_tied(self, graph: fx.Graph, names: list[str]) -> None:
+        """Put parameters and buffers that are views of one storage into one class."""
+        owner = graph.owning_module
+        if owner is None:
+            for name in names:
+                self.merge(OUTSIDE, name)
+            return
+        first: dict[Hashable, str] = {}
+        for name in names:
+            tensor = _attribute(owner, name)
+            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+                self.merge(first.setdefault(tensor.untyped_storage()._cdata, name), name)
+
+    def of(self, place: Place) -> Place:
+        """The class of a value, or of a parameter or buffer by its name: one of its members stands for all."""
+        parent = self._parent
+        root = place
+        while (above := parent.get(root)) is not None:
+            root = above
+        while (above := parent.get(place)) is not None:
+            parent[place] = root
+            place = above
+        return root
+
+    def merge(self, one: Place, other: Place) -> None:
+        """Put the classes of two values into one."""
+        kept, joined = self.of(one), self.of(other)
+        if kept == joined:
+            return
+        self._parent[joined] = kept
+        if joined in self._written:
+            self._written.add(kept)
+        if joined in self._escaped:
+            self._escaped.add(kept)
+
+    def effects(self, node: fx.Node) -> Effects:
+        """The effects of a node of the graph."""
+        return self._effects.get(node, PURE)
+
+    def written(self, place: Place) -> bool:
+        """Whether some node of the graph may write the storage of the value."""
+        return self.of(place) in self._written
+
+    def escapes(self, place: Place) -> bool:
+        """Whether somebody outside the graph may hold the storage of the value."""
+        return self.of(place) in self._escaped
+
+    @property
+    def pure(self) -> bool:
+        """Whether no node of the graph writes anything."""
+        return not self._written
+
+
+def _attribute(owner: torch.nn.Module, name: str) -> Any:
+    try:
+        return attrgetter(name)(owner)
+    except AttributeError:
+        return None

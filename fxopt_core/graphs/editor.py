@@ -1,0 +1,213 @@
+"""The only thing that changes a graph: it keeps what nodes know of themselves, and a log of every rewrite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx, nn
+from torch.fx.node import Target
+
+from fxopt_core.graphs.aliases import Storages
+
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
+"""Provenance that a new node takes over from the node in whose place it stands."""
+
+
+class NodeSnapshot(NamedTuple):
+    """A node as it was at one moment."""
+
+    name: str
+    op: str
+    target: Target
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __str__(self) -> str:
+        target = self.target if isinstance(self.target, str) else getattr(self.target, "__name__", str(self.target))
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.kwargs.items())]
+        return f"{self.name} = {target}({', '.join(given)})"
+
+
+def snapshot(node: fx.Node) -> NodeSnapshot:
+    """The node as it is now."""
+    return NodeSnapshot(node.name, node.op, node.target, node.args, node.kwargs)
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """One change of a graph.
+
+    Attributes:
+        rule: the name of the pass, or `pass/rule`.
+        node: the name of the node where it was found.
+        exactness: how close the results are.
+        stack_trace: where in the model that node came from, as the capture kept it.
+        before: the nodes that were removed or changed.
+        after: the nodes that stand in their place.
+    """
+
+    rule: str
+    node: str
+    exactness: str = "bitwise"
+    stack_trace: str | None = None
+    before: list[NodeSnapshot] = field(default_factory=list)
+    after: list[NodeSnapshot] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Names this rewrite among those of one run; the same in every run on the same graph."""
+        return f"{self.rule}@{self.node}"
+
+    @property
+    def source(self) -> str | None:
+        """The innermost line of the model that made the node: file, line and text; `None` if it was not kept."""
+        frames = list(_FRAME.finditer(self.stack_trace or ""))
+        return f"{frames[-1]['file']}:{frames[-1]['line']}: {frames[-1]['code'].strip()}" if frames else None
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+).*\n\s*(?P<code>.+)')
+
+
+class GraphEditor:
+    """Changes the graph of one `GraphModule`, and nothing of the model that it came from.
+
+    Every change is made inside `rewrite(...)`. Nodes keep their provenance, new ones take over that of the node
+    they replace, and their `meta["val"]` is computed. Parameters, buffers and modules are never changed: a changed
+    one is registered under a new name beside the old. `finish` recompiles once, if anything changed.
+
+    Args:
+        graph_module: the module whose graph is changed in place.
+    """
+
+    def __init__(self, graph_module: fx.GraphModule) -> None:
+        self.graph_module = graph_module
+        self.graph = graph_module.graph
+        self.rewrites: list[Rewrite] = []
+        self._current: Rewrite | None = None
+        self._storages: Storages | None = None
+        self._finished = 0
+
+    @property
+    def storages(self) -> Storages:
+        """The storage classes of the graph as it is now; computed anew after a change."""
+        if self._storages is None:
+            self._storages = Storages(self.graph)
+        return self._storages
+
+    @contextmanager
+    def rewrite(self, rule: str, node: fx.Node, *, exactness: str = "bitwise") -> Iterator[Rewrite]:
+        """Log what happens in the `with` block as one rewrite, found at `node`."""
+        self._current = rewrite = Rewrite(rule, node.name, exactness, node.meta.get("stack_trace"))
+        try:
+            yield rewrite
+        finally:
+            self._current = None
+        self.rewrites.append(rewrite)
+        self._storages = None
+
+    def _log(self) -> Rewrite:
+        if self._current is None:
+            raise RuntimeError("a graph is changed outside of `with editor.rewrite(...)`; expected it inside.")
+        return self._current
+
+    def replace(self, node: fx.Node, replacement: fx.Node) -> None:
+        """Let every user of `node` use `replacement` instead, and erase `node`."""
+        node.replace_all_uses_with(replacement)
+        self.erase(node)
+
+    def erase(self, node: fx.Node) -> None:
+        """Take out a node that nobody uses."""
+        self._log().before.append(snapshot(node))
+        self.graph.erase_node(node)
+
+    def change(self, node: fx.Node, *, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
+        """Give a node other arguments."""
+        log = self._log()
+        log.before.append(snapshot(node))
+        node.args = args
+        if kwargs is not None:
+            node.kwargs = kwargs
+        log.after.append(snapshot(node))
+
+    def insert(
+        self,
+        op: str,
+        target: Target,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        like: fx.Node,
+        before: fx.Node | None = None,
+    ) -> fx.Node:
+        """A new node before `before` (by default before `like`), with the provenance of `like`.
+
+        `meta["val"]` is computed from that of the inputs, where they have it.
+        """
+        log = self._log()
+        with self.graph.inserting_before(before if before is not None else like):
+            node = self.graph.create_node(op, target, args, kwargs)
+        node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}
+        value = self._value(node)
+        if value is not None:
+            node.meta["val"] = value
+        log.after.append(snapshot(node))
+        return node
+
+    def call(self, function: Callable[..., Any], *args: Any, like: fx.Node, **kwargs: Any) -> fx.Node:
+        """A new `call_function` node before `like`."""
+        return self.insert("call_function", function, args, kwargs, like=like)
+
+    def _value(self, node: fx.Node) -> Any:
+        """What the node gives for the example values of its inputs, as a tensor without data; `None` if unknown."""
+        inputs = node.all_input_nodes
+        if node.op != "call_function" or not inputs or any("val" not in source.meta for source in inputs):
+            return None
+        arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta["val"])
+        with torch.no_grad():
+            return node.target(*arguments, **keywords)  # type: ignore[operator]
+
+    def constant(self, tensor: torch.Tensor | nn.Parameter, hint: str, *, like: fx.Node) -> fx.Node:
+        """A `get_attr` node of a new parameter or buffer, before `like`. `hint` becomes part of its name."""
+        name = self._free_name(hint)
+        if isinstance(tensor, nn.Parameter):
+            self.graph_module.register_parameter(name, tensor)
+        else:
+            self.graph_module.register_buffer(name, tensor)
+        node = self.insert("get_attr", name, like=like)
+        example = next((source.meta["val"] for source in self.graph.nodes if "val" in source.meta), None)
+        if isinstance(example, torch._subclasses.FakeTensor):
+            node.meta["val"] = example.fake_mode.from_tensor(tensor, static_shapes=True)
+        return node
+
+    def module(self, module: nn.Module, hint: str) -> str:
+        """Register a new submodule under a free name, which is returned."""
+        name = self._free_name(hint)
+        self.graph_module.add_submodule(name, module)
+        return name
+
+    def _free_name(self, hint: str) -> str:
+        base = re.sub(r"\W", "_", hint)
+        name, number = base, 0
+        while hasattr(self.graph_module, name):
+            number += 1
+            name = f"{base}_{number}"
+        return name
+
+    @property
+    def changed(self) -> bool:
+        """Whether a rewrite was made since the graph was last recompiled."""
+        return len(self.rewrites) > self._finished
+
+    def finish(self, *, recompile: bool = True) -> None:
+        """Check the graph's structure and recompile it, if anything changed."""
+        if not self.changed:
+            return
+        self.graph.lint()
+        if recompile:
+            self.graph_module.recompile()
+            self._finished = len(self.rewrites)

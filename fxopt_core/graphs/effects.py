@@ -1,0 +1,131 @@
+"""What a node does besides computing a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx, nn
+
+from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
+from fxopt_core.graphs.module_behaviours import behaviour_of_module
+from fxopt_core.graphs.torch_functions import behaviour_of_attribute, behaviour_of_function, behaviour_of_method
+
+Place = fx.Node | str
+"""Where data lies: the storage of a node's value, or a parameter or buffer of the owning module, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a node does besides computing a value from its inputs. It reads all of its inputs.
+
+    Attributes:
+        writes: whose storage it writes.
+        aliases: whose storage its value may share.
+        view: its value always is a view of `aliases[0]`, and never a copy.
+        random: it draws from the random stream.
+        context: it changes the mode (gradients, autocast) in which later nodes run.
+        checks: it may stop the program, and is there for that.
+        opaque: nothing is known: it may read, write and return anything. A barrier.
+    """
+
+    writes: tuple[Place, ...] = ()
+    aliases: tuple[Place, ...] = ()
+    view: bool = False
+    random: bool = False
+    context: bool = False
+    checks: bool = False
+    opaque: bool = False
+
+    @property
+    def observable(self) -> bool:
+        """Whether the node must run even if nobody uses its value."""
+        return bool(self.writes or self.random or self.context or self.checks or self.opaque)
+
+
+PURE = Effects()
+"""New storage, no other effect: the common case, shared so that asking costs one look-up."""
+
+OPAQUE = Effects(opaque=True)
+
+
+def effects_of(node: fx.Node) -> Effects:
+    """The effects of a node, from operator schemas and tags first; what is unknown is opaque.
+
+    A `call_module` node is judged by its module as it is now: in training or not, with hooks or without.
+    """
+    kind = node.op
+    if kind == "call_function":
+        if node.target is getattr:
+            return _at(node, behaviour_of_attribute(node.args[1]))
+        behaviour = behaviour_of_function(node.target)
+        return PURE if behaviour.plain and "out" not in node.kwargs else _at(node, behaviour)
+    if kind == "call_method":
+        behaviour = behaviour_of_method(str(node.target))
+        return PURE if behaviour.plain and "out" not in node.kwargs else _at(node, behaviour)
+    if kind == "call_module":
+        return _of_module(node)
+    if kind == "get_attr":
+        return Effects(aliases=(str(node.target),), view=True)
+    return PURE
+
+
+def _inputs(argument: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.node.map_arg(argument, found.append)
+    return found
+
+
+def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
+    """The behaviour with the arguments of one call."""
+    if behaviour.opaque:
+        return OPAQUE
+    given: dict[str, Any] = dict(behaviour.defaults)
+    given.update(zip(behaviour.names, node.args, strict=False))
+    given.update(node.kwargs)
+    # A value that is only known at run time may be anything but a literal False.
+    off = any(given.get(name) is False for name in MODE_ARGUMENTS)
+    no_dropout = type(given.get("dropout_p")) in (int, float) and given["dropout_p"] == 0
+    written: list[fx.Node] = []
+    for name in (*behaviour.writes, *(() if off else behaviour.statistics)):
+        written += _inputs(given.get(name))
+    if given.get("max_norm") is not None:
+        written += _inputs(given.get("weight"))
+    aliased = node.all_input_nodes if behaviour.aliases == EVERY else []
+    for name in behaviour.aliases - EVERY:
+        aliased = aliased + _inputs(given.get(name))
+    if node.kwargs.get("out") is not None:
+        written += _inputs(node.kwargs["out"])
+        aliased = aliased + _inputs(node.kwargs["out"])
+    if given.get("inplace", False) is not False:
+        first = _inputs(node.args[0] if node.args else next(iter(node.kwargs.values())))
+        written += first
+        aliased = aliased + first
+    return Effects(
+        writes=tuple(dict.fromkeys(written)),
+        aliases=tuple(dict.fromkeys(aliased)),
+        view=behaviour.view,
+        random=behaviour.random and not off and not no_dropout,
+        context=behaviour.context,
+        checks=behaviour.checks,
+    )
+
+
+def _of_module(node: fx.Node) -> Effects:
+    owner = node.graph.owning_module
+    if owner is None:
+        return OPAQUE
+    try:
+        module: nn.Module = owner.get_submodule(str(node.target))
+    except AttributeError:
+        return OPAQUE
+    behaviour = behaviour_of_module(module)
+    if behaviour.opaque:
+        return OPAQUE
+    inputs = tuple(node.all_input_nodes)
+    own = tuple(f"{node.target}.{name}" for name in behaviour.writes)
+    return Effects(
+        writes=(*inputs[:1], *own) if behaviour.writes_input else own,
+        aliases=inputs if behaviour.aliases else (),
+        random=behaviour.random,
+    )

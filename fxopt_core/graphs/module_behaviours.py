@@ -1,0 +1,76 @@
+"""What calling an `nn.Module` does, for the modules of `torch.nn` that are leaves of a torch-level graph."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import nn
+from torch.nn.modules import module as module_globals
+
+_FAMILIES = frozenset(
+    "activation adaptive batchnorm channelshuffle conv distance dropout flatten fold instancenorm linear loss "
+    "normalization padding pixelshuffle pooling rnn sparse upsampling".split()
+)
+"""The files of `torch.nn.modules` whose classes compute with tensors and hold no other module's code."""
+
+_MAY_RETURN_ITS_INPUT = (
+    nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd, nn.modules.padding._ReflectionPadNd,
+    nn.modules.padding._ReplicationPadNd, nn.modules.padding._ConstantPadNd, nn.Upsample, nn.ChannelShuffle,
+    nn.PixelShuffle, nn.PixelUnshuffle, nn.Unfold, nn.Fold, nn.CircularPad1d, nn.CircularPad2d, nn.CircularPad3d,
+)  # fmt: skip
+_DRAWS_ALWAYS = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+_DRAWS_IN_TRAINING = (nn.modules.dropout._DropoutNd, nn.RReLU)
+_DRAWS_WITH_DROPOUT = (nn.RNNBase, nn.MultiheadAttention)
+_UPDATES_STATISTICS = (nn.modules.batchnorm._NormBase,)
+_RENORMALISES = (nn.Embedding, nn.EmbeddingBag)
+
+
+class ModuleBehaviour(NamedTuple):
+    """What one call of a module does.
+
+    Attributes:
+        writes_input: it changes its first input.
+        writes: names of its own parameters and buffers that it changes.
+        aliases: its result may share storage with an input.
+        random: it draws from the random stream.
+        opaque: nothing is known.
+    """
+
+    writes_input: bool = False
+    writes: tuple[str, ...] = ()
+    aliases: bool = False
+    random: bool = False
+    opaque: bool = False
+
+
+_OPAQUE = ModuleBehaviour(opaque=True)
+_HOOKS = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks_always_called",
+)  # fmt: skip
+
+
+def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
+    """What a call of `module` does in its present mode; opaque for subclasses, hooks and what is not in the table."""
+    kind = type(module)
+    package, _, file = kind.__module__.rpartition(".")
+    known = package == "torch.nn.modules" and file in _FAMILIES and "Lazy" not in kind.__name__
+    if not known or "forward" in vars(module) or any(getattr(module, hooks, None) for hooks in _HOOKS):
+        return _OPAQUE
+    if module_globals._global_forward_hooks or module_globals._global_forward_pre_hooks:
+        return _OPAQUE
+    if kind is nn.AdaptiveLogSoftmaxWithLoss:
+        return _OPAQUE
+    in_place = bool(getattr(module, "inplace", False))
+    writes: tuple[str, ...] = ()
+    if isinstance(module, _UPDATES_STATISTICS) and module.training and module.track_running_stats:
+        writes = tuple(name for name, buffer in module.named_buffers() if buffer is not None)
+    if isinstance(module, _RENORMALISES) and module.max_norm is not None:
+        writes = ("weight",)
+    return ModuleBehaviour(
+        writes_input=in_place,
+        writes=writes,
+        aliases=in_place or isinstance(module, _MAY_RETURN_ITS_INPUT),
+        random=isinstance(module, _DRAWS_ALWAYS)
+        or (module.training and isinstance(module, _DRAWS_IN_TRAINING))
+        or (module.training and isinstance(module, _DRAWS_WITH_DROPOUT) and bool(module.dropout)),
+    )

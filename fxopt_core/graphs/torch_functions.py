@@ -1,0 +1,188 @@
+"""Behaviours of what torch-level graphs call: functions of `torch` and of Python, and methods of tensors."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch._ops import OpOverload, OpOverloadPacket
+
+from fxopt_core.graphs.behaviours import (
+    CHECK,
+    CONTEXT,
+    FRESH,
+    MAY_ALIAS,
+    OPAQUE,
+    Behaviour,
+    behaviour_of_operator,
+    behaviour_of_packet,
+)
+
+_NAMESPACES: tuple[ModuleType, ...] = (torch, torch._C._nn, torch.special, torch.linalg, torch.fft)
+"""Where functions implemented in C++ live; their `__name__` is that of the ATen operator."""
+
+_LIKE_ANOTHER_OPERATOR = {"cross_entropy": "cross_entropy_loss"}
+
+_PURE_COMPOSITES = (
+    "affine_grid fold gaussian_nll_loss grid_sample interpolate local_response_norm lp_pool1d lp_pool2d lp_pool3d "
+    "max_unpool1d multilabel_soft_margin_loss normalize softmin softsign tanhshrink upsample "
+    "triplet_margin_with_distance_loss"
+)
+"""Python functions of `torch.nn.functional` over deterministic operators without a like-named one in ATen."""
+
+_DROPS_CHANNELS = "dropout1d dropout2d dropout3d"
+
+_TORCH_IN_PYTHON = (
+    "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum meshgrid "
+    "norm split stft tensordot unique unique_consecutive unravel_index"
+)
+
+_SYMBOLIC = "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum is_tensor broadcast_shapes"
+
+_PURE_BUILTINS = "abs bool complex divmod float int isinstance len max min pow range round slice sum tuple list dict"
+
+_ATTRIBUTES_WITHOUT_STORAGE = frozenset(
+    "shape dtype device ndim is_cuda is_cpu is_sparse is_quantized is_leaf requires_grad layout names itemsize "
+    "nbytes".split()
+)
+_VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+
+_CONTEXT_FUNCTIONS = (
+    (torch._C, "_set_grad_enabled"),
+    (torch.amp.autocast_mode, "_enter_autocast"),
+    (torch.amp.autocast_mode, "_exit_autocast"),
+    (torch.autograd.grad_mode, "_enter_inference_mode"),
+    (torch.autograd.grad_mode, "_exit_inference_mode"),
+)
+
+
+@cache
+def _table() -> dict[Any, Behaviour]:
+    table: dict[Any, Behaviour] = {}
+    for namespace in _NAMESPACES:
+        for name in dir(namespace):
+            function = getattr(namespace, name)
+            if isinstance(function, BuiltinFunctionType) and (packet := _packet(function.__name__)) is not None:
+                table[function] = behaviour_of_packet(packet)
+    for name in dir(functional):
+        function = getattr(functional, name)
+        if inspect.isfunction(function):
+            packet = _packet(_LIKE_ANOTHER_OPERATOR.get(name, name))
+            if packet is not None:
+                table[function] = _like(packet, function)
+    for name in _PURE_COMPOSITES.split():
+        table[getattr(functional, name)] = _with_signature(MAY_ALIAS, getattr(functional, name))
+    for name in _DROPS_CHANNELS.split():
+        function = getattr(functional, name)
+        table[function] = _with_signature(replace(MAY_ALIAS, random=True), function)
+    table |= {getattr(torch, name): MAY_ALIAS for name in _TORCH_IN_PYTHON.split()}
+    table |= {getattr(torch, name): FRESH for name in _SYMBOLIC.split()}
+    table |= {getattr(builtins, name): MAY_ALIAS for name in _PURE_BUILTINS.split()}
+    table |= {function: FRESH for function in vars(math).values() if isinstance(function, BuiltinFunctionType)}
+    table |= {function: _python_operator(name) for name, function in vars(operator).items() if callable(function)}
+    table |= {getattr(where, name): CONTEXT for where, name in _CONTEXT_FUNCTIONS if hasattr(where, name)}
+    table |= {torch._assert: CHECK, torch._check: CHECK}
+    return table
+
+
+def _packet(name: str) -> OpOverloadPacket | None:
+    packet = getattr(torch.ops.aten, name, None)
+    return packet if isinstance(packet, OpOverloadPacket) else None
+
+
+def _with_signature(behaviour: Behaviour, function: Callable[..., Any]) -> Behaviour:
+    """The behaviour with the argument names of a function in Python."""
+    parameters = inspect.signature(function).parameters.values()
+    return replace(
+        behaviour,
+        names=tuple(parameter.name for parameter in parameters),
+        defaults={p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty},
+    )
+
+
+def _like(packet: OpOverloadPacket, function: Callable[..., Any]) -> Behaviour:
+    """What a Python function around an operator of the same name does."""
+    behaviour = behaviour_of_packet(packet)
+    try:
+        return _with_signature(behaviour, function)
+    except ValueError:
+        return OPAQUE
+
+
+_IN_PLACE_OPERATORS = frozenset(
+    "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor".split()
+)
+_IMPURE_OPERATORS = frozenset("call delitem attrgetter itemgetter methodcaller length_hint setitem".split())
+
+
+def _python_operator(name: str) -> Behaviour:
+    plain = name.strip("_")
+    if plain in _IN_PLACE_OPERATORS:
+        return Behaviour(names=("left", "right"), writes=frozenset({"left"}), aliases=frozenset({"left"}))
+    if plain == "setitem":
+        return Behaviour(names=("left", "index", "right"), writes=frozenset({"left"}))
+    if plain in {"getitem", "pos"}:
+        return Behaviour(names=("left", "right"), aliases=frozenset({"left"}))
+    if plain in _IMPURE_OPERATORS:
+        return OPAQUE
+    return FRESH
+
+
+def behaviour_of_function(target: Any) -> Behaviour:
+    """What the target of a `call_function` node does; `OPAQUE` when nothing is known of it."""
+    if isinstance(target, OpOverload):
+        return behaviour_of_operator(target)
+    if isinstance(target, OpOverloadPacket):
+        return behaviour_of_packet(target)
+    try:
+        return _table().get(target, OPAQUE)
+    except TypeError:  # not hashable, hence in no table
+        return OPAQUE
+
+
+def behaviour_of_attribute(name: Any) -> Behaviour:
+    """What `getattr(tensor, name)` does."""
+    if name in _ATTRIBUTES_WITHOUT_STORAGE:
+        return FRESH
+    return MAY_ALIAS if name in _VIEW_ATTRIBUTES else OPAQUE
+
+
+_METHODS_WITHOUT_STORAGE = frozenset(
+    "size dim numel nelement ndimension stride storage_offset element_size is_contiguous is_floating_point is_complex "
+    "is_signed item tolist get_device is_pinned is_same_size equal allclose new_tensor".split()
+)
+_CASTS = frozenset(
+    "bfloat16 bool byte cdouble cfloat chalf char double float half int long short type to cpu cuda contiguous view_as "
+    "expand_as reshape_as type_as".split()
+)
+_OPAQUE_METHODS = frozenset(
+    "backward requires_grad_ retain_grad register_hook detach_ set_ resize_ resize_as_ data_ptr apply_ map_ map2_ "
+    "numpy share_memory_ record_stream storage untyped_storage".split()
+)
+
+
+@cache
+def behaviour_of_method(name: str) -> Behaviour:
+    """What a method of a tensor does, by the operator of the same name."""
+    if name in _OPAQUE_METHODS or not hasattr(torch.Tensor, name):
+        return OPAQUE
+    if name in _METHODS_WITHOUT_STORAGE:
+        return FRESH
+    if name in _CASTS:
+        return MAY_ALIAS
+    if name.startswith("__") and name.endswith("__"):
+        return _python_operator(name) if name.strip("_") in vars(operator) else OPAQUE
+    packet = _packet(name)
+    if packet is None:
+        return MAY_ALIAS if name in {"unique", "norm", "split", "stft"} else OPAQUE
+    behaviour = behaviour_of_packet(packet)
+    return replace(behaviour, writes=frozenset({behaviour.names[0]})) if name.endswith("_") else behaviour

@@ -1,0 +1,129 @@
+"""What an optimisation pass is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from torch import fx
+
+from fxopt_core.graphs.editor import GraphEditor, Rewrite
+
+BITWISE = "bitwise"
+"""Exactness of a pass whose results are the same to the last bit."""
+
+
+class PassError(RuntimeError):
+    """A pass broke its own promise: its postcondition does not hold, or the graph is malformed."""
+
+
+class Opportunity(NamedTuple):
+    """A place where a pass may rewrite the graph.
+
+    Attributes:
+        node: where; its name identifies the rewrite.
+        data: what `transform` needs to know.
+        rule: the rule within the pass, for passes of several.
+    """
+
+    node: fx.Node
+    data: Any = None
+    rule: str | None = None
+
+
+class Refusal(NamedTuple):
+    """A place that looked like an opportunity and was left alone.
+
+    Attributes:
+        node: the name of the node.
+        reason: why, in words.
+    """
+
+    node: str
+    reason: str
+
+
+@dataclass
+class Analysis:
+    """What a pass found: opportunities in the order in which to take them, and refusals."""
+
+    opportunities: list[Opportunity] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def refuse(self, node: fx.Node, reason: str) -> None:
+        """Note that a place was left alone."""
+        self.refusals.append(Refusal(node.name, reason))
+
+
+@dataclass
+class PassResult:
+    """What one run of a pass did.
+
+    Attributes:
+        name: of the pass.
+        rewrites: every rewrite, in order.
+        refusals: every place left alone, with the reason.
+        statistics: how often each rule was applied.
+    """
+
+    name: str
+    rewrites: list[Rewrite]
+    refusals: list[Refusal]
+    statistics: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the graph is another one now."""
+        return bool(self.rewrites)
+
+
+class OptimizationPass(ABC):
+    """One kind of rewrite. The docstring of a pass is its algebra: what becomes what, when that is legal, how exact.
+
+    A pass finds its opportunities before it changes anything; taking one must not invalidate another.
+    Subclasses take their options as keyword arguments of `__init__`.
+    """
+
+    name: ClassVar[str] = ""
+    """Set by `@register_pass`."""
+    exactness: ClassVar[str] = BITWISE
+    """`BITWISE`, or the tolerance in words."""
+
+    @abstractmethod
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Find what can be rewritten and what must not be. Changes nothing."""
+
+    @abstractmethod
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Take one opportunity. Called inside `editor.rewrite(...)`."""
+
+    def verify(self, editor: GraphEditor, result: PassResult) -> None:  # noqa: B027  a pass may promise nothing
+        """Check what the pass promises of the graph that it leaves.
+
+        Raises:
+            PassError: the promise is broken.
+        """
+
+    def run(self, editor: GraphEditor, *, denied: Iterable[str] = ()) -> PassResult:
+        """Take every opportunity except those whose key (`rule@node`) is denied.
+
+        Raises:
+            PassError: the graph is not what the pass promises.
+        """
+        denied = frozenset(denied)
+        analysis = self.analyze(editor)
+        first = len(editor.rewrites)
+        for opportunity in analysis.opportunities:
+            rule = f"{self.name}/{opportunity.rule}" if opportunity.rule else self.name
+            if denied and f"{rule}@{opportunity.node.name}" in denied:
+                analysis.refuse(opportunity.node, "verification found that this rewrite changes what is computed")
+                continue
+            with editor.rewrite(rule, opportunity.node, exactness=self.exactness):
+                self.transform(editor, opportunity)
+        rewrites = editor.rewrites[first:]
+        result = PassResult(self.name, rewrites, analysis.refusals, Counter(rewrite.rule for rewrite in rewrites))
+        self.verify(editor, result)
+        return result

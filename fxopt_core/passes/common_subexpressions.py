@@ -1,0 +1,194 @@
+"""Common subexpressions: what was computed before need not be computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from torch import fx
+
+from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.effects import PURE, Effects, Place
+from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
+from fxopt_core.passes.registry import register_pass
+
+
+class Computed(NamedTuple):
+    """A value that is there: its node, and the state of the world when it was computed."""
+
+    node: fx.Node
+    mode: int
+    versions: tuple[int, ...]
+
+
+@legality("common_subexpressions: a draw is unique")
+def draw_is_unique(effects: Effects) -> str | None:
+    """Two random draws are two values."""
+    return "it draws from the random stream" if effects.random else None
+
+
+@legality("common_subexpressions: a write happens each time")
+def write_happens_each_time(effects: Effects) -> str | None:
+    """A node that writes is there for the write."""
+    return "it writes to storage" if effects.writes else None
+
+
+@legality("common_subexpressions: the unknown is not repeatable")
+def unknown_is_not_repeatable(effects: Effects) -> str | None:
+    """Nothing can be said of two calls of something unknown."""
+    return "nothing is known of what it does" if effects.opaque else None
+
+
+@legality("common_subexpressions: switches and assertions stay")
+def switches_stay(effects: Effects) -> str | None:
+    """A mode switch or an assertion is there for its effect."""
+    return "it switches a mode or asserts something" if effects.context or effects.checks else None
+
+
+@legality("common_subexpressions: same mode")
+def same_mode(earlier: Computed, now: Computed) -> str | None:
+    """Gradient and autocast mode decide what a node computes and whether gradients flow."""
+    return None if earlier.mode == now.mode else "a mode (gradients, autocast) was switched in between"
+
+
+@legality("common_subexpressions: inputs unchanged")
+def inputs_unchanged(earlier: Computed, now: Computed) -> str | None:
+    """The same expression over storage that was written in between is another value."""
+    return None if earlier.versions == now.versions else "an input was written in between"
+
+
+@legality("common_subexpressions: the result is not written")
+def result_is_not_written(earlier: Computed, now: Computed, storages: Storages) -> str | None:
+    """A write to one of two copies must not reach the other. Two views of one storage are no copies."""
+    if storages.effects(now.node).view:
+        return None
+    if storages.written(earlier.node) or storages.written(now.node):
+        return "one of the two results is written to"
+    return None
+
+
+@legality("common_subexpressions: returned values stay apart")
+def returned_stay_apart(earlier: Computed, now: Computed, storages: Storages, outputs: set[fx.Node]) -> str | None:
+    """Two values that the caller gets must not become one: the caller may write to either."""
+    effects = storages.effects(now.node)
+    if now.node.op == "get_attr":
+        return None
+    visible = outputs if effects.view else storages.returned
+    if earlier.node in visible and now.node in visible:
+        return "both values are returned, and would become one tensor"
+    return None
+
+
+@register_pass("common_subexpressions")
+class CommonSubexpressions(OptimizationPass):
+    """Compute the same thing once.
+
+        m = f(x...); ...; n = f(x...)    becomes    m = f(x...); ...; (m for n)
+
+    where both apply the same function to the same values (nodes by value number; literals by type and bits: 1, 1.0
+    and True differ, and so do 0.0 and -0.0), nothing was written in between to what they read, the mode (gradients,
+    autocast) is the same, neither draws random numbers nor writes, neither result is written to later (unless they
+    are views of the same storage), and not both are returned. Exactness: bitwise; a gradient that was the sum of
+    two is accumulated in another order, which may change its last bits.
+
+    Value numbering with a version for each storage class (Cocke 1970, "Global common subexpression elimination",
+    extended by the memory versions of SSA-based compilers); one walk, linear in nodes and edges.
+    """
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Number the values and find those that are there already."""
+        storages = editor.storages
+        analysis = Analysis()
+        canonical: dict[fx.Node, fx.Node] = {}
+        table: dict[Hashable, Computed] = {}
+        outputs = set(editor.graph.output_node().all_input_nodes)
+        clock = _Clock(storages)
+        for node in editor.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            effects = storages.effects(node)
+            reason = None if effects is PURE else _not_repeatable(effects)
+            if reason is None:
+                try:
+                    key = _key(node, canonical)
+                except UnknownLiteralError as error:
+                    analysis.refuse(node, f"it cannot be compared: {error}")
+                    continue
+                now = clock.computed(node)
+                earlier = table.setdefault(key, now)
+                if earlier is not now:
+                    reason = (
+                        same_mode(earlier, now)
+                        or inputs_unchanged(earlier, now)
+                        or result_is_not_written(earlier, now, storages)
+                        or returned_stay_apart(earlier, now, storages, outputs)
+                    )
+                    if reason is None:
+                        canonical[node] = earlier.node
+                        if node in storages.returned:
+                            storages.returned.add(earlier.node)
+                        if node in outputs:
+                            outputs.add(earlier.node)
+                        analysis.opportunities.append(Opportunity(node, earlier.node))
+                    else:
+                        analysis.refuse(node, f"same expression as {earlier.node}, but {reason}")
+                        table[key] = now
+            clock.passed(effects)
+        return analysis
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Use the value that is there."""
+        editor.replace(opportunity.node, opportunity.data)
+
+
+def _not_repeatable(effects: Effects) -> str | None:
+    return (
+        unknown_is_not_repeatable(effects)
+        or switches_stay(effects)
+        or draw_is_unique(effects)
+        or write_happens_each_time(effects)
+    )
+
+
+def _key(node: fx.Node, canonical: dict[fx.Node, fx.Node]) -> Hashable:
+    """Equal for nodes that apply the same function to the same values."""
+    target: Hashable = node.target
+    owner = node.graph.owning_module
+    if node.op == "call_module" and owner is not None:
+        # One module may be reachable by two names.
+        target = id(owner.get_submodule(str(target)))
+    arguments = [literal_key(argument, canonical) for argument in node.args]
+    if node.kwargs:
+        return (node.op, target, *arguments, literal_key(node.kwargs, canonical))
+    return (node.op, target, *arguments)
+
+
+class _Clock:
+    """Counts the writes to each storage class and the mode switches up to now."""
+
+    def __init__(self, storages: Storages) -> None:
+        self.storages = storages
+        self.mode = 0
+        self.versions: dict[Place, int] = {}
+
+    def computed(self, node: fx.Node) -> Computed:
+        """The node with the state of the world now."""
+        if self.storages.pure:
+            return Computed(node, self.mode, ())
+        places: list[Place] = [*node.all_input_nodes]
+        if node.op in ("call_module", "get_attr"):
+            places.append(OUTSIDE)
+        return Computed(node, self.mode, tuple(self.versions.get(self.storages.of(place), 0) for place in places))
+
+    def passed(self, effects: Effects) -> None:
+        """Count what a node did."""
+        if effects is PURE:
+            return
+        if effects.context or effects.opaque:
+            self.mode += 1
+        for place in (*effects.writes, *((OUTSIDE,) if effects.opaque else ())):
+            root = self.storages.of(place)
+            self.versions[root] = self.versions.get(root, 0) + 1

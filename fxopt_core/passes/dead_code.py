@@ -1,0 +1,106 @@
+"""Dead code: nodes that nothing observes."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.legality import legality
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.registry import register_pass
+
+
+@legality("dead_code: a write is seen")
+def write_is_seen(effects: Effects, storages: Storages, read_later: set[Place]) -> str | None:
+    """A write stays when its storage is visible from outside, or read by a node that stays."""
+    for place in effects.writes:
+        if storages.escapes(place) or storages.of(place) in read_later:
+            return "it writes storage that is read later or seen from outside"
+    return None
+
+
+@legality("dead_code: a draw moves the random stream")
+def draw_moves_the_random_stream(effects: Effects) -> str | None:
+    """A random draw stays, since every later draw depends on it."""
+    return "it draws from the random stream, on which later draws depend" if effects.random else None
+
+
+@legality("dead_code: a mode switch stays")
+def mode_switch_stays(effects: Effects) -> str | None:
+    """A switch of the gradient or autocast mode stays."""
+    return "it switches the mode in which later nodes run" if effects.context else None
+
+
+@legality("dead_code: an assertion stays")
+def assertion_stays(effects: Effects) -> str | None:
+    """A node that may stop the program stays."""
+    return "it is an assertion" if effects.checks else None
+
+
+@legality("dead_code: the unknown stays")
+def unknown_stays(effects: Effects) -> str | None:
+    """A node of which nothing is known stays."""
+    return "nothing is known of what it does" if effects.opaque else None
+
+
+@register_pass("dead_code")
+class DeadCode(OptimizationPass):
+    """Take out what nothing observes.
+
+        n = f(x...)    becomes    nothing
+
+    where no node that stays uses `n`, and `f` does nothing else that can be seen: it writes no storage that is read
+    later or visible from outside (through whatever view, `out=`, in-place flag or statistics of a training
+    BatchNorm), draws no random number, switches no mode, asserts nothing, and is known. A write to storage that
+    only dead nodes read is dead too. Inputs stay: they are the signature. Exactness: bitwise, gradients too.
+
+    One walk backwards; linear in nodes and edges.
+    """
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Find dead nodes, last ones first."""
+        storages = editor.storages
+        analysis = Analysis()
+        dead: set[fx.Node] = set()
+        read_later: set[Place] = set()
+        pure = storages.pure
+        for node in reversed(editor.graph.nodes):
+            if node.op in ("placeholder", "output"):
+                used = True
+            else:
+                users = node.users
+                used = bool(users) and not all(user in dead for user in users)
+            reason = None if used else self._observed(storages, node, read_later)
+            if not used and reason is None:
+                dead.add(node)
+                analysis.opportunities.append(Opportunity(node))
+                continue
+            if reason is not None:
+                analysis.refuse(node, reason)
+            if not pure:
+                read_later.update(storages.of(source) for source in node.all_input_nodes)
+        return analysis
+
+    @staticmethod
+    def _observed(storages: Storages, node: fx.Node, read_later: set[Place]) -> str | None:
+        """Why a node without users stays, if it does."""
+        effects = storages.effects(node)
+        return (
+            unknown_stays(effects)
+            or mode_switch_stays(effects)
+            or assertion_stays(effects)
+            or draw_moves_the_random_stream(effects)
+            or write_is_seen(effects, storages, read_later)
+        )
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Take one node out."""
+        editor.erase(opportunity.node)
+
+    def verify(self, editor: GraphEditor, result: PassResult) -> None:
+        """Nothing that was taken out is still there."""
+        removed = {rewrite.node for rewrite in result.rewrites}
+        if removed and any(node.name in removed for node in editor.graph.nodes):
+            raise PassError("dead_code: a node that was taken out is still in the graph.")
