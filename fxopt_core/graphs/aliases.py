@@ -20,8 +20,9 @@ class Storages:
 
     Values that may share storage are in one class (union-find). A class says whether somebody may see its storage
     besides the nodes in it (it *escapes*: it comes from outside, is returned, or was handed to an opaque node), and
-    whether it is written anywhere in the graph. Inputs, parameters and buffers are taken to be separate as long as
-    none of them is written; once one is, they are all one class, since a caller may pass overlapping tensors.
+    whether it is written anywhere in the graph. Inputs are taken to be separate as long as none of them is written;
+    once one is, all inputs, parameters and buffers are one class, since a caller may pass overlapping tensors. Of
+    parameters and buffers it is known which are one storage; one that is written is in a class with the inputs.
 
     Time and memory are linear in nodes and edges; values with storage of their own cost nothing.
 
@@ -56,9 +57,19 @@ class Storages:
             self._escaped.add(self.of(place))
         self._escaped = {self.of(place) for place in self._escaped}
         self._written = {self.of(place) for place in self._written}
-        if any(self.of(place) in self._written for place in (OUTSIDE, *outside)):
-            for place in outside:
-                self.merge(OUTSIDE, place)
+        self._join_outside(outside)
+
+    def _join_outside(self, outside: list[Place]) -> None:
+        """Put what may be one storage, if the caller wills, into one class, where that matters: where it is written."""
+        inputs = [OUTSIDE, *(place for place in outside if isinstance(place, fx.Node))]
+        if any(self.written(place) for place in inputs):
+            reached: list[Place] = [*inputs, *outside]
+        else:
+            # A written buffer may be what the caller passes as an input, but it is no other buffer.
+            written = [place for place in outside if self.written(place)]
+            reached = [*inputs, *written] if written else []
+        for place in reached:
+            self.merge(OUTSIDE, place)
 
     def _record(self, node: fx.Node, effects: Effects, outside: list[Place]) -> None:
         if effects.opaque:

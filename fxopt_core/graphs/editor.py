@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import Target
 
 from fxopt_core.graphs.aliases import Storages
@@ -172,15 +173,15 @@ class GraphEditor:
             return node.target(*arguments, **keywords)  # type: ignore[operator]
 
     def constant(self, tensor: torch.Tensor | nn.Parameter, hint: str, *, like: fx.Node) -> fx.Node:
-        """A `get_attr` node of a new parameter or buffer, before `like`. `hint` becomes part of its name."""
+        """A `get_attr` node of a new parameter or non-persistent buffer, before `like`. `hint` is part of its name."""
         name = self._free_name(hint)
         if isinstance(tensor, nn.Parameter):
             self.graph_module.register_parameter(name, tensor)
         else:
-            self.graph_module.register_buffer(name, tensor)
+            self.graph_module.register_buffer(name, tensor, persistent=False)
         node = self.insert("get_attr", name, like=like)
-        example = next((source.meta["val"] for source in self.graph.nodes if "val" in source.meta), None)
-        if isinstance(example, torch._subclasses.FakeTensor):
+        example = like.meta.get("val")
+        if isinstance(example, FakeTensor):
             node.meta["val"] = example.fake_mode.from_tensor(tensor, static_shapes=True)
         return node
 

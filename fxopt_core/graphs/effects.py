@@ -128,4 +128,5 @@ def _of_module(node: fx.Node) -> Effects:
         writes=(*inputs[:1], *own) if behaviour.writes_input else own,
         aliases=inputs if behaviour.aliases else (),
         random=behaviour.random,
+        checks=behaviour.checks,
     )

@@ -33,6 +33,7 @@ class ModuleBehaviour(NamedTuple):
         writes: names of its own parameters and buffers that it changes.
         aliases: its result may share storage with an input.
         random: it draws from the random stream.
+        checks: it may stop the program, and is there for that.
         opaque: nothing is known.
     """
 
@@ -40,8 +41,12 @@ class ModuleBehaviour(NamedTuple):
     writes: tuple[str, ...] = ()
     aliases: bool = False
     random: bool = False
+    checks: bool = False
     opaque: bool = False
 
+
+_GUARDS_OF_EXPORT = ("torch.export._unlift", "GuardsFn")
+"""What `torch.export` puts at the head of a graph: it checks the inputs and returns nothing."""
 
 _OPAQUE = ModuleBehaviour(opaque=True)
 _HOOKS = (
@@ -52,6 +57,8 @@ _HOOKS = (
 def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
     """What a call of `module` does in its present mode; opaque for subclasses, hooks and what is not in the table."""
     kind = type(module)
+    if (kind.__module__, kind.__name__) == _GUARDS_OF_EXPORT:
+        return ModuleBehaviour(checks=True)
     package, _, file = kind.__module__.rpartition(".")
     known = package == "torch.nn.modules" and file in _FAMILIES and "Lazy" not in kind.__name__
     if not known or "forward" in vars(module) or any(getattr(module, hooks, None) for hooks in _HOOKS):

@@ -17,9 +17,9 @@ ENTRY_POINTS = "fxopt.passes"
 """The entry-point group through which other packages bring passes of their own."""
 
 PRESETS: dict[str, tuple[str, ...]] = {
-    "exact": ("dead_code", "common_subexpressions"),
-    "inference": ("dead_code", "common_subexpressions"),
-    "training": ("dead_code", "common_subexpressions"),
+    "exact": ("dead_code", "constant_folding", "common_subexpressions"),
+    "inference": ("dead_code", "constant_folding", "common_subexpressions"),
+    "training": ("dead_code", "constant_folding", "common_subexpressions"),
 }
 """Sequences of passes: `exact` changes no bit of a result, `training` keeps gradients, `inference` may fold weights."""
 

@@ -1,0 +1,253 @@
+"""Constant folding: what does not depend on the inputs is computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.effects import PURE, Effects
+from fxopt_core.graphs.legality import legality
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
+from fxopt_core.passes.registry import register_pass
+
+DEFAULT_LIMIT_BYTES = 16 * 2**20
+"""Size up to which a folded value is kept: about the last-level cache of one core of a server."""
+
+
+@legality("constant_folding: state stays state")
+def state_stays_state(name: str, tensor: torch.Tensor, state: frozenset[str], freeze: bool) -> str | None:
+    """What is in `state_dict`, or is trained, may change after this; only `freeze=True` says that it will not."""
+    if not freeze and (name in state or tensor.requires_grad):
+        return f"{name} is part of state_dict or trained; freeze=True folds it all the same"
+    return None
+
+
+@legality("constant_folding: a write makes a variable")
+def written_is_variable(node: fx.Node, storages: Storages) -> str | None:
+    """Storage that the graph writes is no constant."""
+    return "its storage is written to" if storages.written(node) else None
+
+
+@legality("constant_folding: a draw is no constant")
+def draw_is_no_constant(effects: Effects) -> str | None:
+    """A random draw is another value each time."""
+    return "it draws from the random stream" if effects.random else None
+
+
+@legality("constant_folding: the unknown is no constant")
+def unknown_is_no_constant(effects: Effects) -> str | None:
+    """Something unknown may do something each time."""
+    return "nothing is known of what it does" if effects.opaque else None
+
+
+@legality("constant_folding: effects happen each time")
+def effects_happen_each_time(effects: Effects) -> str | None:
+    """A mode switch or an assertion is there for its effect."""
+    return "it switches a mode or asserts something" if effects.context or effects.checks else None
+
+
+@legality("constant_folding: a switched mode")
+def mode_is_unswitched(switched: bool) -> str | None:
+    """Under autocast the same call computes something else; it is not known here what is on at run time."""
+    return "a mode (gradients, autocast) was switched before it" if switched else None
+
+
+@legality("constant_folding: returned values are new each time")
+def returned_is_new(node: fx.Node, storages: Storages) -> str | None:
+    """The caller may write to what it gets, and the next call must not see that."""
+    return "it is returned, and the caller may write to it" if node in storages.returned else None
+
+
+@register_pass("constant_folding")
+class ConstantFolding(OptimizationPass):
+    """Compute what does not depend on the inputs once, ahead.
+
+        n = f(c...)    becomes    n = get_attr
+
+    where every `c` is a constant: a tensor of the module that is neither in `state_dict` nor trained (with
+    `freeze=True` also parameters and persistent buffers: later changes of the state are then not seen, and gradients
+    do not reach it), a literal, or a folded value. `f` draws nothing, writes nothing and is known; nobody writes to
+    `n` or gets it returned; no mode is switched before; `n` is not larger than `limit_bytes`. Calls of modules are
+    left alone. Exactness: bitwise on the same device.
+
+    Folded values are non-persistent buffers: the keys of `state_dict` stay. `statistics["bytes added"]` is the memory
+    that they take; what they were computed from stays in the module. Linear in nodes and edges, plus the computation.
+
+    Args:
+        freeze: whether parameters and persistent buffers count as constants.
+        limit_bytes: the largest folded value, in bytes of its storage.
+    """
+
+    def __init__(self, *, freeze: bool = False, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        if limit_bytes < 0:
+            raise ValueError(f"limit_bytes is {limit_bytes}; expected a number of bytes, 0 or more.")
+        self.freeze = freeze
+        self.limit_bytes = limit_bytes
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Find the constants, and compute those that something variable uses."""
+        analysis = Analysis()
+        constants = self._constants(editor, analysis)
+        used = [
+            node for node in constants if node.op != "get_attr" and any(user not in constants for user in node.users)
+        ]
+        for node, value in _evaluate(editor.graph_module, constants, used):
+            if isinstance(value, torch.Tensor):
+                analysis.opportunities.append(Opportunity(node, value))
+            elif isinstance(value, Exception):
+                analysis.refuse(node, f"computing it raises {type(value).__name__}: {value}")
+            else:
+                analysis.refuse(node, f"its value is of type {type(value).__name__}, and only tensors are kept")
+        return analysis
+
+    def _constants(self, editor: GraphEditor, analysis: Analysis) -> dict[fx.Node, Any]:
+        """The constant nodes in order; tensors of the module with their values."""
+        storages = editor.storages
+        state = frozenset(editor.graph_module.state_dict(keep_vars=True))
+        examples = _Examples()
+        constants: dict[fx.Node, Any] = {}
+        switched = False
+        for node in editor.graph.nodes:
+            effects = storages.effects(node)
+            if effects is not PURE:
+                switched = switched or effects.context or effects.opaque
+            if node.op == "get_attr":
+                tensor = _tensor(editor.graph_module, str(node.target))
+                if tensor is not None:
+                    reason = state_stays_state(str(node.target), tensor, state, self.freeze)
+                    reason = reason or written_is_variable(node, storages)
+                    if reason is None:
+                        constants[node] = tensor
+            elif node.op in ("call_function", "call_method"):
+                if not all(source in constants for source in node.all_input_nodes):
+                    continue
+                reason = self._why_not(node, effects, storages, switched) or self._too_large(node, examples)
+                if reason is None:
+                    constants[node] = None
+                else:
+                    analysis.refuse(node, reason)
+        return constants
+
+    @staticmethod
+    def _why_not(node: fx.Node, effects: Effects, storages: Storages, switched: bool) -> str | None:
+        return (
+            unknown_is_no_constant(effects)
+            or effects_happen_each_time(effects)
+            or draw_is_no_constant(effects)
+            or written_is_variable(node, storages)
+            or returned_is_new(node, storages)
+            or mode_is_unswitched(switched)
+        )
+
+    def _too_large(self, node: fx.Node, examples: _Examples) -> str | None:
+        try:
+            size = _bytes(examples.of(node))
+        except Exception as error:  # whatever an operator may raise; the reason says what it was
+            return f"its size cannot be told without computing it ({type(error).__name__})"
+        if size > self.limit_bytes:
+            return f"it takes {size} bytes, more than the limit of {self.limit_bytes}"
+        return None
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Put the computed tensor in the node's place."""
+        node = opportunity.node
+        editor.replace(node, editor.constant(opportunity.data, f"_folded_{node.name}", like=node))
+
+    def verify(self, editor: GraphEditor, result: PassResult) -> None:
+        """State how much memory the folded values take."""
+        names = [rewrite.after[0].target for rewrite in result.rewrites]
+        storages = {
+            tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
+            for tensor in (getattr(editor.graph_module, str(name)) for name in names)
+        }
+        if storages:
+            result.statistics["bytes added"] = sum(storages.values())
+
+
+def _tensor(owner: torch.nn.Module, name: str) -> torch.Tensor | None:
+    """A tensor with data by its name."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        value = getattr(owner.get_submodule(module), attribute)
+    except AttributeError:
+        return None
+    return value if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else None
+
+
+class _Examples:
+    """Values without data: as the capture kept them, else found by a computation without data."""
+
+    def __init__(self) -> None:
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.found: dict[fx.Node, Any] = {}
+
+    def of(self, node: fx.Node) -> Any:
+        """The value of a node whose inputs were asked for before."""
+        if "val" in node.meta:
+            return node.meta["val"]
+        if node not in self.found:
+            self.found[node] = self._compute(node)
+        return self.found[node]
+
+    def _compute(self, node: fx.Node) -> Any:
+        if node.op == "get_attr" and node.graph.owning_module is not None:
+            tensor = _tensor(node.graph.owning_module, str(node.target))
+            return tensor if tensor is None else self.mode.from_tensor(tensor)
+        inputs = {source: self.of(source) for source in node.all_input_nodes}
+        with self.mode, torch.no_grad():
+            return _call(node, inputs)
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.untyped_storage().nbytes()
+    return sum(map(_bytes, value)) if isinstance(value, (tuple, list)) else 0
+
+
+def _call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    arguments, keywords = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+    if node.op == "call_function":
+        return node.target(*arguments, **keywords)  # type: ignore[operator]
+    return getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
+
+
+def _evaluate(
+    graph_module: fx.GraphModule, constants: dict[fx.Node, Any], used: list[fx.Node]
+) -> list[tuple[fx.Node, Any]]:
+    """The values of `used`, computing only what they need and keeping nothing longer than needed.
+
+    The value of a node that cannot be computed, and of those that depend on it, is the exception.
+    """
+    needed = set(used)
+    for node in reversed(constants):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+    last_user: dict[fx.Node, fx.Node] = {}
+    for node in constants:
+        if node in needed:
+            last_user.update(dict.fromkeys(node.all_input_nodes, node))
+    wanted = set(used)
+    values: dict[fx.Node, Any] = {}
+    with torch.no_grad():
+        for node, tensor in constants.items():
+            if node in needed:
+                values[node] = tensor if node.op == "get_attr" else _try(node, values)
+                for source in node.all_input_nodes:
+                    if last_user[source] is node and source not in wanted:
+                        values.pop(source, None)
+    return [(node, values[node]) for node in used]
+
+
+def _try(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    for source in node.all_input_nodes:
+        if isinstance(values[source], Exception):
+            return values[source]
+    try:
+        return _call(node, values)
+    except Exception as error:  # the node raises at every call, and has to go on doing so
+        return error
