@@ -61,7 +61,7 @@ class Storages:
 
     def _join_outside(self, outside: list[Place]) -> None:
         """Put what may be one storage, if the caller wills, into one class, where that matters: where it is written."""
-        inputs = [OUTSIDE, *(place for place in outside if isinstance(place, fx.Node))]
+        inputs: list[Place] = [OUTSIDE, *(place for place in outside if isinstance(place, fx.Node))]
         if any(self.written(place) for place in inputs):
             reached: list[Place] = [*inputs, *outside]
         else:
