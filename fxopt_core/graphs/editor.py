@@ -19,6 +19,10 @@ KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten
 """Provenance that a new node takes over from the node in whose place it stands."""
 
 
+EXAMPLE_META = ("val", "example_value")
+"""Where captures keep a node's value for the example inputs, as a tensor without data: ATen level, torch level."""
+
+
 class NodeSnapshot(NamedTuple):
     """A node as it was at one moment."""
 
@@ -78,7 +82,7 @@ class GraphEditor:
     """Changes the graph of one `GraphModule`, and nothing of the model that it came from.
 
     Every change is made inside `rewrite(...)`. Nodes keep their provenance, new ones take over that of the node
-    they replace, and their `meta["val"]` is computed. Parameters, buffers and modules are never changed: a changed
+    they replace, and their example value is computed. Parameters, buffers and modules are never changed: a changed
     one is registered under a new name beside the old. `finish` recompiles once, if anything changed.
 
     Args:
@@ -91,7 +95,6 @@ class GraphEditor:
         self.rewrites: list[Rewrite] = []
         self._current: Rewrite | None = None
         self._storages: Storages | None = None
-        self._finished = 0
 
     @property
     def storages(self) -> Storages:
@@ -147,15 +150,16 @@ class GraphEditor:
     ) -> fx.Node:
         """A new node before `before` (by default before `like`), with the provenance of `like`.
 
-        `meta["val"]` is computed from that of the inputs, where they have it.
+        Its example value is computed from those of the inputs, where they have one.
         """
         log = self._log()
         with self.graph.inserting_before(before if before is not None else like):
             node = self.graph.create_node(op, target, args, kwargs)
         node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}
-        value = self._value(node)
-        if value is not None:
-            node.meta["val"] = value
+        for name in EXAMPLE_META:
+            value = self._value(node, name)
+            if value is not None:
+                node.meta[name] = value
         log.after.append(snapshot(node))
         return node
 
@@ -163,12 +167,13 @@ class GraphEditor:
         """A new `call_function` node before `like`."""
         return self.insert("call_function", function, args, kwargs, like=like)
 
-    def _value(self, node: fx.Node) -> Any:
-        """What the node gives for the example values of its inputs, as a tensor without data; `None` if unknown."""
+    @staticmethod
+    def _value(node: fx.Node, name: str) -> Any:
+        """What the node gives for the example values of its inputs, without data; `None` if they are unknown."""
         inputs = node.all_input_nodes
-        if node.op != "call_function" or not inputs or any("val" not in source.meta for source in inputs):
+        if node.op != "call_function" or not inputs or any(name not in source.meta for source in inputs):
             return None
-        arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta["val"])
+        arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta[name])
         with torch.no_grad():
             return node.target(*arguments, **keywords)  # type: ignore[operator]
 
@@ -180,9 +185,10 @@ class GraphEditor:
         else:
             self.graph_module.register_buffer(name, tensor, persistent=False)
         node = self.insert("get_attr", name, like=like)
-        example = like.meta.get("val")
-        if isinstance(example, FakeTensor):
-            node.meta["val"] = example.fake_mode.from_tensor(tensor, static_shapes=True)
+        for name in EXAMPLE_META:
+            example = like.meta.get(name)
+            if isinstance(example, FakeTensor):
+                node.meta[name] = example.fake_mode.from_tensor(tensor, static_shapes=True)
         return node
 
     def module(self, module: nn.Module, hint: str) -> str:
@@ -201,14 +207,16 @@ class GraphEditor:
 
     @property
     def changed(self) -> bool:
-        """Whether a rewrite was made since the graph was last recompiled."""
-        return len(self.rewrites) > self._finished
+        """Whether a rewrite was made."""
+        return bool(self.rewrites)
 
     def finish(self, *, recompile: bool = True) -> None:
-        """Check the graph's structure and recompile it, if anything changed."""
-        if not self.changed:
-            return
-        self.graph.lint()
-        if recompile:
-            self.graph_module.recompile()
-            self._finished = len(self.rewrites)
+        """Check the graph's structure and recompile it, if anything changed.
+
+        Raises:
+            RuntimeError: the graph is malformed.
+        """
+        if self.changed:
+            self.graph.lint()
+            if recompile:
+                self.graph_module.recompile()

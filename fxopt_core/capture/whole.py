@@ -1,0 +1,91 @@
+"""Capture of a model as one module that is called like the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.failures import explain_failure
+from fxopt_core.capture.isolation import ExampleInputs, Model, private_copy, same_random_state, split_example_inputs
+from fxopt_core.capture.listening import without_repeated_warnings
+
+
+@dataclass(frozen=True)
+class WholeModule:
+    """A model as one graph module with the model's signature and weights of its own.
+
+    Attributes:
+        graph_module: called like the model.
+        method: how it was captured.
+        caveats: what it does not say about the model, in sentences.
+    """
+
+    graph_module: fx.GraphModule
+    method: str
+    caveats: tuple[str, ...]
+
+
+def _export(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
+    with without_repeated_warnings():
+        return torch.export.export(model, args, kwargs).module()
+
+
+def _symbolic_trace(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
+    graph_module = fx.symbolic_trace(model)
+    graph_module(*args, **kwargs)
+    return graph_module
+
+
+Whole = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], fx.GraphModule]
+
+WHOLE_METHODS: dict[str, tuple[Whole, tuple[str, ...]]] = {
+    "export": (
+        _export,
+        (
+            "Every size is fixed to that of the example inputs; other sizes are refused when it is called.",
+            "Values that are not tensors, and training or evaluation mode, are fixed to those of this call.",
+        ),
+    ),
+    "symbolic_trace": (
+        _symbolic_trace,
+        (
+            "What Python decided while the model was traced (branches, sizes, arguments left at their defaults) is "
+            "fixed, without a check when it is called.",
+        ),
+    ),
+}
+"""How to get one graph module with the model's own signature, with what each does not say."""
+
+
+def capture_whole(model: Model, example_inputs: ExampleInputs, method: str) -> WholeModule:
+    """Turn a model into one graph module that is called as the model is. The model itself is not changed.
+
+    Args:
+        model: an `nn.Module`, or a function of tensors.
+        example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
+        method: `export` or `symbolic_trace`.
+
+    Raises:
+        CaptureError: the method cannot capture this model; the message names the reason and what to try.
+        ValueError: there is no such method.
+        TypeError: `example_inputs` is neither positional nor keyword arguments.
+    """
+    if method not in WHOLE_METHODS:
+        raise ValueError(f"{method!r} captures no whole model; expected one of {', '.join(WHOLE_METHODS)}.")
+    function, caveats = WHOLE_METHODS[method]
+    args, kwargs = split_example_inputs(example_inputs)
+    with same_random_state(model, args, kwargs):
+        copied, args_, kwargs_ = private_copy(model, args, kwargs, method)
+        if not isinstance(copied, torch.nn.Module):
+            copied = type("Function", (torch.nn.Module,), {"forward": staticmethod(copied)})()
+        try:
+            return WholeModule(function(copied, args_, kwargs_), method, caveats)
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise explain_failure(error, method, *private_copy(model, args, kwargs, method)) from error

@@ -1,0 +1,23 @@
+"""A second `GraphModule` over the same weights."""
+
+from __future__ import annotations
+
+import copy
+
+from torch import fx
+
+
+def clone_graph_module(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """A module with a graph of its own that shares parameters, buffers and submodules with the given one.
+
+    Whatever is registered on the clone later, the original does not see. Generated code, signature (pytree codegen),
+    hooks, training flags and node `meta` are kept.
+    """
+    clone: fx.GraphModule = type(graph_module).__new__(type(graph_module))
+    for name, value in vars(graph_module).items():
+        vars(clone)[name] = value.copy() if isinstance(value, (dict, set)) else value
+    graph = copy.deepcopy(graph_module.graph)
+    graph.owning_module = clone
+    vars(clone)["_graph"] = graph
+    clone.recompile()
+    return clone
