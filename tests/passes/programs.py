@@ -1,0 +1,59 @@
+"""Small graphs, written node by node in three dialects, and a run that looks at everything they do."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+aten = torch.ops.aten
+
+
+def graph_module(build: Callable[[fx.Graph], Any], root: nn.Module | None = None) -> fx.GraphModule:
+    """The module whose graph `build` writes; it returns what the graph returns."""
+    graph = fx.Graph()
+    graph.output(build(graph))
+    return fx.GraphModule(root if root is not None else nn.Module(), graph)
+
+
+def operations(module: fx.GraphModule) -> list[str]:
+    """The names of what the graph calls, in order."""
+    return [
+        getattr(node.target, "__name__", str(node.target)) if not isinstance(node.target, str) else node.target
+        for node in module.graph.nodes
+        if node.op.startswith("call")
+    ]
+
+
+def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str, Any]:
+    """Everything that a call does: results, writes to inputs and state, which results share storage, the draws."""
+    module, inputs = copy.deepcopy((module, inputs))
+    torch.manual_seed(seed)
+    outputs = module(*inputs)
+    flat = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
+    tensors = [*flat, *inputs]
+    return {
+        "outputs": [bits(tensor) for tensor in flat],
+        "inputs": [bits(tensor) for tensor in inputs],
+        "state": {name: bits(tensor) for name, tensor in module.state_dict().items()},
+        "shared": [
+            one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+            for one in tensors
+            for other in tensors
+        ],
+        "random": torch.get_rng_state().tolist(),
+    }
+
+
+def bits(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], list[int]]:
+    """A tensor as comparable values: NaN equals itself, and 0.0 differs from -0.0."""
+    tensor = tensor.detach().contiguous()
+    return tensor.dtype, tuple(tensor.shape), tensor.reshape(-1).view(torch.uint8).tolist()
+
+
+def traced(function: Callable[..., Any]) -> fx.GraphModule:
+    """The torch-level graph of a function."""
+    return fx.symbolic_trace(function)
