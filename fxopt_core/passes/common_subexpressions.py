@@ -30,33 +30,15 @@ def draw_is_unique(effects: Effects) -> str | None:
     return "it draws from the random stream" if effects.random else None
 
 
-@legality("common_subexpressions: a write happens each time")
-def write_happens_each_time(effects: Effects) -> str | None:
-    """A node that writes is there for the write."""
-    return "it writes to storage" if effects.writes else None
-
-
-@legality("common_subexpressions: the unknown is not repeatable")
-def unknown_is_not_repeatable(effects: Effects) -> str | None:
-    """Nothing can be said of two calls of something unknown."""
-    return "nothing is known of what it does" if effects.opaque else None
-
-
-@legality("common_subexpressions: switches and assertions stay")
-def switches_stay(effects: Effects) -> str | None:
-    """A mode switch or an assertion is there for its effect."""
-    return "it switches a mode or asserts something" if effects.context or effects.checks else None
-
-
 @legality("common_subexpressions: same mode")
 def same_mode(earlier: Computed, now: Computed) -> str | None:
     """Gradient and autocast mode decide what a node computes and whether gradients flow."""
-    return None if earlier.mode == now.mode else "a mode (gradients, autocast) was switched in between"
+    return None if earlier.mode == now.mode else "a mode (gradients, autocast) may have been switched in between"
 
 
 @legality("common_subexpressions: inputs unchanged")
 def inputs_unchanged(earlier: Computed, now: Computed) -> str | None:
-    """The same expression over storage that was written in between is another value."""
+    """The same expression over storage that was written in between is another value, and so is a second write."""
     return None if earlier.versions == now.versions else "an input was written in between"
 
 
@@ -80,90 +62,6 @@ def returned_stay_apart(earlier: Computed, now: Computed, storages: Storages, ou
     if earlier.node in visible and now.node in visible:
         return "both values are returned, and would become one tensor"
     return None
-
-
-@register_pass("common_subexpressions")
-class CommonSubexpressions(OptimizationPass):
-    """Compute the same thing once.
-
-        m = f(x...); ...; n = f(x...)    becomes    m = f(x...); ...; (m for n)
-
-    where both apply the same function to the same values (nodes by value number; literals by type and bits: 1, 1.0
-    and True differ, and so do 0.0 and -0.0), nothing was written in between to what they read, the mode (gradients,
-    autocast) is the same, neither draws random numbers nor writes, neither result is written to later (unless they
-    are views of the same storage), and not both are returned. Exactness: bitwise; a gradient that was the sum of
-    two is accumulated in another order, which may change its last bits.
-
-    Value numbering with a version for each storage class (Cocke 1970, "Global common subexpression elimination",
-    extended by the memory versions of SSA-based compilers); one walk, linear in nodes and edges.
-    """
-
-    def analyze(self, editor: GraphEditor) -> Analysis:
-        """Number the values and find those that are there already."""
-        storages = editor.storages
-        analysis = Analysis()
-        canonical: dict[fx.Node, fx.Node] = {}
-        table: dict[Hashable, Computed] = {}
-        outputs = set(editor.graph.output_node().all_input_nodes)
-        clock = _Clock(storages)
-        for node in editor.graph.nodes:
-            if node.op in ("placeholder", "output"):
-                continue
-            effects = storages.effects(node)
-            reason = None if effects is PURE else _not_repeatable(effects)
-            if reason is None:
-                try:
-                    key = _key(node, canonical)
-                except UnknownLiteralError as error:
-                    analysis.refuse(node, f"it cannot be compared: {error}")
-                    continue
-                now = clock.computed(node)
-                earlier = table.setdefault(key, now)
-                if earlier is not now:
-                    reason = (
-                        same_mode(earlier, now)
-                        or inputs_unchanged(earlier, now)
-                        or result_is_not_written(earlier, now, storages)
-                        or returned_stay_apart(earlier, now, storages, outputs)
-                    )
-                    if reason is None:
-                        canonical[node] = earlier.node
-                        if node in storages.returned:
-                            storages.returned.add(earlier.node)
-                        if node in outputs:
-                            outputs.add(earlier.node)
-                        analysis.opportunities.append(Opportunity(node, earlier.node))
-                    else:
-                        analysis.refuse(node, f"same expression as {earlier.node}, but {reason}")
-                        table[key] = now
-            clock.passed(effects)
-        return analysis
-
-    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
-        """Use the value that is there."""
-        editor.replace(opportunity.node, opportunity.data)
-
-
-def _not_repeatable(effects: Effects) -> str | None:
-    return (
-        unknown_is_not_repeatable(effects)
-        or switches_stay(effects)
-        or draw_is_unique(effects)
-        or write_happens_each_time(effects)
-    )
-
-
-def _key(node: fx.Node, canonical: dict[fx.Node, fx.Node]) -> Hashable:
-    """Equal for nodes that apply the same function to the same values."""
-    target: Hashable = node.target
-    owner = node.graph.owning_module
-    if node.op == "call_module" and owner is not None:
-        # One module may be reachable by two names.
-        target = id(owner.get_submodule(str(target)))
-    arguments = [literal_key(argument, canonical) for argument in node.args]
-    if node.kwargs:
-        return (node.op, target, *arguments, literal_key(node.kwargs, canonical))
-    return (node.op, target, *arguments)
 
 
 class _Clock:
@@ -192,3 +90,94 @@ class _Clock:
         for place in (*effects.writes, *((OUTSIDE,) if effects.opaque else ())):
             root = self.storages.of(place)
             self.versions[root] = self.versions.get(root, 0) + 1
+
+
+@register_pass("common_subexpressions")
+class CommonSubexpressions(OptimizationPass):
+    """Compute the same thing once.
+
+        m = f(x...); ...; n = f(x...)    becomes    m = f(x...); ...; (m for n)
+
+    where both apply the same function to the same values (nodes by value number; literals by type and bits: 1, 1.0
+    and True differ, and so do 0.0 and -0.0), nothing was written in between to what they read, the mode (gradients,
+    autocast) is the same, neither draws random numbers nor writes, neither result is written to later (unless they
+    are views of the same storage), and not both are returned. Exactness: bitwise; a gradient that was the sum of
+    two is accumulated in another order, which may change its last bits.
+
+    Value numbering with a version for each storage class (Cocke 1970, "Global common subexpression elimination",
+    extended by the memory versions of SSA-based compilers); one walk, linear in nodes and edges.
+    """
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Number the values and find those that are there already."""
+        storages = editor.storages
+        analysis = Analysis()
+        canonical: dict[fx.Node, fx.Node] = {}
+        table: dict[Hashable, Computed] = {}
+        outputs = set(editor.graph.output_node().all_input_nodes)
+        clock = _Clock(storages)
+        for node in editor.graph.nodes:
+            effects = storages.effects(node)
+            # What is opaque never equals another: each one counts as a switch of every mode.
+            if node.op not in ("placeholder", "output") and not effects.opaque:
+                reason = None if effects is PURE else draw_is_unique(effects)
+                if reason is None:
+                    self._look_up(node, clock, table, canonical, outputs, analysis)
+                else:
+                    analysis.refuse(node, reason)
+            clock.passed(effects)
+        return analysis
+
+    @staticmethod
+    def _look_up(
+        node: fx.Node,
+        clock: _Clock,
+        table: dict[Hashable, Computed],
+        canonical: dict[fx.Node, fx.Node],
+        outputs: set[fx.Node],
+        analysis: Analysis,
+    ) -> None:
+        """Find the node's value in the table, or enter it."""
+        try:
+            key = _key(node, canonical)
+        except UnknownLiteralError as error:
+            analysis.refuse(node, f"it cannot be compared: {error}")
+            return
+        now = clock.computed(node)
+        earlier = table.setdefault(key, now)
+        if earlier is now:
+            return
+        storages = clock.storages
+        reason = (
+            same_mode(earlier, now)
+            or inputs_unchanged(earlier, now)
+            or result_is_not_written(earlier, now, storages)
+            or returned_stay_apart(earlier, now, storages, outputs)
+        )
+        if reason is not None:
+            analysis.refuse(node, f"same expression as {earlier.node}, but {reason}")
+            table[key] = now
+            return
+        canonical[node] = earlier.node
+        if node in storages.returned:
+            storages.returned.add(earlier.node)
+        if node in outputs:
+            outputs.add(earlier.node)
+        analysis.opportunities.append(Opportunity(node, earlier.node))
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Use the value that is there."""
+        editor.replace(opportunity.node, opportunity.data)
+
+
+def _key(node: fx.Node, canonical: dict[fx.Node, fx.Node]) -> Hashable:
+    """Equal for nodes that apply the same function to the same values."""
+    target: Hashable = node.target
+    owner = node.graph.owning_module
+    if node.op == "call_module" and owner is not None:
+        # One module may be reachable by two names.
+        target = id(owner.get_submodule(str(target)))
+    arguments = [literal_key(argument, canonical) for argument in node.args]
+    if node.kwargs:
+        return (node.op, target, *arguments, literal_key(node.kwargs, canonical))
+    return (node.op, target, *arguments)

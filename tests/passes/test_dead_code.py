@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from passes.programs import aten, graph_module, observe, operations, traced
 from torch import fx, nn
 from torch.nn import functional
 
 from fxopt_core.passes import disabled, run_pass
-from tests.passes.programs import aten, graph_module, observe, operations, traced
 
 
 def unused_chain(x: torch.Tensor) -> torch.Tensor:
