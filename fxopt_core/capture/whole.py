@@ -37,8 +37,28 @@ def _export(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _symbolic_trace(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
     graph_module = fx.symbolic_trace(model)
+    keep_state_as_it_was(graph_module, model)
     graph_module(*args, **kwargs)
     return graph_module
+
+
+def keep_state_as_it_was(graph_module: fx.GraphModule, model: torch.nn.Module) -> None:
+    """Give `graph_module` the `state_dict` of `model`: torch.fx makes persistent buffers of all tensors that it holds.
+
+    Args:
+        graph_module: made by torch.fx from `model`; changed in place.
+        model: says which tensors are persistent buffers, which are not, and which are plain attributes.
+    """
+    persistent = set(model.state_dict(keep_vars=True))
+    buffers = {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    for name, tensor in list(graph_module.named_buffers(remove_duplicate=False)):
+        path, _, attribute = name.rpartition(".")
+        owner = graph_module.get_submodule(path)
+        if name in buffers and name not in persistent:
+            owner._non_persistent_buffers_set.add(attribute)
+        elif name not in buffers:
+            del owner._buffers[attribute]
+            setattr(owner, attribute, tensor)
 
 
 Whole = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], fx.GraphModule]

@@ -29,8 +29,8 @@ def state_stays_state(name: str, tensor: torch.Tensor, state: frozenset[str], fr
 
 @legality("constant_folding: a write makes a variable")
 def written_is_variable(node: fx.Node, storages: Storages) -> str | None:
-    """Storage that the graph writes is no constant."""
-    return "its storage is written to" if storages.written(node) else None
+    """Storage that the graph writes is no constant. What an unknown node returns counts as written."""
+    return "its storage may be written to" if storages.written(node) else None
 
 
 @legality("constant_folding: a draw is no constant")
@@ -39,21 +39,9 @@ def draw_is_no_constant(effects: Effects) -> str | None:
     return "it draws from the random stream" if effects.random else None
 
 
-@legality("constant_folding: the unknown is no constant")
-def unknown_is_no_constant(effects: Effects) -> str | None:
-    """Something unknown may do something each time."""
-    return "nothing is known of what it does" if effects.opaque else None
-
-
-@legality("constant_folding: effects happen each time")
-def effects_happen_each_time(effects: Effects) -> str | None:
-    """A mode switch or an assertion is there for its effect."""
-    return "it switches a mode or asserts something" if effects.context or effects.checks else None
-
-
 @legality("constant_folding: a switched mode")
 def mode_is_unswitched(switched: bool) -> str | None:
-    """Under autocast the same call computes something else; it is not known here what is on at run time."""
+    """Under autocast the same call computes something else; and a switch must not be made while optimising."""
     return "a mode (gradients, autocast) was switched before it" if switched else None
 
 
@@ -136,9 +124,7 @@ class ConstantFolding(OptimizationPass):
     @staticmethod
     def _why_not(node: fx.Node, effects: Effects, storages: Storages, switched: bool) -> str | None:
         return (
-            unknown_is_no_constant(effects)
-            or effects_happen_each_time(effects)
-            or draw_is_no_constant(effects)
+            draw_is_no_constant(effects)
             or written_is_variable(node, storages)
             or returned_is_new(node, storages)
             or mode_is_unswitched(switched)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from fxopt_core.capture.whole import keep_state_as_it_was
+
 aten = torch.ops.aten
 
 
@@ -16,7 +18,10 @@ def graph_module(build: Callable[[fx.Graph], Any], root: nn.Module | None = None
     """The module whose graph `build` writes; it returns what the graph returns."""
     graph = fx.Graph()
     graph.output(build(graph))
-    return fx.GraphModule(root if root is not None else nn.Module(), graph)
+    root = root if root is not None else nn.Module()
+    module = fx.GraphModule(root, graph)
+    keep_state_as_it_was(module, root)
+    return module
 
 
 def operations(module: fx.GraphModule) -> list[str]:
@@ -30,6 +35,8 @@ def operations(module: fx.GraphModule) -> list[str]:
 
 def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str, Any]:
     """Everything that a call does: results, writes to inputs and state, which results share storage, the draws."""
+    # torch.fx makes all tensors of a copied GraphModule persistent.
+    persistent = set(module.state_dict())
     module, inputs = copy.deepcopy((module, inputs))
     torch.manual_seed(seed)
     outputs = module(*inputs)
@@ -38,7 +45,7 @@ def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str
     return {
         "outputs": [bits(tensor) for tensor in flat],
         "inputs": [bits(tensor) for tensor in inputs],
-        "state": {name: bits(tensor) for name, tensor in module.state_dict().items()},
+        "state": {name: bits(tensor) for name, tensor in module.state_dict().items() if name in persistent},
         "shared": [
             one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
             for one in tensors
