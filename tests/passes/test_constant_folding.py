@@ -142,6 +142,11 @@ def unknown(graph: fx.Graph) -> Any:
     return graph.call_function(aten.add.Tensor, (x, graph.call_function(counting, (3,))))
 
 
+def test_what_is_unknown_is_not_folded() -> None:
+    module = graph_module(unknown, Root())
+    assert folds(module) == []
+
+
 def under_autocast(graph: fx.Graph) -> Any:
     x = graph.placeholder("x")
     mode = graph.call_function(torch.amp.autocast_mode._enter_autocast, ("cpu", torch.bfloat16, True, None))
@@ -160,7 +165,6 @@ def returned(graph: fx.Graph) -> Any:
 VARIABLE: dict[Callable[[fx.Graph], Any], str] = {
     written: "a write makes a variable",
     draw: "a draw is no constant",
-    unknown: "a write makes a variable",
     under_autocast: "a switched mode",
     returned: "returned values are new each time",
 }
