@@ -104,8 +104,13 @@ def capture_whole(model: Model, example_inputs: ExampleInputs, method: str) -> W
         if not isinstance(copied, torch.nn.Module):
             copied = type("Function", (torch.nn.Module,), {"forward": staticmethod(copied)})()
         try:
-            return WholeModule(function(copied, args_, kwargs_), method, caveats)
+            graph_module = function(copied, args_, kwargs_)
         except CaptureError:
             raise
         except Exception as error:
             raise explain_failure(error, method, *private_copy(model, args, kwargs, method)) from error
+        modes = {name: module.training for name, module in copied.named_modules()}
+        for name, module in graph_module.named_modules():
+            # Not `train()`: exported modules refuse it.
+            module.training = modes.get(name, copied.training)
+        return WholeModule(graph_module, method, caveats)

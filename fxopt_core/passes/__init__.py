@@ -3,11 +3,12 @@
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.graphs.legality import LEGALITY, disabled, legality
 from fxopt_core.passes import common_subexpressions, constant_folding, dead_code  # noqa: F401  importing registers them
-from fxopt_core.passes.base import BITWISE, Analysis, Opportunity, OptimizationPass, PassError, PassResult, Refusal
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, Refusal
 from fxopt_core.passes.registry import PRESETS, choose_passes, make_pass, pass_names, register_pass, run_pass
+from fxopt_core.verification import EXACT, Tolerance
 
 __all__ = [
-    "BITWISE",
+    "EXACT",
     "LEGALITY",
     "PRESETS",
     "Analysis",
@@ -18,6 +19,7 @@ __all__ = [
     "PassResult",
     "Refusal",
     "Rewrite",
+    "Tolerance",
     "choose_passes",
     "disabled",
     "legality",

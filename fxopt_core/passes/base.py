@@ -11,9 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
-
-BITWISE = "bitwise"
-"""Exactness of a pass whose results are the same to the last bit."""
+from fxopt_core.verification import EXACT, Tolerance
 
 
 class PassError(RuntimeError):
@@ -89,8 +87,10 @@ class OptimizationPass(ABC):
 
     name: ClassVar[str] = ""
     """Set by `@register_pass`."""
-    exactness: ClassVar[str] = BITWISE
-    """`BITWISE`, or the tolerance in words."""
+    tolerance: ClassVar[Tolerance] = EXACT
+    """How far results may be off. Anything but `EXACT` is opt-in, or stated in the docstring with its reason."""
+    keeps_gradients: ClassVar[bool] = True
+    """Whether gradients still reach the parameters. (They always reach the inputs.)"""
 
     @abstractmethod
     def analyze(self, editor: GraphEditor) -> Analysis:
@@ -121,7 +121,7 @@ class OptimizationPass(ABC):
             if denied and f"{rule}@{opportunity.node.name}" in denied:
                 analysis.refuse(opportunity.node, "verification found that this rewrite changes what is computed")
                 continue
-            with editor.rewrite(rule, opportunity.node, exactness=self.exactness):
+            with editor.rewrite(rule, opportunity.node, exactness=str(self.tolerance)):
                 self.transform(editor, opportunity)
         rewrites = editor.rewrites[first:]
         result = PassResult(self.name, rewrites, analysis.refusals, Counter(rewrite.rule for rewrite in rewrites))

@@ -39,7 +39,8 @@ def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str
     persistent = set(module.state_dict())
     module, inputs = copy.deepcopy((module, inputs))
     torch.manual_seed(seed)
-    outputs = module(*inputs)
+    with torch.enable_grad():  # puts back what the graph switches
+        outputs = module(*inputs)
     flat = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
     tensors = [*flat, *inputs]
     return {

@@ -1,0 +1,17 @@
+"""The optimiser: capture, passes, verification and report in one."""
+
+from fxopt_core.optimizer.graph_optimizer import GraphOptimizer, OptimizationResult, VerificationError
+from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult, run_passes
+from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
+
+__all__ = [
+    "Attempt",
+    "GraphOptimizer",
+    "OptimizationReport",
+    "OptimizationResult",
+    "OptimizedGraph",
+    "PassFailure",
+    "PipelineResult",
+    "VerificationError",
+    "run_passes",
+]

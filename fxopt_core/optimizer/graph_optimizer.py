@@ -1,0 +1,273 @@
+"""`GraphOptimizer`: capture, passes, verification, report."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from fxopt_core.benchmark import BenchmarkReport, benchmark
+from fxopt_core.capture import CaptureError
+from fxopt_core.capture.isolation import ExampleInputs, Model, private_copy, split_example_inputs
+from fxopt_core.capture.whole import WHOLE_METHODS, WholeModule, capture_whole
+from fxopt_core.devices import choose_device
+from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
+from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
+from fxopt_core.passes import OptimizationPass, choose_passes
+from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, bisect_rewrites, check_equivalence
+
+AUTOMATIC = ("export", "dynamo", "symbolic_trace")
+"""Methods of capture from the most to the least faithful: one graph with checked inputs; several graphs with guards
+and Python in between; one graph of what happened once, unchecked."""
+
+METHODS = (*WHOLE_METHODS, "dynamo")
+
+
+@dataclass(frozen=True)
+class OptimizationResult:
+    """What `GraphOptimizer.optimize` gives.
+
+    Attributes:
+        module: called like the model; it has weights of its own.
+        report: everything that was done and left alone.
+    """
+
+    module: torch.nn.Module
+    report: OptimizationReport
+
+
+class VerificationError(RuntimeError):
+    """The result of the passes does not do what the model does, and no single rewrite could be blamed."""
+
+
+class GraphOptimizer:
+    """Optimises a model whose every observable behaviour stays.
+
+    The model that is passed is never changed: it is captured from a copy, and the result has weights of its own.
+
+        optimizer = GraphOptimizer(model, (x,))
+        result = optimizer.optimize("inference")
+        print(result.report)
+        y = result.module(x)
+
+    Args:
+        model: an `nn.Module`, or a function of tensors.
+        example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
+        device: where to optimise and run; the copy and the inputs are moved there. By default, where the model is.
+        capture: `export`, `dynamo`, `symbolic_trace`, or `auto`, which takes the first of these that can capture
+            the model and computes what the model computes.
+
+    Raises:
+        CaptureError: no method can capture the model; the message says what was tried and why each failed.
+        ValueError: there is no such method, or the inputs are on another device than the model.
+        TypeError: `example_inputs` is neither positional nor keyword arguments.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        example_inputs: ExampleInputs,
+        device: torch.device | str | None = None,
+        capture: str = "auto",
+    ) -> None:
+        if capture != "auto" and capture not in METHODS:
+            raise ValueError(f"there is no capture method {capture!r}; expected auto, {', '.join(METHODS)}.")
+        args, kwargs = split_example_inputs(example_inputs)
+        if device is not None:
+            place = choose_device(str(device))
+            model, args, kwargs = private_copy(model, args, kwargs, capture)
+            model = model.to(place) if isinstance(model, torch.nn.Module) else model
+            args, kwargs = tree_map_only(torch.Tensor, lambda tensor: _moved(tensor, place), (args, kwargs))
+        _require_one_device(model, args, kwargs)
+        self.model = model
+        self.example_inputs: ExampleInputs = kwargs or args
+        self.attempts: tuple[Attempt, ...] = ()
+        self._whole = self._capture(AUTOMATIC if capture == "auto" else (capture,))
+        self._result: OptimizationResult | None = None
+        self._tolerance = EXACT
+        self._gradients: Gradients = "all"
+
+    def _capture(self, methods: Sequence[str]) -> WholeModule | None:
+        """The model as one graph; `None` when Dynamo has to cut it up at every call."""
+        attempts: list[Attempt] = []
+        for method in methods:
+            try:
+                whole = None if method == "dynamo" else capture_whole(self.model, self.example_inputs, method)
+                function = self._through_dynamo([]) if whole is None else whole.graph_module
+                equivalence = check_equivalence(self.model, function, self.example_inputs)
+            except (CaptureError, torch._dynamo.exc.TorchDynamoException) as error:
+                attempts.append(Attempt(method, str(error)))
+                continue
+            if equivalence:
+                self.attempts = (*attempts, Attempt(method, None))
+                return whole
+            attempts.append(Attempt(method, f"what it captured does something else than the model: {equivalence}"))
+        tried = "\n".join(f"- {attempt.method}: {attempt.failure}" for attempt in attempts)
+        raise CaptureError(methods[-1], f"no method of capture works:\n{tried}", "change the model where they say.")
+
+    def optimize(
+        self, passes: str | Sequence[str | OptimizationPass] = "inference", *, verify: bool = True
+    ) -> OptimizationResult:
+        """Run passes to a fixpoint, and check that everything observable stays.
+
+        When the comparison with the model fails, the one rewrite that is to blame is found by bisection, denied, and
+        the passes run again without it.
+
+        Args:
+            passes: a preset (`inference`, `training`, `exact`), the name of a pass, or a list of names and passes.
+            verify: whether to compare with the model, on the example inputs and on adversarial ones.
+
+        Raises:
+            ValueError: there is no such preset or pass; the message offers the nearest names.
+            VerificationError: the result differs from the model, and no rewrite could be blamed.
+        """
+        chosen = choose_passes(passes)
+        denied: frozenset[str] = frozenset()
+        while True:
+            module, graphs = self._build(chosen, denied)
+            self._tolerance, self._gradients = _promise(chosen, graphs)
+            equivalence = self._compare(module) if verify else None
+            if equivalence is None or equivalence:
+                break
+            denied |= {self._guilty(chosen, denied, graphs, equivalence)}
+        report = OptimizationReport(
+            self.attempts,
+            self._whole.caveats if self._whole else (),
+            tuple(pass_.name for pass_ in chosen),
+            graphs,
+            equivalence,
+            tuple(sorted(denied)),
+        )
+        self._result = OptimizationResult(module, report)
+        return self._result
+
+    def _build(
+        self, passes: list[OptimizationPass], denied: frozenset[str]
+    ) -> tuple[torch.nn.Module, list[OptimizedGraph]]:
+        if self._whole is not None:
+            result = run_passes(self._whole.graph_module, passes, denied=denied)
+            return result.graph_module, [OptimizedGraph(self._whole.graph_module, result)]
+        graphs: list[OptimizedGraph] = []
+        module = self._through_dynamo(graphs, passes, denied)
+        args, kwargs = split_example_inputs(self.example_inputs)
+        _, args, kwargs = private_copy(self.model, args, kwargs, "dynamo")
+        module(*args, **kwargs)
+        return module, graphs
+
+    def _through_dynamo(
+        self,
+        graphs: list[OptimizedGraph],
+        passes: Sequence[OptimizationPass] = (),
+        denied: frozenset[str] = frozenset(),
+    ) -> Any:
+        """A copy of the model, compiled; each graph that Dynamo captures goes through the passes."""
+
+        def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+            prefix = f"graph {len(graphs)}: "
+            own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
+            result: PipelineResult = run_passes(graph_module, passes, denied=own)
+            graphs.append(OptimizedGraph(graph_module, result))
+            return result.graph_module.forward
+
+        return torch.compile(copy.deepcopy(self.model), backend=backend)
+
+    def _compare(self, module: torch.nn.Module) -> Equivalence:
+        return check_equivalence(
+            self.model, module, self.example_inputs, tolerance=self._tolerance, gradients=self._gradients
+        )
+
+    def _guilty(
+        self,
+        passes: list[OptimizationPass],
+        denied: frozenset[str],
+        graphs: list[OptimizedGraph],
+        equivalence: Equivalence,
+    ) -> str:
+        """The key of the rewrite without which the result is right."""
+        keys = [
+            rewrite.key if self._whole else f"graph {number}: {rewrite.key}"
+            for number, graph in enumerate(graphs)
+            for rewrite in graph.result.rewrites
+        ]
+        keys = list(dict.fromkeys(keys))
+
+        def right(kept: frozenset[int]) -> bool:
+            without = frozenset(key for number, key in enumerate(keys) if number not in kept)
+            module, _ = self._build(passes, denied | without)
+            return bool(self._compare(module))
+
+        if not keys or not right(frozenset()):
+            raise VerificationError(f"the graph without any rewrite already differs from the model: {equivalence}")
+        return keys[bisect_rewrites(len(keys), right)]
+
+    def verify(self, more_inputs: Sequence[ExampleInputs] = (), *, tolerance: Tolerance | None = None) -> Equivalence:
+        """Compare the last result of `optimize` with the model, also on inputs of the caller's.
+
+        Raises:
+            RuntimeError: `optimize` has not been called.
+        """
+        return check_equivalence(
+            self.model,
+            self._last().module,
+            self.example_inputs,
+            tolerance=self._tolerance if tolerance is None else tolerance,
+            gradients=self._gradients,
+            more_inputs=more_inputs,
+        )
+
+    def benchmark(self, *, warmup: int = 5, repeats: int = 30) -> BenchmarkReport:
+        """Time the model beside the last result of `optimize`, interleaved, without gradients.
+
+        Raises:
+            RuntimeError: `optimize` has not been called.
+        """
+        args, kwargs = split_example_inputs(self.example_inputs)
+        optimized = self._last().module
+        model: Any
+        model, args, kwargs = private_copy(self.model, args, kwargs, "benchmark")
+
+        def runs(function: Any) -> Callable[[], object]:
+            def run() -> object:
+                with torch.no_grad():
+                    return function(*args, **kwargs)
+
+            return run
+
+        return benchmark({"model": runs(model), "optimized": runs(optimized)}, warmup=warmup, repeats=repeats)
+
+    def _last(self) -> OptimizationResult:
+        if self._result is None:
+            raise RuntimeError("nothing has been optimised yet; call optimize() first.")
+        return self._result
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+
+
+def _require_one_device(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if not isinstance(model, torch.nn.Module):
+        return
+    own = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+    given = {tensor.device for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, torch.Tensor)}
+    if len(own) == 1 and given and given != own:
+        raise ValueError(
+            f"example_inputs are on {', '.join(map(str, given))}, and the model is on {next(iter(own))}; expected one "
+            "device. Move the inputs, or pass device=... to move copies of both."
+        )
+
+
+def _promise(passes: list[OptimizationPass], graphs: list[OptimizedGraph]) -> tuple[Tolerance, Gradients]:
+    """What those passes that changed something promise together: the widest tolerance, and which gradients stay."""
+    used = {rewrite.rule.partition("/")[0] for graph in graphs for rewrite in graph.result.rewrites}
+    acting = [pass_ for pass_ in passes if pass_.name in used]
+    tolerance = Tolerance(
+        max((pass_.tolerance.relative for pass_ in acting), default=0.0),
+        max((pass_.tolerance.absolute for pass_ in acting), default=0.0),
+    )
+    return tolerance, "all" if all(pass_.keeps_gradients for pass_ in acting) else "inputs"

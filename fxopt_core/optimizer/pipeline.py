@@ -1,0 +1,141 @@
+"""Passes in sequence, to a fixpoint, on one graph."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import fx
+
+from fxopt_core.graphs.cloning import clone_graph_module
+from fxopt_core.graphs.editor import GraphEditor, Rewrite
+from fxopt_core.passes import OptimizationPass, Refusal
+
+MOST_ROUNDS = 10
+"""How often the sequence is repeated at most. Real graphs need two or three rounds."""
+
+
+@dataclass(frozen=True)
+class PassFailure:
+    """A pass that raised, or left a broken graph, and was taken out of the sequence.
+
+    Attributes:
+        name: of the pass.
+        reason: what it did.
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass
+class PipelineResult:
+    """What a sequence of passes did to one graph.
+
+    Attributes:
+        graph_module: the optimised module; shares weights with the one given.
+        rewrites: in order.
+        refusals: of each pass, as it left the graph the last time that it ran.
+        failures: passes that were taken out.
+        seconds: time spent in each pass.
+        rounds: how often the sequence ran until nothing changed.
+    """
+
+    graph_module: fx.GraphModule
+    rewrites: list[Rewrite] = field(default_factory=list)
+    refusals: dict[str, list[Refusal]] = field(default_factory=dict)
+    failures: list[PassFailure] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    rounds: int = 0
+
+
+class _BrokenPassError(Exception):
+    def __init__(self, pass_: OptimizationPass, reason: str) -> None:
+        super().__init__(reason)
+        self.pass_ = pass_
+
+
+def run_passes(
+    graph_module: fx.GraphModule, passes: Sequence[OptimizationPass], *, denied: frozenset[str] = frozenset()
+) -> PipelineResult:
+    """Run passes in order, again and again until none changes anything.
+
+    A pass that raises or leaves a malformed graph is rolled back: everything starts over from the given graph
+    without it. The given module is never changed.
+
+    Args:
+        graph_module: what to optimise.
+        passes: in order.
+        denied: keys of rewrites that are not to be made.
+    """
+    failures: list[PassFailure] = []
+    remaining = list(passes)
+    checked = False
+    while True:
+        result = PipelineResult(clone_graph_module(graph_module), failures=failures)
+        try:
+            run_in_place(result, remaining, denied, checked=checked)
+            return result
+        except _BrokenPassError as broken:
+            failures.append(PassFailure(broken.pass_.name, str(broken)))
+            remaining.remove(broken.pass_)
+        except RuntimeError:
+            if checked or not remaining:
+                raise
+            # Somebody broke the graph. Once more with a check after each pass, to learn who.
+            checked = True
+
+
+def run_in_place(
+    result: PipelineResult,
+    passes: Sequence[OptimizationPass],
+    denied: frozenset[str] = frozenset(),
+    *,
+    checked: bool = False,
+    recompile: bool = True,
+) -> None:
+    """Run the sequence on `result.graph_module` itself, and check the graph's structure once at the end.
+
+    Args:
+        result: where to note what happens.
+        passes: in order.
+        denied: keys of rewrites that are not to be made.
+        checked: whether to check the structure after each pass too.
+        recompile: whether to generate the module's code at the end.
+
+    Raises:
+        RuntimeError: the graph is malformed.
+    """
+    editor = GraphEditor(result.graph_module)
+    # How many rewrites there were when a pass last looked: with no newer ones by others it would find nothing.
+    seen: dict[int, int] = {}
+    while result.rounds < MOST_ROUNDS:
+        before = len(editor.rewrites)
+        for number, pass_ in enumerate(passes):
+            if seen.get(number) != len(editor.rewrites):
+                _run_one(editor, pass_, result, denied, checked)
+                seen[number] = len(editor.rewrites)
+        result.rounds += 1
+        if len(editor.rewrites) == before:
+            break
+    result.rewrites = editor.rewrites
+    editor.graph.lint()
+    if recompile and editor.changed:
+        result.graph_module.recompile()
+
+
+def _run_one(
+    editor: GraphEditor, pass_: OptimizationPass, result: PipelineResult, denied: frozenset[str], checked: bool
+) -> None:
+    start = time.perf_counter()
+    try:
+        made = pass_.run(editor, denied=denied)
+        if checked:
+            editor.graph.lint()
+    except Exception as error:  # a pass may be anybody's; whatever it raises takes it out, and is reported
+        raise _BrokenPassError(pass_, f"{type(error).__name__}: {error}") from error
+    finally:
+        result.seconds[pass_.name] += time.perf_counter() - start
+    result.refusals[pass_.name] = made.refusals

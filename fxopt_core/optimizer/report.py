@@ -1,0 +1,178 @@
+"""What an optimisation did and what it left alone, to print, to export and to draw."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from torch import fx
+
+from fxopt_core.graphs.editor import Rewrite
+from fxopt_core.graphs.names import count_operations
+from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
+from fxopt_core.passes import Refusal
+from fxopt_core.verification import Equivalence
+from fxopt_core.visualize import GraphPicture, draw
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One method of capture that was tried.
+
+    Attributes:
+        method: its name.
+        failure: why it failed; `None` for the one that was taken.
+    """
+
+    method: str
+    failure: str | None
+
+
+@dataclass
+class OptimizedGraph:
+    """One graph of the model, before and after."""
+
+    before: fx.GraphModule
+    result: PipelineResult
+
+
+@dataclass
+class OptimizationReport:
+    """Everything that an optimisation did, and did not do, with reasons.
+
+    Attributes:
+        attempts: the methods of capture that were tried, in order.
+        caveats: what the captured graph does not say about the model.
+        passes: the names of the passes that were asked for.
+        graphs: each graph of the model before and after; more than one where Dynamo broke the graph.
+        equivalence: what the comparison with the model found, on the last, accepted version; `None` when it was
+            not asked for.
+        denied: keys of rewrites that a comparison found wrong, and that were taken back.
+    """
+
+    attempts: tuple[Attempt, ...]
+    caveats: tuple[str, ...]
+    passes: tuple[str, ...]
+    graphs: list[OptimizedGraph] = field(default_factory=list)
+    equivalence: Equivalence | None = None
+    denied: tuple[str, ...] = ()
+
+    @property
+    def rewrites(self) -> list[Rewrite]:
+        """Every rewrite, in order."""
+        return [rewrite for graph in self.graphs for rewrite in graph.result.rewrites]
+
+    @property
+    def refusals(self) -> list[tuple[str, Refusal]]:
+        """Every place that a pass left alone: the pass, and the node with the reason."""
+        return [
+            (name, refusal)
+            for graph in self.graphs
+            for name, refusals in graph.result.refusals.items()
+            for refusal in refusals
+        ]
+
+    @property
+    def failures(self) -> list[PassFailure]:
+        """The passes that raised or broke a graph, and were taken out."""
+        return list(dict.fromkeys(failure for graph in self.graphs for failure in graph.result.failures))
+
+    @property
+    def nodes_before(self) -> int:
+        """How many nodes compute something, before."""
+        return sum(count_operations(graph.before).total() for graph in self.graphs)
+
+    @property
+    def nodes_after(self) -> int:
+        """How many nodes compute something, after."""
+        return sum(count_operations(graph.result.graph_module).total() for graph in self.graphs)
+
+    @property
+    def how_verified(self) -> str:
+        """In one sentence, how the rewrites were checked."""
+        if self.equivalence is None:
+            return "structure only (every node is defined before it is used, every target exists)"
+        return f"structure, and comparison with the model on {len(self.equivalence.cases)} sets of inputs"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return {
+            "attempts": [{"method": attempt.method, "failure": attempt.failure} for attempt in self.attempts],
+            "caveats": list(self.caveats),
+            "passes": list(self.passes),
+            "nodes": {"before": self.nodes_before, "after": self.nodes_after},
+            "verified": self.how_verified,
+            "denied": list(self.denied),
+            "rewrites": [_rewrite_json(rewrite) for rewrite in self.rewrites],
+            "refusals": [
+                {"pass": name, "node": refusal.node, "reason": refusal.reason} for name, refusal in self.refusals
+            ],
+            "failures": [{"pass": failure.name, "reason": failure.reason} for failure in self.failures],
+            "seconds": {name: seconds for graph in self.graphs for name, seconds in graph.result.seconds.items()},
+        }
+
+    def draw(self) -> list[tuple[GraphPicture, GraphPicture]]:
+        """Each graph before and after, the rewritten nodes marked by a double border and bold label."""
+        return [_pictures(graph) for graph in self.graphs]
+
+    def __str__(self) -> str:
+        """The report as text: what was done, what was refused, how it was checked."""
+        buffer = io.StringIO()
+        console = Console(file=buffer, width=120)
+        console.print(
+            f"Captured by {self.attempts[-1].method}; {self.nodes_before} operations became {self.nodes_after}."
+        )
+        for table in self._tables():
+            console.print(table)
+        console.print(f"Verified: {self.how_verified}.", *(f"Caveat: {caveat}" for caveat in self.caveats), sep="\n")
+        return buffer.getvalue()
+
+    def _tables(self) -> Iterator[Table]:
+        yield _table(
+            "Rewrites",
+            ("rule", "node", "before → after", "nodes", "exactness", "source"),
+            [
+                (r.rule, r.node, _change(r), f"{len(r.after) - len(r.before):+d}", r.exactness, r.source or "not kept")
+                for r in self.rewrites
+            ],
+        )
+        yield _table("Refusals", ("pass", "node", "reason"), [(name, r.node, r.reason) for name, r in self.refusals])
+        if self.failures:
+            yield _table("Passes taken out", ("pass", "reason"), [(f.name, f.reason) for f in self.failures])
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(*columns, title=f"{title}: {len(rows)}", title_justify="left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _change(rewrite: Rewrite) -> str:
+    return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(map(str, rewrite.after)) or 'nothing'}"
+
+
+def _rewrite_json(rewrite: Rewrite) -> dict[str, Any]:
+    return {
+        "rule": rewrite.rule,
+        "node": rewrite.node,
+        "source": rewrite.source,
+        "exactness": rewrite.exactness,
+        "before": [str(node) for node in rewrite.before],
+        "after": [str(node) for node in rewrite.after],
+        "nodes": len(rewrite.after) - len(rewrite.before),
+    }
+
+
+def _pictures(graph: OptimizedGraph) -> tuple[GraphPicture, GraphPicture]:
+    removed = {snapshot.name for rewrite in graph.result.rewrites for snapshot in rewrite.before}
+    added = {snapshot.name for rewrite in graph.result.rewrites for snapshot in rewrite.after}
+    pictures = []
+    for title, module, marked in (("before", graph.before, removed), ("after", graph.result.graph_module, added)):
+        names = {node.name for node in module.graph.nodes}
+        pictures.append(draw(module, title=title, highlight=sorted(marked & names)))
+    return pictures[0], pictures[1]

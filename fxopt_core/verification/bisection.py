@@ -1,0 +1,31 @@
+"""Which one of many rewrites is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def bisect_rewrites(count: int, right: Callable[[frozenset[int]], bool]) -> int:
+    """The number of a rewrite that makes the result wrong.
+
+    Looks for the shortest prefix of rewrites that is wrong, by halving: its last one is guilty. About log2(count)
+    calls of `right`. Where several are wrong together only, it is the last of them.
+
+    Args:
+        count: how many rewrites there are, in order.
+        right: whether the result is right when exactly these rewrites are made. It must be right for none of
+            them, and wrong for all.
+
+    Raises:
+        ValueError: there is no rewrite to blame.
+    """
+    if count < 1:
+        raise ValueError(f"count is {count}; expected at least one rewrite to choose from.")
+    good, bad = 0, count
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if right(frozenset(range(middle))):
+            good = middle
+        else:
+            bad = middle
+    return bad - 1

@@ -1,0 +1,71 @@
+"""Random programs do the same after the passes as before, in everything that can be observed.
+
+`make fuzz N=50000` runs more of them; a failure that it finds becomes a small named test.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import pytest
+import torch
+from fuzz.graph_programs import programs
+from hypothesis import HealthCheck, given, settings
+from passes.programs import observe
+from torch import fx
+
+from fxopt_core.graphs.cloning import clone_graph_module
+from fxopt_core.passes import PRESETS, run_pass
+
+EXAMPLES = int(os.environ.get("FXOPT_FUZZ", "2000")) // len(PRESETS)
+
+
+def gradients(module: fx.GraphModule, inputs: tuple[torch.Tensor, ...]) -> list[Any]:
+    """Gradients of the first input and the parameters; `None` for none, the error's type where there is one."""
+    module, inputs = copy.deepcopy((module, inputs))
+    torch.manual_seed(0)
+    with torch.enable_grad():
+        outputs = [tensor for tensor in module(*inputs) if tensor.requires_grad and tensor.is_floating_point()]
+    if not outputs:
+        return []
+    try:
+        torch.autograd.backward([tensor.sum() for tensor in outputs])
+    except RuntimeError as error:
+        return [type(error)]
+    tensors = [inputs[0], *module.parameters()]
+    return [tensor.grad for tensor in tensors if tensor.is_leaf]
+
+
+def same_gradients(before: list[Any], after: list[Any]) -> bool:
+    """Gradients that are sums may be added up in another order."""
+    if len(before) != len(after):
+        return False
+    for one, other in zip(before, after, strict=True):
+        if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+            if one is not other:
+                return False
+        elif not torch.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_programs_do_the_same_after_the_passes(preset: str) -> None:
+    changed = 0
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(programs())
+    def check(program: tuple[fx.GraphModule, tuple[torch.Tensor, ...]]) -> None:
+        nonlocal changed
+        module, inputs = program
+        optimized = clone_graph_module(module)
+        results = [run_pass(name, optimized) for name in PRESETS[preset] * 2]
+        changed += any(result.changed for result in results)
+        assert observe(optimized, *inputs) == observe(module, *inputs), f"{module.graph}\n{optimized.graph}"
+        before, after = gradients(module, inputs), gradients(optimized, inputs)
+        assert same_gradients(before, after), f"{before}\n{after}\n{module.graph}\n{optimized.graph}"
+
+    check()
+    assert changed > EXAMPLES // 4, "the programs give the passes nothing to do"
