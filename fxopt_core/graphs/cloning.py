@@ -18,6 +18,10 @@ def clone_graph_module(graph_module: fx.GraphModule) -> fx.GraphModule:
         vars(clone)[name] = value.copy() if isinstance(value, (dict, set)) else value
     graph = copy.deepcopy(graph_module.graph)
     graph.owning_module = clone
+    for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
+        for name, value in vars(old).items():
+            # Dynamo notes on placeholders where their values come from, and AOTAutograd asks for it.
+            vars(new).setdefault(name, value)
     vars(clone)["_graph"] = graph
     clone.recompile()
     return clone
