@@ -38,7 +38,6 @@ def _export(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 def _symbolic_trace(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
     graph_module = fx.symbolic_trace(model)
     keep_state_as_it_was(graph_module, model)
-    graph_module(*args, **kwargs)
     return graph_module
 
 

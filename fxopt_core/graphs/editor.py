@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -70,11 +71,16 @@ class Rewrite:
 
     @property
     def source(self) -> str | None:
-        """The innermost line of the model that made the node: file, line and text; `None` if it was not kept."""
+        """The innermost line outside PyTorch that made the node: file, line and text; `None` if it was not kept."""
         frames = list(_FRAME.finditer(self.stack_trace or ""))
-        return f"{frames[-1]['file']}:{frames[-1]['line']}: {frames[-1]['code'].strip()}" if frames else None
+        if not frames:
+            return None
+        own = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+        frame = (own or frames)[-1]
+        return f"{frame['file']}:{frame['line']}: {frame['code'].strip()}"
 
 
+_TORCH = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+).*\n\s*(?P<code>.+)')
 
 

@@ -13,13 +13,21 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.benchmark import BenchmarkReport, benchmark
 from fxopt_core.capture import CaptureError
-from fxopt_core.capture.isolation import ExampleInputs, Model, private_copy, split_example_inputs
+from fxopt_core.capture.isolation import ExampleInputs, Model, private_copy, same_random_state, split_example_inputs
 from fxopt_core.capture.whole import WHOLE_METHODS, WholeModule, capture_whole
 from fxopt_core.devices import choose_device
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
 from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
 from fxopt_core.passes import OptimizationPass, choose_passes
-from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, bisect_rewrites, check_equivalence
+from fxopt_core.verification import (
+    EXACT,
+    Equivalence,
+    Gradients,
+    Tolerance,
+    bisect_rewrites,
+    check_equivalence,
+    same_state,
+)
 
 AUTOMATIC = ("export", "dynamo", "symbolic_trace")
 """Methods of capture from the most to the least faithful: one graph with checked inputs; several graphs with guards
@@ -100,7 +108,8 @@ class GraphOptimizer:
                 whole = None if method == "dynamo" else capture_whole(self.model, self.example_inputs, method)
                 function = self._through_dynamo([]) if whole is None else whole.graph_module
                 equivalence = check_equivalence(self.model, function, self.example_inputs)
-            except (CaptureError, torch._dynamo.exc.TorchDynamoException) as error:
+            # ValueError: the model raises on its own example inputs.
+            except (CaptureError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
                 attempts.append(Attempt(method, str(error)))
                 continue
             if equivalence:
@@ -156,7 +165,8 @@ class GraphOptimizer:
         module = self._through_dynamo(graphs, passes, denied)
         args, kwargs = split_example_inputs(self.example_inputs)
         _, args, kwargs = private_copy(self.model, args, kwargs, "dynamo")
-        module(*args, **kwargs)
+        with same_random_state(module, args, kwargs), same_state(module):
+            module(*args, **kwargs)
         return module, graphs
 
     def _through_dynamo(

@@ -2,6 +2,7 @@
 
 from fxopt_core.verification.bisection import bisect_rewrites
 from fxopt_core.verification.equivalence import Difference, Equivalence, Gradients, check_equivalence
+from fxopt_core.verification.observation import same_state
 from fxopt_core.verification.tolerance import EXACT, ROUNDING, Tolerance
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "Tolerance",
     "bisect_rewrites",
     "check_equivalence",
+    "same_state",
 ]

@@ -60,7 +60,7 @@ def observe(function: Function, case: Case, seed: int, *, gradients: bool) -> Ob
     """
     args, kwargs = fresh_copy(case.args, case.kwargs)
     seen = Observation()
-    with same_random_state(function, args, kwargs), _same_state(function) as state:
+    with same_random_state(function, args, kwargs), same_state(function) as state:
         random.seed(seed)
         torch.manual_seed(seed)
         try:
@@ -115,8 +115,8 @@ def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
 
 
 @contextmanager
-def _same_state(function: Function) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors of a module; their values and the training flags are put back at the end."""
+def same_state(function: Function) -> Iterator[dict[str, torch.Tensor]]:
+    """Put the values of a module's tensors and its training flags back at the end. Gives the tensors, by name."""
     if not isinstance(function, nn.Module):
         yield {}
         return

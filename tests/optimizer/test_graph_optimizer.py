@@ -1,0 +1,238 @@
+"""From a model to an optimised module and a report, also when a pass is wrong, raises or breaks the graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fxopt_core.capture import CaptureError
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.optimizer import GraphOptimizer, VerificationError
+from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, PassResult, make_pass, pass_names, register_pass
+
+
+class Model(nn.Module):
+    """Has something for every exact pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.norm = nn.BatchNorm1d(3)
+        self.register_buffer("table", torch.arange(3.0), persistent=False)
+
+    def forward(self, x: torch.Tensor, *, scale: float = 1.0) -> dict[str, torch.Tensor]:
+        torch.cos(x)
+        hidden = torch.sin(self.linear(x)) + torch.sin(self.linear(x))
+        return {"hidden": self.norm(hidden) * (self.table * 2 + 1), "scaled": hidden * scale}
+
+
+class Branching(nn.Module):
+    """Breaks Dynamo's graph, and cannot be exported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sin(x) + torch.sin(x)
+        if x.sum() > 0:
+            x = x * 2
+        return torch.cos(self.linear(x)) * torch.cos(self.linear(x))
+
+
+X = torch.randn(4, 3)
+
+
+@pytest.mark.parametrize("capture", ["auto", "export", "dynamo", "symbolic_trace"])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_model_is_optimised_and_the_result_does_the_same(capture: str, training: bool) -> None:
+    torch.manual_seed(0)
+    model = Model().train(training)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    optimizer = GraphOptimizer(model, (X,), capture=capture)
+    result = optimizer.optimize("exact")
+    report = result.report
+    assert report.nodes_after < report.nodes_before
+    assert {"dead_code", "common_subexpressions"} <= {rewrite.rule for rewrite in report.rewrites}
+    assert report.attempts[-1].method == ("export" if capture == "auto" else capture)
+    assert optimizer.verify(more_inputs=[(torch.ones(4, 3),)])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert model.training is training
+    result.module(X)["hidden"].sum().backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_auto_says_what_it_tried_and_takes_several_graphs_where_one_is_not_enough() -> None:
+    optimizer = GraphOptimizer(Branching(), (X,))
+    assert [attempt.method for attempt in optimizer.attempts] == ["export", "dynamo"]
+    assert "branch" in str(optimizer.attempts[0].failure).lower() or "data" in str(optimizer.attempts[0].failure)
+    result = optimizer.optimize("exact")
+    # Two graphs a call; the comparison also takes the other branch.
+    assert len(result.report.graphs) >= 2
+    assert optimizer.verify(more_inputs=[(-X,), (X.abs(),)])
+
+
+def test_functions_and_keyword_inputs_work_too() -> None:
+    result = GraphOptimizer(lambda x: torch.sin(x) * torch.sin(x), {"x": X}).optimize("exact")
+    assert torch.equal(result.module(x=X), torch.sin(X) * torch.sin(X))
+    assert len(result.report.rewrites) == 1
+
+
+def test_the_report_names_everything_in_print_in_json_and_in_pictures() -> None:
+    report = GraphOptimizer(Model().eval(), (X,)).optimize("exact").report
+    document = json.loads(json.dumps(report.as_json()))
+    assert document["nodes"] == {"before": report.nodes_before, "after": report.nodes_after}
+    merged = next(rewrite for rewrite in document["rewrites"] if rewrite["rule"] == "common_subexpressions")
+    assert "test_graph_optimizer.py" in merged["source"]
+    assert "self.linear(x)" in merged["source"]
+    assert merged["exactness"] == "bitwise"
+    assert "sin" in " ".join(rewrite["before"][0] for rewrite in document["rewrites"])
+    assert "4 sets of inputs" in document["verified"]
+    text = str(report)
+    for word in ("dead_code", "common_subexpressions", "Refusals", "became", "Verified", "Caveat"):
+        assert word in text
+    ((before, after),) = report.draw()
+    assert "cos" in before.text
+    assert "cos" not in after.text
+
+
+class _Wrong(OptimizationPass):
+    """Replaces sin by cos at every second place, which is wrong, and relu twice by relu once, which is right."""
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        analysis = Analysis()
+        for node in editor.graph.nodes:
+            if node.target in (torch.ops.aten.sin.default, torch.sin):
+                analysis.opportunities.append(Opportunity(node, torch.cos))
+            elif node.target in (torch.ops.aten.abs.default, torch.abs) and node.args[0].target is node.target:
+                analysis.opportunities.append(Opportunity(node))
+        return analysis
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        node = opportunity.node
+        if opportunity.data is None:
+            editor.replace(node, node.args[0])
+        else:
+            editor.replace(node, editor.call(opportunity.data, *node.args, like=node))
+
+
+class _Raising(_Wrong):
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        super().transform(editor, opportunity)
+        raise RuntimeError("half way through")
+
+
+class _Breaking(_Wrong):
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        users = next(iter(opportunity.node.users))
+        editor.graph.inserting_after(users)
+        users.append(opportunity.node)
+        editor._log()
+
+
+class _Lying(_Wrong):
+    def verify(self, editor: GraphEditor, result: PassResult) -> None:
+        raise AssertionError("the postcondition does not hold")
+
+
+@pytest.fixture
+def wrong() -> Iterator[dict[str, type[OptimizationPass]]]:
+    from fxopt_core.passes import registry
+
+    known = dict(registry._PASSES)
+    yield {
+        name: register_pass(name)(type(name, (class_,), {}))
+        for name, class_ in (("wrong", _Wrong), ("raising", _Raising), ("breaking", _Breaking), ("lying", _Lying))
+    }
+    registry._PASSES.clear()
+    registry._PASSES.update(known)
+
+
+def program(x: torch.Tensor) -> torch.Tensor:
+    return torch.abs(torch.abs(torch.sin(x))) + torch.abs(torch.abs(x)) * 2
+
+
+@pytest.mark.parametrize("capture", ["export", "dynamo"])
+def test_a_wrong_rewrite_is_found_and_refused_and_the_right_ones_stay(wrong: Any, capture: str) -> None:
+    optimizer = GraphOptimizer(program, (X,), capture=capture)
+    report = optimizer.optimize(["wrong"]).report
+    assert len(report.denied) == 1
+    assert "wrong@sin" in report.denied[0]
+    assert len(report.rewrites) == 2
+    assert any("verification" in refusal.reason for _, refusal in report.refusals)
+    assert optimizer.verify()
+
+
+@pytest.mark.parametrize("name", ["raising", "breaking", "lying"])
+def test_a_pass_that_fails_is_rolled_back_and_the_others_go_on(wrong: Any, name: str) -> None:
+    optimizer = GraphOptimizer(lambda x: program(x) + program(x), (X,))
+    report = optimizer.optimize([name, "common_subexpressions"]).report
+    assert [failure.name for failure in report.failures] == [name]
+    assert {rewrite.rule for rewrite in report.rewrites} == {"common_subexpressions"}
+    assert optimizer.verify()
+
+
+def test_passes_run_until_nothing_changes() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        dead = x.sin()
+        dead.cos()
+        return x.exp() + x.exp()
+
+    report = GraphOptimizer(function, (X,)).optimize(["common_subexpressions", "dead_code"]).report
+    assert report.graphs[0].result.rounds == 2
+    assert report.nodes_before - report.nodes_after == 3
+
+
+def test_passes_of_ones_own_are_used_by_name_or_as_they_are(wrong: Any) -> None:
+    assert "wrong" in pass_names()
+    optimizer = GraphOptimizer(program, (X,))
+    assert optimizer.optimize([make_pass("wrong")]).report.passes == ("wrong",)
+    with pytest.raises(ValueError, match="there already is a pass or preset 'exact'"):
+        register_pass("exact")(type("Exact", (_Wrong,), {}))
+    with pytest.raises(ValueError, match="there already is a pass or preset 'wrong'"):
+        register_pass("wrong")(type("Another", (_Wrong,), {}))
+    with pytest.raises(TypeError, match="expected a subclass of OptimizationPass"):
+        register_pass("no_pass")(dict)  # type: ignore[type-var]
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(ValueError, match=r"no pass 'common_subexpresions'\. Did you mean 'common_subexpressions'"):
+        GraphOptimizer(program, (X,)).optimize("common_subexpresions")
+    with pytest.raises(ValueError, match="no capture method 'exprot'; expected auto, export"):
+        GraphOptimizer(program, (X,), capture="exprot")
+    with pytest.raises(TypeError, match="expected a tuple, list or dictionary"):
+        GraphOptimizer(program, X)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the pass 'constant_folding' cannot be made with the options"):
+        make_pass("constant_folding", freez=True)
+    with pytest.raises(RuntimeError, match="call optimize\\(\\) first"):
+        GraphOptimizer(program, (X,)).verify()
+    with pytest.raises(CaptureError) as caught:
+        GraphOptimizer(Model(), (torch.randn(4, 5),))
+    for method in ("export", "dynamo", "symbolic_trace"):
+        assert f"- {method}: " in str(caught.value)
+    meta = Model().to("meta")
+    with pytest.raises(ValueError, match="example_inputs are on cpu, and the model is on meta"):
+        GraphOptimizer(meta, (X,))
+
+
+def test_a_result_that_differs_without_any_rewrite_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizer = GraphOptimizer(program, (X,))
+    assert optimizer._whole is not None
+    graph_module = optimizer._whole.graph_module
+    for node in graph_module.graph.nodes:
+        if node.target is torch.ops.aten.mul.Tensor:
+            node.args = (node.args[0], 3)
+    with pytest.raises(VerificationError, match="without any rewrite already differs"):
+        optimizer.optimize("exact")
+
+
+def test_a_benchmark_runs_both_side_by_side() -> None:
+    optimizer = GraphOptimizer(Model().eval(), (X,))
+    optimizer.optimize("exact")
+    report = optimizer.benchmark(warmup=1, repeats=3)
+    assert [candidate.name for candidate in report.candidates] == ["model", "optimized"]
