@@ -11,7 +11,7 @@ PIP_ARGS ?=
 
 FXOPT := .venv/bin/fxopt
 
-.PHONY: help setup lab instructor test notebooks clean
+.PHONY: help setup lab instructor test fuzz notebooks clean
 
 help:
 	@echo "make lab                         set up, fill workspace/ and open JupyterLab at Week 1"
@@ -19,6 +19,7 @@ help:
 	@echo "make instructor                  the whole course in JupyterLab, with nbgrader's form grader (PORT, BROWSER)"
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
 	@echo "make test                        set up, then run every test (PYTEST_ARGS=... goes to pytest)"
+	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
 	@echo ""
@@ -35,6 +36,9 @@ instructor: setup
 
 test: setup
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+fuzz: setup
+	@FXOPT_FUZZ=$(or $(N),50000) .venv/bin/python -m pytest tests/fuzz
 
 notebooks: setup
 	@$(FXOPT) release
