@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 from torch import fx
 
 
@@ -16,7 +14,7 @@ def clone_graph_module(graph_module: fx.GraphModule) -> fx.GraphModule:
     clone: fx.GraphModule = type(graph_module).__new__(type(graph_module))
     for name, value in vars(graph_module).items():
         vars(clone)[name] = value.copy() if isinstance(value, (dict, set)) else value
-    graph = copy.deepcopy(graph_module.graph)
+    graph = _clone_graph(graph_module.graph)
     graph.owning_module = clone
     for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
         for name, value in vars(old).items():
@@ -25,3 +23,13 @@ def clone_graph_module(graph_module: fx.GraphModule) -> fx.GraphModule:
     vars(clone)["_graph"] = graph
     clone.recompile()
     return clone
+
+
+def _clone_graph(original: fx.Graph) -> fx.Graph:
+    """A graph with equal nodes. The code generator, which knows the signature, is shared: nobody changes it."""
+    graph = fx.Graph(tracer_cls=original._tracer_cls)
+    graph._codegen = original._codegen
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in original.nodes:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    return graph

@@ -54,7 +54,8 @@ class Rewrite:
         exactness: how close the results are.
         stack_trace: where in the model that node came from, as the capture kept it.
         before: the nodes that were removed or changed.
-        after: the nodes that stand in their place.
+        after: the new nodes that stand in their place.
+        reused: the names of nodes that were there before and are now used instead.
     """
 
     rule: str
@@ -63,6 +64,7 @@ class Rewrite:
     stack_trace: str | None = None
     before: list[NodeSnapshot] = field(default_factory=list)
     after: list[NodeSnapshot] = field(default_factory=list)
+    reused: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -127,6 +129,9 @@ class GraphEditor:
 
     def replace(self, node: fx.Node, replacement: fx.Node) -> None:
         """Let every user of `node` use `replacement` instead, and erase `node`."""
+        log = self._log()
+        if all(new.name != replacement.name for new in log.after):
+            log.reused.append(replacement.name)
         node.replace_all_uses_with(replacement)
         self.erase(node)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +19,9 @@ from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
 from fxopt_core.passes import Refusal
 from fxopt_core.verification import Equivalence
 from fxopt_core.visualize import GraphPicture, draw
+
+MOST_SHOWN = 20
+"""How many rewrites the printed report shows one by one."""
 
 
 @dataclass(frozen=True)
@@ -132,28 +137,57 @@ class OptimizationReport:
         return buffer.getvalue()
 
     def _tables(self) -> Iterator[Table]:
+        rules = Counter((rewrite.rule, rewrite.exactness) for rewrite in self.rewrites)
+        change = Counter[str]()
+        for rewrite in self.rewrites:
+            change[rewrite.rule] += len(rewrite.after) - len(rewrite.before)
         yield _table(
-            "Rewrites",
-            ("rule", "node", "before → after", "nodes", "exactness", "source"),
-            [
-                (r.rule, r.node, _change(r), f"{len(r.after) - len(r.before):+d}", r.exactness, r.source or "not kept")
-                for r in self.rewrites
-            ],
+            f"Rewrites: {len(self.rewrites)}",
+            ("rule", "times", "nodes", "exactness"),
+            [(rule, str(times), f"{change[rule]:+d}", exact) for (rule, exact), times in rules.items()],
         )
-        yield _table("Refusals", ("pass", "node", "reason"), [(name, r.node, r.reason) for name, r in self.refusals])
+        shown = self.rewrites[:MOST_SHOWN]
+        more = len(self.rewrites) - len(shown)
+        yield _table(
+            "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
+            ("rule", "before → after", "source"),
+            [(rewrite.rule, _change(rewrite), _short(rewrite.source)) for rewrite in shown],
+        )
+        yield _table(
+            f"Refusals: {len(self.refusals)}",
+            ("pass", "reason", "nodes"),
+            [(name, reason, _listed(nodes)) for (name, reason), nodes in self._refused_nodes().items()],
+        )
         if self.failures:
             yield _table("Passes taken out", ("pass", "reason"), [(f.name, f.reason) for f in self.failures])
 
+    def _refused_nodes(self) -> dict[tuple[str, str], list[str]]:
+        nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for name, refusal in self.refusals:
+            nodes[name, refusal.reason].append(refusal.node)
+        return nodes
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
+
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*columns, title=f"{title}: {len(rows)}", title_justify="left")
+    table = Table(*columns, title=title, title_justify="left")
     for row in rows:
         table.add_row(*row)
     return table
 
 
 def _change(rewrite: Rewrite) -> str:
-    return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(map(str, rewrite.after)) or 'nothing'}"
+    after = [*map(str, rewrite.after), *(f"the value of {name}" for name in rewrite.reused)]
+    return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(after) or 'nothing'}"
+
+
+def _short(source: str | None) -> str:
+    """A source line without the folders of its file."""
+    return "not kept" if source is None else re.sub(r"^.*[/\\](?=[^/\\]*:\d+: )", "", source)
 
 
 def _rewrite_json(rewrite: Rewrite) -> dict[str, Any]:
@@ -164,6 +198,7 @@ def _rewrite_json(rewrite: Rewrite) -> dict[str, Any]:
         "exactness": rewrite.exactness,
         "before": [str(node) for node in rewrite.before],
         "after": [str(node) for node in rewrite.after],
+        "reused": rewrite.reused,
         "nodes": len(rewrite.after) - len(rewrite.before),
     }
 
