@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 
 import typer
 
+from fxopt_core.commands.bench import bench
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
 
@@ -19,6 +20,7 @@ def _root() -> None:
 
 app.command()(doctor)
 app.command()(extract)
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:
