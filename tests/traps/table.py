@@ -1,0 +1,8 @@
+"""All traps."""
+
+from __future__ import annotations
+
+from traps import cases_dead_code, cases_folding, cases_subexpressions
+from traps.trap import Trap
+
+TRAPS: tuple[Trap, ...] = (*cases_subexpressions.TRAPS, *cases_dead_code.TRAPS, *cases_folding.TRAPS)
