@@ -1,7 +1,7 @@
 """What travels between the learner's side and the judge: cases one way, evidence the other way.
 
 Both are plain data: JSON values, tensors (as safetensors) and graphs (in the JSON form of
-`fxopt_core.graphs`). Nothing that travels is code, and nothing is unpickled.
+`autograder.graph_form`). Nothing that travels is code, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from safetensors.torch import load, save
 
-from fxopt_core.graphs import EncodedGraph
+from autograder.graph_form import EncodedGraph
 
 
 class EvidenceError(ValueError):

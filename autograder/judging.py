@@ -71,7 +71,7 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
     Raises:
         JudgeError: the judge names a misconception that its table does not have.
     """
-    from fxopt_core.graphs import GraphFormatError
+    from autograder.graph_form import GraphFormatError
 
     module = judge_module(task)
     try:

@@ -63,7 +63,7 @@ VIEW_MODULES = (
     "withheld",
     "worker",
 )
-"""The modules of `autograder` that exist inside the sandbox."""
+"""The modules of `autograder` that exist inside the sandbox, besides the package `graph_form`."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,7 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
     target.mkdir()
     for module in VIEW_MODULES:
         shutil.copy(own / f"{module}.py", target)
+    shutil.copytree(own / "graph_form", target / "graph_form", ignore=shutil.ignore_patterns("__pycache__"))
     shared = [
         "exercises/__init__.py",
         *(f"exercises/{day}/__init__.py" for day in {task.day for task in tasks}),

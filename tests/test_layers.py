@@ -30,7 +30,7 @@ AUTOGRADER_FLOORS = (
     {"grading", "release", "submission", "workspace", "progress"},
     {"sandbox", "notebooks", "judging", "check", "course"},
     {"worker", "evidence", "learner_shell", "exercises"},
-    {"channel", "tasks", "verdict", "withheld"},
+    {"channel", "graph_form", "tasks", "verdict", "withheld"},
 )
 """The modules of `autograder`, top floor first. `exercises` means the answers and judges; its tables are tasks."""
 

@@ -116,7 +116,7 @@ def _attribute(node: fx.Node) -> Any:
 def shape_and_dtype(value: Any) -> tuple[str, str]:
     """Shape and dtype of a node's value as text, such as `("[4, 3]", "float32")`.
 
-    Takes a tensor (a fake one too), a `TensorMetadata`, a mapping as in `fxopt_core.graphs.format.ENCODED_VALUE`,
+    Takes a tensor (a fake one too), a `TensorMetadata`, a mapping with `shape` and `dtype` (what was decoded),
     a number, or a tuple or list of these; `None` gives `("?", "?")`.
     """
     if value is None:

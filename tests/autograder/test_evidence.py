@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from autograder.evidence import Case, Evidence, EvidenceError, pack_tensors, unpack_tensors
-from fxopt_core.graphs import decode, encode
+from autograder.graph_form import decode, encode
 
 
 def graph_module() -> torch.fx.GraphModule:

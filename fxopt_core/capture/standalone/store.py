@@ -11,7 +11,7 @@ import torch
 
 from fxopt_core.capture.errors import CaptureError
 
-ADVICE = "save the graph as JSON (fxopt_core.graphs.encode), or draw it."
+ADVICE = "draw the graph, or keep the model from which it was captured."
 
 
 class TensorStore:

@@ -10,7 +10,7 @@ import torch
 
 from autograder.evidence import Case, Evidence, agrees
 from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build
-from fxopt_core.graphs import EncodedGraph, run
+from autograder.graph_form import EncodedGraph, run
 
 MISCONCEPTIONS = {
     "returned nothing callable": (

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from autograder.evidence import Case, Evidence
-from fxopt_core.graphs import encode
+from autograder.graph_form import encode
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu,
@@ -121,7 +121,7 @@ def _as_list(graphs: Any) -> list[Any]:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graphs that the learner's recorder kept, drawn."""
-    from fxopt_core.graphs import decode
+    from autograder.graph_form import decode
     from fxopt_core.visualize import draw
 
     return [

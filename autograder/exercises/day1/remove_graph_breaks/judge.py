@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from autograder.evidence import Case, Evidence, agrees
 from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build
-from fxopt_core.graphs import decode, run
+from autograder.graph_form import decode, run
 
 Tensors = dict[str, torch.Tensor]
 Graph = Callable[[Tensors, torch.Tensor], torch.Tensor]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from autograder.evidence import Case, Evidence
-from fxopt_core.graphs import GraphFormatError, encode
+from autograder.graph_form import GraphFormatError, encode
 
 MARGIN = 0.02
 """How far from zero the branch condition of a test input stays: closer, rounding could decide."""
@@ -138,7 +138,7 @@ def _essence(message: str) -> str:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The one graph of the learner's model, or why there is none."""
-    from fxopt_core.graphs import decode
+    from autograder.graph_form import decode
     from fxopt_core.visualize import draw
 
     exhibits: list[Any] = []

@@ -12,7 +12,8 @@ from torch import fx
 
 from autograder.evidence import Case, Evidence, agrees
 from autograder.exercises.day1.rewriting_backend.visible import FORMS, SIGNATURE, build
-from fxopt_core.graphs import decode, is_operation, operation_name, run
+from autograder.graph_form import decode, run
+from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = {
     "returned nothing callable": (

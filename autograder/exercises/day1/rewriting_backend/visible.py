@@ -11,7 +11,7 @@ import torch.nn.functional as functional
 from torch import nn
 
 from autograder.evidence import Case, Evidence
-from fxopt_core.graphs import encode
+from autograder.graph_form import encode
 
 SIGNATURE = 3.0
 """What the stand-in compiler multiplies every output with, so that one sees whether its result is what ran."""
@@ -129,7 +129,7 @@ def _shapes(example_inputs: Any) -> list[list[int]] | None:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graph that reached the compiler behind the learner's backend."""
-    from fxopt_core.graphs import decode
+    from autograder.graph_form import decode
     from fxopt_core.visualize import draw
 
     return [draw(decode(graph), title=f"{case.name}: what reached the compiler") for graph in evidence.graphs.values()]

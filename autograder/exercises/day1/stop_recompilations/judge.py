@@ -10,7 +10,7 @@ import torch
 
 from autograder.evidence import Case, Evidence, agrees
 from autograder.exercises.day1.stop_recompilations.visible import BatchAware, build
-from fxopt_core.graphs import run
+from autograder.graph_form import run
 
 MISCONCEPTIONS = {
     "counted calls": (

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from autograder.evidence import Case, Evidence
-from fxopt_core.graphs import GraphFormatError, encode
+from autograder.graph_form import GraphFormatError, encode
 
 
 class BatchAware(nn.Module):
@@ -104,7 +104,7 @@ def _role(value: Any, names: dict[int, str], x: torch.Tensor) -> str:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The count, and the first graph that reached the backend."""
-    from fxopt_core.graphs import decode
+    from autograder.graph_form import decode
     from fxopt_core.visualize import draw
 
     values = evidence.values

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt_core.graphs.format import GraphFormatError, shown, words
+from autograder.graph_form.format import GraphFormatError, shown, words
 
 _NAMES = words(
     "Identity Linear Bilinear Flatten Unflatten Embedding EmbeddingBag "

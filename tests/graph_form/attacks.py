@@ -11,7 +11,7 @@ import torch
 from canary import watching
 from torch import fx, nn
 
-from fxopt_core.graphs import EncodedGraph, GraphFormatError, Limits, decode, encode
+from autograder.graph_form import EncodedGraph, GraphFormatError, Limits, decode, encode
 
 
 def base() -> EncodedGraph:

@@ -10,8 +10,8 @@ import torch
 from torch import fx
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 
-from fxopt_core.graphs.decode import decode
-from fxopt_core.graphs.format import DEFAULT_LIMITS, EncodedGraph, Limits
+from autograder.graph_form.decode import decode
+from autograder.graph_form.format import DEFAULT_LIMITS, EncodedGraph, Limits
 
 
 def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:

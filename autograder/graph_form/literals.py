@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.graphs.format import GraphFormatError, Limits, shown
+from autograder.graph_form.format import GraphFormatError, Limits, shown
 
 DTYPES: dict[str, torch.dtype] = {
     str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.graphs.format import GraphFormatError, shown, words
+from autograder.graph_form.format import GraphFormatError, shown, words
 
 _OPERATORS = words(
     "abs add and_ concat contains eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul index inv "

@@ -13,9 +13,9 @@ from typing import Any
 from torch import fx
 from torch.fx.node import _get_qualified_name
 
-from fxopt_core.graphs.format import GraphFormatError, shown
-from fxopt_core.graphs.literals import TORCH_CONSTANTS
-from fxopt_core.graphs.targets import ATTRIBUTES, methods
+from autograder.graph_form.format import GraphFormatError, shown
+from autograder.graph_form.literals import TORCH_CONSTANTS
+from autograder.graph_form.targets import ATTRIBUTES, methods
 
 _SYNTAX = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.Return, ast.Pass, ast.Expr,

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt_core.graphs.format import GraphFormatError, Limits, entries, flag, listed, shown, whole_number
-from fxopt_core.graphs.literals import DTYPES
+from autograder.graph_form.format import GraphFormatError, Limits, entries, flag, listed, shown, whole_number
+from autograder.graph_form.literals import DTYPES
 
 _LARGEST = (1 << 63) - 1
 

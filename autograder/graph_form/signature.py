@@ -8,7 +8,7 @@ import torch.utils._pytree as pytree
 from torch import fx
 from torch.fx.graph import CodeGen, _PyTreeCodeGen, _PyTreeInfo
 
-from fxopt_core.graphs.format import GraphFormatError, Limits, entries, identifier, listed, shown
+from autograder.graph_form.format import GraphFormatError, Limits, entries, identifier, listed, shown
 
 _CONTAINERS: dict[str, Any] = {"list": list, "tuple": tuple, "dict": dict}
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.format import (
+from autograder.graph_form.format import (
     DEFAULT_LIMITS,
     ENCODED_VALUE,
     FORMAT,
@@ -25,13 +25,13 @@ from fxopt_core.graphs.format import (
     listed,
     shown,
 )
-from fxopt_core.graphs.literals import LiteralDecoder
-from fxopt_core.graphs.modules import build_module
-from fxopt_core.graphs.signature import decode_signature
-from fxopt_core.graphs.source import check_generated_code
-from fxopt_core.graphs.targets import check_call, decode_function, decode_method
-from fxopt_core.graphs.tensors import TensorDecoder
-from fxopt_core.graphs.values import decode_value
+from autograder.graph_form.literals import LiteralDecoder
+from autograder.graph_form.modules import build_module
+from autograder.graph_form.signature import decode_signature
+from autograder.graph_form.source import check_generated_code
+from autograder.graph_form.targets import check_call, decode_function, decode_method
+from autograder.graph_form.tensors import TensorDecoder
+from autograder.graph_form.values import decode_value
 
 _NODE_KEYS = ("name", "op", "target", "args", "kwargs", "value")
 _PLACEHOLDER = re.compile(r"\*{0,2}([^*].*)", re.DOTALL)

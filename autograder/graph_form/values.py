@@ -10,8 +10,8 @@ import torch
 from torch import fx
 from torch.fx.passes.shape_prop import TensorMetadata
 
-from fxopt_core.graphs.format import ENCODED_VALUE, GraphFormatError, Limits, entries, listed, shown
-from fxopt_core.graphs.literals import DTYPES
+from autograder.graph_form.format import ENCODED_VALUE, GraphFormatError, Limits, entries, listed, shown
+from autograder.graph_form.literals import DTYPES
 
 _SOURCES = ("val", "example_value", "tensor_meta", ENCODED_VALUE)
 
@@ -24,7 +24,7 @@ _UNREADABLE = "unknown"
 def encode_value(node: fx.Node) -> Any:
     """Shape and dtype of what `node` computes, from its metadata; `None` where the graph does not say.
 
-    See `fxopt_core.graphs.format.ENCODED_VALUE` for the form.
+    See `autograder.graph_form.format.ENCODED_VALUE` for the form.
     """
     for key in _SOURCES:
         if node.meta.get(key) is not None:

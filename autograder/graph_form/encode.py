@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.format import (
+from autograder.graph_form.format import (
     DEFAULT_LIMITS,
     FORMAT,
     VERSION,
@@ -16,12 +16,12 @@ from fxopt_core.graphs.format import (
     attribute_path,
     identifier,
 )
-from fxopt_core.graphs.literals import encode_literal
-from fxopt_core.graphs.modules import build_module, describe_module
-from fxopt_core.graphs.signature import encode_signature
-from fxopt_core.graphs.targets import encode_target
-from fxopt_core.graphs.tensors import TensorEncoder
-from fxopt_core.graphs.values import encode_value
+from autograder.graph_form.literals import encode_literal
+from autograder.graph_form.modules import build_module, describe_module
+from autograder.graph_form.signature import encode_signature
+from autograder.graph_form.targets import encode_target
+from autograder.graph_form.tensors import TensorEncoder
+from autograder.graph_form.values import encode_value
 
 
 def encode(graph_module: fx.GraphModule) -> EncodedGraph:

@@ -1,0 +1,23 @@
+"""Graphs as plain data that travels between processes: JSON and tensors, never code, never pickle."""
+
+from autograder.graph_form.decode import decode
+from autograder.graph_form.encode import encode
+from autograder.graph_form.format import (
+    DEFAULT_LIMITS,
+    ENCODED_VALUE,
+    EncodedGraph,
+    GraphFormatError,
+    Limits,
+)
+from autograder.graph_form.running import run
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "ENCODED_VALUE",
+    "EncodedGraph",
+    "GraphFormatError",
+    "Limits",
+    "decode",
+    "encode",
+    "run",
+]
