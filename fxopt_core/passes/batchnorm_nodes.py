@@ -1,0 +1,212 @@
+"""Convolutions, linear layers and batch normalisations, in whatever dialect of graphs they are written."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+from fxopt_core.graphs.torch_functions import behaviour_of_function
+
+Weight = torch.Tensor | fx.Node | None
+"""A tensor of the graph's module; or nothing; or, where it is neither, the node that gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution or a linear layer: linear in its input, with output channels.
+
+    Attributes:
+        node: the call.
+        module: what it calls, at module level.
+        weight: of the layer.
+        bias: of the layer.
+        transposed: whether the output channels are in the second dimension of the weight.
+        groups: of a convolution, else 1. At the functional level these two are whatever the call was given.
+    """
+
+    node: fx.Node
+    module: nn.Module | None
+    weight: Weight
+    bias: Weight
+    transposed: Any = False
+    groups: Any = 1
+
+    @property
+    def weights(self) -> dict[str, Weight]:
+        """All weights by name."""
+        return {"weight": self.weight, "bias": self.bias}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNorm:
+    """A batch normalisation.
+
+    Attributes:
+        node: the call.
+        input: what it normalises.
+        values: the nodes that carry its result: itself, or what takes the first of its results.
+        others: whether another of its results is used.
+        mean: running mean.
+        variance: running variance.
+        weight: learnt factor.
+        bias: learnt summand.
+        training: whether it uses the statistics of the batch: what the call was given.
+        eps: is added to the variance: what the call was given.
+        dimensions: how many dimensions its input must have, where it insists.
+    """
+
+    node: fx.Node
+    input: Any
+    values: tuple[fx.Node, ...]
+    others: bool
+    mean: Weight
+    variance: Weight
+    weight: Weight
+    bias: Weight
+    training: Any
+    eps: Any
+    dimensions: int | None = None
+
+    @property
+    def weights(self) -> dict[str, Weight]:
+        """Statistics and weights by name."""
+        return {
+            "running mean": self.mean,
+            "running variance": self.variance,
+            "weight of the normalisation": self.weight,
+            "bias of the normalisation": self.bias,
+        }
+
+
+_LAYERS = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution linear"
+_NORMS = "batch_norm native_batch_norm _native_batch_norm_legit_no_training"
+_LAYER_MODULES = (nn.modules.conv._ConvNd, nn.Linear)
+_NORM_MODULES: Mapping[type[nn.Module], int | None] = {
+    nn.BatchNorm1d: None,  # takes 2 or 3
+    nn.BatchNorm2d: 4,
+    nn.BatchNorm3d: 5,
+}
+
+_TRANSPOSES = (
+    (torch.ops.aten.permute.default, [1, 0]),
+    (torch.ops.aten.transpose.int, 0, 1),
+    (torch.ops.aten.t.default,),
+)
+
+
+def _targets(names: str, *namespaces: Any) -> dict[Any, str]:
+    """The operators of ATen that have one of the names, and the functions in the namespaces that do."""
+    found: dict[Any, str] = {}
+    for name in names.split():
+        packet = getattr(torch.ops.aten, name)
+        overloads = (getattr(packet, overload) for overload in packet.overloads())
+        found |= {overload: name for overload in overloads if "out" not in overload._overloadname}
+        found |= {getattr(namespace, name): name for namespace in namespaces if hasattr(namespace, name)}
+    return found
+
+
+LAYERS = _targets(_LAYERS, torch, torch._C._nn) | _targets("mm addmm")
+"""What computes a layer, with the name of the operator. Linear layers of core ATen are products of matrices."""
+
+NORMS = _targets(_NORMS, torch, functional)
+
+
+def layer_at(node: fx.Node) -> Layer | None:
+    """The convolution or linear layer that a node computes, if it does."""
+    if node.op == "call_module":
+        module = _module(node)
+        if not isinstance(module, _LAYER_MODULES):
+            return None
+        transposed, groups = getattr(module, "transposed", False), getattr(module, "groups", 1)
+        return Layer(node, module, module.weight, module.bias, transposed, groups)
+    name = LAYERS.get(node.target) if node.op == "call_function" else None
+    if name is None:
+        return None
+    given = arguments(node)
+    if name in ("mm", "addmm"):
+        # bias + input @ weight: the output channels are in the second dimension. With factors it is something else.
+        if (given.get("beta", 1), given.get("alpha", 1)) != (1, 1) or "out_dtype" in given:
+            return None
+        bias = _weight(given["self"]) if name == "addmm" else None
+        return Layer(node, None, _weight(given["mat2"]), bias, transposed=True)
+    weight, bias = _weight(given.get("weight")), _weight(given.get("bias"))
+    transposed = given.get("transposed", name.startswith("conv_transpose"))
+    return Layer(node, None, weight, bias, transposed, given.get("groups", 1))
+
+
+def batch_norm_at(node: fx.Node) -> BatchNorm | None:
+    """The batch normalisation that a node computes, if it does."""
+    if node.op == "call_module":
+        module = _module(node)
+        dimensions = [size for kind, size in _NORM_MODULES.items() if isinstance(module, kind)]
+        if not isinstance(module, nn.modules.batchnorm._BatchNorm) or not dimensions:
+            return None
+        source = node.args[0] if node.args else next(iter(node.kwargs.values()))
+        return BatchNorm(
+            node, source, (node,), False, module.running_mean, module.running_var, module.weight, module.bias,
+            module.training, module.eps, dimensions[0],
+        )  # fmt: skip
+    name = NORMS.get(node.target) if node.op == "call_function" else None
+    if name is None:
+        return None
+    given = arguments(node)
+    statistics = (_weight(given.get("running_mean")), _weight(given.get("running_var")))
+    values, others = ((node,), False) if name == "batch_norm" else _first_results(node)
+    return BatchNorm(
+        node, given.get("input"), values, others, *statistics, _weight(given.get("weight")), _weight(given.get("bias")),
+        given.get("training", False), given.get("eps"),
+    )  # fmt: skip
+
+
+def _first_results(node: fx.Node) -> tuple[tuple[fx.Node, ...], bool]:
+    """The users that take the first of several results, and whether there are users of anything else."""
+    parts = [user for user in node.users if user.target is operator.getitem]
+    firsts = tuple(part for part in parts if part.args[1] == 0)
+    return firsts, len(parts) < len(node.users) or any(part.users for part in parts if part not in firsts)
+
+
+def arguments(node: fx.Node) -> dict[str, Any]:
+    """The arguments of a `call_function` node by name, with defaults."""
+    behaviour = behaviour_of_function(node.target)
+    return {**behaviour.defaults, **dict(zip(behaviour.names, node.args, strict=False)), **node.kwargs}
+
+
+def call_with(layer: Layer, weight: fx.Node, bias: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The call of a layer with other weights: target, positional and keyword arguments."""
+    node = layer.node
+    if LAYERS[node.target] in ("mm", "addmm"):
+        given = arguments(node)
+        matrix = given["mat1"] if "mat1" in given else given["self"]
+        return torch.ops.aten.addmm.default, (bias, matrix, weight), {}
+    args, kwargs = list(node.args), dict(node.kwargs)
+    for place, (name, value) in enumerate((("weight", weight), ("bias", bias)), start=1):
+        if place < len(args):
+            args[place] = value
+        elif place == len(args) and not kwargs:
+            args.append(value)
+        else:
+            kwargs[name] = value
+    return node.target, tuple(args), kwargs
+
+
+def _module(node: fx.Node) -> nn.Module | None:
+    owner = node.graph.owning_module
+    return None if owner is None else owner.get_submodule(str(node.target))
+
+
+def _weight(argument: Any) -> Weight:
+    """The tensor that an argument stands for, where it is known before any call. ATen transposes those of linear."""
+    if isinstance(argument, fx.Node) and (argument.target, *argument.args[1:]) in _TRANSPOSES:
+        weight = _weight(argument.args[0])
+        return weight.t() if isinstance(weight, torch.Tensor) and weight.dim() == 2 else argument
+    if isinstance(argument, fx.Node) and argument.op == "get_attr" and argument.graph.owning_module is not None:
+        value = attrgetter(str(argument.target))(argument.graph.owning_module)
+        return value if isinstance(value, torch.Tensor) else argument
+    return argument
