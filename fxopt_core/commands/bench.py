@@ -105,18 +105,16 @@ def _choose(only: str | None) -> dict[str, Callable[[fx.GraphModule], fx.Graph]]
 
 
 def _measure(chosen: dict[str, Callable[[fx.GraphModule], fx.Graph]], sizes: list[int], repeats: int) -> list[Row]:
-    from fxopt_core.benchmark.passes import COLLECTOR_ON, COLLECTOR_PAUSED, PEERS, compare, synthetic_aten_graph
+    from fxopt_core.benchmark.passes import PEERS, compare, synthetic_aten_graph
 
     progress = Console(stderr=True)
     # Each is run once untimed: what is imported and looked up for the first time is not part of the work.
-    warm_up = synthetic_aten_graph(300)
-    graphs = [synthetic_aten_graph(size) for size in sizes]
+    warm_up = [synthetic_aten_graph(300)]
+    graph_modules = [synthetic_aten_graph(size) for size in sizes]
     rows: list[Row] = []
     for name, ours in chosen.items():
-        peers = PEERS.get(name, ())
-        compare(name, warm_up, ours, peers, collector=COLLECTOR_ON, repeats=1)
-        for graph_module in graphs:
-            for collector in (COLLECTOR_ON, COLLECTOR_PAUSED):
-                with progress.status(f"{name}, {len(graph_module.graph.nodes)} nodes, collector {collector}"):
-                    rows += compare(name, graph_module, ours, peers, collector=collector, repeats=repeats)
+        with progress.status(f"timing {name}"):
+            peers = PEERS.get(name, ())
+            compare(name, warm_up, ours, peers, repeats=1)
+            rows += compare(name, graph_modules, ours, peers, repeats=repeats)
     return rows

@@ -229,43 +229,72 @@ def seconds(*values: float) -> Measurement:
 ROW = Row("dead_code", 10_000, COLLECTOR_ON, seconds(1.0, 2.0, 3.0), 7, "theirs", seconds(4.0), 7)
 
 
-def test_runs_are_interleaved_on_copies_in_one_state_of_the_collector() -> None:
-    original = synthetic_aten_graph(300)
-    before = str(original.graph)
-    events: list[tuple[str, bool, int]] = []
+def test_runs_are_interleaved_on_copies_in_both_states_of_the_collector() -> None:
+    graph_modules = [synthetic_aten_graph(300), synthetic_aten_graph(400)]
+    before = {len(graph_module.graph.nodes): str(graph_module.graph) for graph_module in graph_modules}
+    events: list[tuple[str, int, bool]] = []
 
     def work(name: str, removed: int) -> Callable[[fx.GraphModule], fx.Graph]:
         def run(graph_module: fx.GraphModule) -> fx.Graph:
-            assert str(graph_module.graph) == before
-            events.append((name, gc.isenabled(), len(graph_module.graph.nodes)))
+            graph = graph_module.graph
+            assert str(graph) == before[len(graph.nodes)]
+            events.append((name, len(graph.nodes), gc.isenabled()))
             for _ in range(removed):
-                last = next(node for node in reversed(graph_module.graph.nodes) if not node.users and node.op[0] == "c")
-                graph_module.graph.erase_node(last)
-            return graph_module.graph
+                graph.erase_node(next(n for n in reversed(graph.nodes) if n.op == "call_function" and not n.users))
+            return graph
 
         return run
 
     peers = [Peer("one", work("one", 1)), Peer("two", work("two", 2), recompiles=True)]
-    for collector in (COLLECTOR_ON, COLLECTOR_PAUSED):
-        events.clear()
-        rows = compare("mine", original, work("mine", 3), peers, collector=collector, repeats=2)
-        assert events == [(name, collector == COLLECTOR_ON, 300) for name in ("mine", "one", "two") * 2]
-        assert gc.isenabled()
-        assert [(row.peer, row.removed, row.peer_removed) for row in rows] == [("one", 3, 1), ("two", 3, 2)]
-        assert rows[0].recompiled is None
-        assert rows[1].recompiled is not None
-        assert rows[1].recompiled.minimum > rows[1].ours.minimum
-    assert str(original.graph) == before
-    (alone,) = compare("mine", original, work("mine", 3), (), collector=COLLECTOR_ON, repeats=1)
-    assert (alone.peer, alone.ratio, alone.removed) == (None, None, 3)
+    rows = compare("mine", graph_modules, work("mine", 3), peers, repeats=2)
+    assert (
+        events
+        == [(name, size, on) for size in (300, 400) for on in (True, False) for name in ("mine", "one", "two")] * 2
+    )
+    assert gc.isenabled()
+    assert [(row.nodes, row.collector, row.peer, row.removed, row.peer_removed) for row in rows] == [
+        (size, collector, *who)
+        for size in (300, 400)
+        for collector in (COLLECTOR_ON, COLLECTOR_PAUSED)
+        for who in (("one", 3, 1), ("two", 3, 2))
+    ]
+    for row in rows:
+        assert row.ours.runs == 2
+        assert (row.recompiled is None) == (row.peer == "one")
+    assert {len(graph_module.graph.nodes): str(graph_module.graph) for graph_module in graph_modules} == before
+
+
+def test_a_pass_without_a_peer_has_rows_of_its_own() -> None:
+    rows = compare("mine", [synthetic_aten_graph(300)], lambda module: module.graph, (), repeats=1)
+    assert [(row.collector, row.peer, row.ratio, row.removed) for row in rows] == [
+        (COLLECTOR_ON, None, None, 0),
+        (COLLECTOR_PAUSED, None, None, 0),
+    ]
+
+
+def test_generating_code_is_timed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("fxopt_core.benchmark.passes.comparing.time.process_time", lambda: next(clock))
+    peers = [Peer("one", lambda module: module.graph), Peer("two", lambda module: module.graph, recompiles=True)]
+    with_it, without = compare("mine", [synthetic_aten_graph(300)], lambda module: module.graph, peers, repeats=1)[
+        1::-1
+    ]
+    # The clock is read before the work, after it, and after generating code.
+    assert (with_it.ours.seconds, without.ours.seconds) == ((1,), (1,))
+    assert with_it.recompiled is not None
+    assert with_it.recompiled.seconds == (2,)
+    assert without.recompiled is None
+    assert (with_it.ratio, with_it.recompiled_ratio, without.recompiled_ratio) == (1.0, 0.5, None)
 
 
 def test_the_collector_is_as_it_was_even_if_a_pass_raises() -> None:
     def broken(graph_module: fx.GraphModule) -> fx.Graph:
-        raise RuntimeError("broken")
+        if not gc.isenabled():
+            raise RuntimeError("broken while it is paused")
+        return graph_module.graph
 
-    with pytest.raises(RuntimeError, match="broken"):
-        compare("x", synthetic_aten_graph(300), broken, (), collector=COLLECTOR_PAUSED, repeats=1)
+    with pytest.raises(RuntimeError, match="broken while it is paused"):
+        compare("x", [synthetic_aten_graph(300)], broken, (), repeats=1)
     assert gc.isenabled()
 
 

@@ -1,4 +1,4 @@
-"""Timing a pass and its peers in turn, on copies of one graph, in one state of the garbage collector."""
+"""Timing a pass and its peers in turn, on copies of the same graphs, in both states of the garbage collector."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fxopt_core.benchmark.passes.peers import Peer
 
 COLLECTOR_ON = "on"
 COLLECTOR_PAUSED = "paused"
+COLLECTOR_STATES = (COLLECTOR_ON, COLLECTOR_PAUSED)
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Row:
         name: what was timed.
         nodes: of the graph.
         collector: state of Python's cyclic garbage collector while either was timed.
-        ours: seconds of each run of ours, without generating code.
+        ours: CPU seconds of each run of ours, without generating code.
         removed: by how many ATen calls our graph is shorter.
         peer: name of the peer; `None` where there is none.
         theirs: seconds of each run of the peer.
@@ -87,47 +88,51 @@ class _Run(NamedTuple):
 
 def compare(
     name: str,
-    graph_module: fx.GraphModule,
+    graph_modules: Sequence[fx.GraphModule],
     ours: Callable[[fx.GraphModule], fx.Graph],
     peers: Sequence[Peer],
     *,
-    collector: str,
     repeats: int,
 ) -> list[Row]:
-    """Time ours and every peer in turn (A B C A B C ...), each on a copy of the graph whose making is not timed.
+    """Time ours and every peer in turn (A B C A B C ...), each on a copy of a graph whose making is not timed.
+
+    Graphs and states of the collector take turns too, so that whatever disturbs the machine hits all alike. The
+    clock counts the seconds that this process computes, and not those in which other processes have its core.
 
     Args:
         name: what is timed.
-        graph_module: never changed.
+        graph_modules: never changed.
         ours: does the work on a graph module that it may change, generates no code, and returns the graph.
         peers: what stands beside it.
-        collector: `COLLECTOR_ON` or `COLLECTOR_PAUSED`. Before each run everything is collected, so that no side
-            pays for the other's garbage.
-        repeats: timed runs of each.
+        repeats: timed runs of each on each graph in each state of the collector.
 
     Returns:
-        A row a peer; one row without a peer if there is none.
+        For each graph and state a row a peer; one row without a peer if there is none.
     """
     recompiles = any(peer.recompiles for peer in peers)
-    our_runs: list[_Run] = []
-    peer_runs: list[list[_Run]] = [[] for _ in peers]
+    cases = [(graph_module, collector) for graph_module in graph_modules for collector in COLLECTOR_STATES]
+    runs: list[list[list[_Run]]] = [[[] for _ in (ours, *peers)] for _ in cases]
     for _ in range(repeats):
-        our_runs.append(_run(graph_module, ours, collector, recompile=recompiles))
-        for peer, runs in zip(peers, peer_runs, strict=True):
-            runs.append(_run(graph_module, peer.run, collector))
-    before = _calls(graph_module.graph)
-    row = Row(name, len(graph_module.graph.nodes), collector, _measurement(our_runs), before - our_runs[-1].calls)
-    whole = Measurement(tuple(run.whole for run in our_runs))
-    return [
-        replace(
-            row,
-            peer=peer.name,
-            theirs=_measurement(runs),
-            peer_removed=before - runs[-1].calls,
-            recompiled=whole if peer.recompiles else None,
-        )
-        for peer, runs in zip(peers, peer_runs, strict=True)
-    ] or [row]
+        for (graph_module, collector), (our_runs, *peer_runs) in zip(cases, runs, strict=True):
+            our_runs.append(_run(graph_module, ours, collector, recompile=recompiles))
+            for peer, of_peer in zip(peers, peer_runs, strict=True):
+                of_peer.append(_run(graph_module, peer.run, collector))
+    rows: list[Row] = []
+    for (graph_module, collector), (our_runs, *peer_runs) in zip(cases, runs, strict=True):
+        nodes, before = len(graph_module.graph.nodes), _calls(graph_module.graph)
+        row = Row(name, nodes, collector, _measurement(our_runs), before - our_runs[-1].calls)
+        whole = Measurement(tuple(run.whole for run in our_runs))
+        rows += [
+            replace(
+                row,
+                peer=peer.name,
+                theirs=_measurement(of_peer),
+                peer_removed=before - of_peer[-1].calls,
+                recompiled=whole if peer.recompiles else None,
+            )
+            for peer, of_peer in zip(peers, peer_runs, strict=True)
+        ] or [row]
+    return rows
 
 
 def _run(
@@ -137,18 +142,21 @@ def _run(
     *,
     recompile: bool = False,
 ) -> _Run:
-    """Time the work on a copy; afterwards the collector is as it was."""
+    """Time the work on a copy; afterwards the collector is as it was.
+
+    Everything is collected before, so that no run pays for the garbage of another.
+    """
     copied = fresh_copy(graph_module)
     was_on = gc.isenabled()
     gc.collect()
     (gc.enable if collector == COLLECTOR_ON else gc.disable)()
     try:
-        start = time.perf_counter()
+        start = time.process_time()
         graph = work(copied)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         if recompile:
             copied.recompile()
-        return _Run(seconds, time.perf_counter() - start, _calls(graph))
+        return _Run(seconds, time.process_time() - start, _calls(graph))
     finally:
         (gc.enable if was_on else gc.disable)()
 

@@ -128,7 +128,7 @@ def comparison_table(rows: Sequence[Row]) -> Table:
         box=SIMPLE_HEAD,
         pad_edge=False,
         caption=f"torch {torch.__version__}, Python {platform.python_version()}; medians of {repeats} runs ± "
-        "interquartile range, in turn, on fresh copies of one graph. removed: ATen calls taken out. "
+        "interquartile range in CPU time, in turn, on fresh copies of one graph. removed: ATen calls taken out. "
         "ratio: how many times as long the peer takes; with recompile: the same if ours generates code too, "
         "where the peer cannot leave it out. A demand is met when the ratio is large enough and ours took out "
         "no less. constant_folding is timed with dead_code after it, since the peer takes dead nodes out too.",
