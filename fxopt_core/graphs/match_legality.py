@@ -1,0 +1,272 @@
+"""When the nodes of a match may be replaced."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+from torch import fx
+
+from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.matching import Match
+
+Sharing = dict[tuple[int, fx.Node | int], bool]
+"""Which output shares storage: its number, and the node outside or the number of the output before it with which it
+does; whether it surely does."""
+
+
+def sharing(
+    outputs: tuple[fx.Node, ...], inside: Collection[fx.Node], effects: Callable[[fx.Node], Effects]
+) -> Sharing:
+    """With what the outputs of some calls share storage.
+
+    Args:
+        outputs: of the calls.
+        inside: the calls themselves; whatever else they use is outside.
+        effects: of a call.
+    """
+    found: Sharing = {}
+    made: dict[fx.Node, tuple[int, bool]] = {}
+    for number, output in enumerate(outputs):
+        for root, surely in _roots(output, inside, effects):
+            if root not in inside:
+                found[number, root] = found.get((number, root), False) or surely
+            elif root in made:
+                found[number, made[root][0]] = surely and made[root][1]
+            else:
+                made[root] = (number, surely)
+    return found
+
+
+def _roots(
+    output: fx.Node, inside: Collection[fx.Node], effects: Callable[[fx.Node], Effects]
+) -> Iterator[tuple[fx.Node, bool]]:
+    """The nodes whose own storage the output's may be: outside, or where it was made."""
+    pending, seen = [(output, True)], {output}
+    while pending:
+        node, surely = pending.pop()
+        if node not in inside:
+            yield node, surely
+            continue
+        done = effects(node)
+        if not done.view:
+            yield node, surely and not done.aliases
+        for place in done.aliases:
+            if isinstance(place, fx.Node) and place not in seen:
+                seen.add(place)
+                # Writing in place gives the same tensor back, as surely as a view does.
+                pending.append((place, surely and (done.view or place in done.writes)))
+
+
+@dataclass
+class Taken:
+    """What accepted matches hold: matches found later have to respect it.
+
+    Attributes:
+        nodes: those that will be replaced.
+        fixed: those next to a match that is inserted early, which must stay where they are.
+    """
+
+    nodes: set[fx.Node] = field(default_factory=set)
+    fixed: set[fx.Node] = field(default_factory=set)
+    _shares: dict[fx.Node, list[fx.Node]] = field(default_factory=lambda: defaultdict(list))
+
+    def accept(self, match: Match, after: Sharing) -> None:
+        """Take the match's nodes, and note what its replacement will share storage with."""
+        self.nodes.update(match.nodes)
+        if _moves_up(match):
+            self.fixed.update(match.inputs, outside_users(match))
+        storages = match.index.storages
+        for number, other in after:
+            partner = match.outputs[other] if isinstance(other, int) else other
+            storages.merge(match.outputs[number], partner)
+            self._shares[match.outputs[number]].append(partner)
+            if match.outputs[number] in storages.returned:
+                self._return(partner, storages)
+
+    def _return(self, node: fx.Node, storages: Storages) -> None:
+        pending: list[Place] = [node]
+        while pending:
+            place = pending.pop()
+            if isinstance(place, fx.Node) and place not in storages.returned:
+                storages.returned.add(place)
+                pending += [*storages.effects(place).aliases, *self._shares.get(place, ())]
+
+
+def outside_users(match: Match) -> list[fx.Node]:
+    """The users of the match's outputs that are not of the match."""
+    own = set(match.nodes)
+    return [user for output in match.outputs for user in output.users if user not in own]
+
+
+def _moves_up(match: Match) -> bool:
+    """Whether an output is used before the last node of the match, so that the replacement must stand earlier."""
+    if len(match.outputs) == 1:
+        return False
+    position = match.index.position
+    last = position[match.anchor]
+    return any(position[user] < last for user in outside_users(match))
+
+
+@legality("pattern: one match for each node")
+def one_match_for_each(match: Match, taken: Taken) -> str | None:
+    """A node is replaced once."""
+    for node in match.nodes:
+        if node in taken.nodes:
+            return f"{node} is part of another match"
+        if node in taken.fixed:
+            return f"{node} is used by another match with several outputs"
+    if _moves_up(match):
+        for node in (*match.inputs, *outside_users(match)):
+            if node in taken.nodes:
+                return f"{node}, before or after the match, is part of another match"
+    return None
+
+
+@legality("pattern: inner values are used inside only")
+def inner_values_stay_inside(match: Match) -> str | None:
+    """What the pattern does not return goes; nobody else may need it."""
+    own, outputs = set(match.nodes), set(match.outputs)
+    for node in match.nodes:
+        if node not in outputs:
+            for user in node.users:
+                if user not in own:
+                    return f"{node} is also used by {user}, outside of the match"
+    return None
+
+
+@legality("pattern: inputs lie outside")
+def inputs_lie_outside(match: Match) -> str | None:
+    """What the replacement reads must not be what it replaces."""
+    own = set(match.nodes)
+    return next((f"{node} is an input and would be replaced" for node in match.inputs if node in own), None)
+
+
+@legality("pattern: a draw stays")
+def draws_stay(match: Match, allowed: bool) -> str | None:
+    """A random draw moves the random stream; and where a pattern is for draws, their order counts."""
+    index = match.index
+    drawing = [node for node in match.nodes if index.storages.effects(node).random]
+    if not drawing:
+        return None
+    if not allowed:
+        return f"{drawing[0]} draws from the random stream"
+    between = index.between(index.draws, *_span(match), frozenset(match.nodes))
+    return f"{between} draws in between" if between is not None else None
+
+
+@legality("pattern: what a node does stays")
+def effects_stay(match: Match) -> str | None:
+    """Assertions and mode switches stay, and so does what nothing is known of."""
+    for node in match.nodes:
+        effects = match.index.storages.effects(node)
+        if effects.opaque or effects.checks or effects.context:
+            return f"{node} does more than compute a value, or nothing is known of it"
+    return None
+
+
+@legality("pattern: a write stays")
+def writes_stay(match: Match) -> str | None:
+    """A match may write only what it made itself and does not return from before the write."""
+    own, outputs = set(match.nodes), set(match.outputs)
+    effects = match.index.storages.effects
+    for node in match.nodes:
+        for place in effects(node).writes:
+            if not isinstance(place, fx.Node) or place not in own:
+                return f"{node} writes {place}, which is not of the match"
+            # Through views, up to where the storage was made.
+            for root, _ in _roots(place, own, effects):
+                if root not in own:
+                    return f"{node} writes storage of {root}, which is not of the match"
+            if place in outputs:
+                return f"{node} writes {place}, which is returned"
+    return None
+
+
+@legality("pattern: nothing is written in between")
+def unwritten_in_between(match: Match) -> str | None:
+    """The replacement reads everything at one place, where it must be as it was."""
+    index = match.index
+    if index.storages.pure:
+        return None
+    places: list[Place] = [*match.nodes, *match.inputs]
+    if any(node.op == "call_module" for node in match.nodes) or any(node.op == "get_attr" for node in match.inputs):
+        places.append(OUTSIDE)
+    own, span = frozenset(match.nodes), _span(match)
+    for place in {index.storages.of(place) for place in places}:
+        between = index.between(index.writes(place), *span, own)
+        if between is not None:
+            return f"{between} may write in between what the match reads"
+    return None
+
+
+@legality("pattern: one mode")
+def mode_is_unswitched(match: Match) -> str | None:
+    """Gradient and autocast mode decide what a node computes."""
+    index = match.index
+    between = index.between(index.switches, *_span(match), frozenset(match.nodes))
+    return None if between is None else f"{between} may switch a mode (gradients, autocast) in between"
+
+
+@legality("pattern: there is a place")
+def there_is_a_place(match: Match) -> str | None:
+    """All inputs must be there before an output is used."""
+    if not _moves_up(match):
+        return None
+    position = match.index.position
+    first = min(outside_users(match), key=position.__getitem__)
+    late = [node for node in match.inputs if position[node] >= position[first]]
+    return f"{first} uses an output before the input {late[0]} is there" if late else None
+
+
+@legality("pattern: storage is shared as before")
+def sharing_stays(match: Match, after: Sharing) -> str | None:
+    """Who shares storage shows where it is written, and to the caller."""
+    storages = match.index.storages
+    before = sharing(match.outputs, match.nodes, storages.effects)
+    for key in {**before, **after}:
+        if before.get(key) and after.get(key):
+            continue
+        number, other = key
+        output = match.outputs[number]
+        partner = match.outputs[other] if isinstance(other, int) else other
+        which = f"whether {output} and {partner} share storage may change"
+        if storages.written(output) or storages.written(partner):
+            return f"{which}, and one is written to"
+        seen = partner in storages.returned if isinstance(other, int) else storages.escapes(partner)
+        if output in storages.returned and seen:
+            return f"{which}, and the caller may hold both"
+    return None
+
+
+def _span(match: Match) -> tuple[int, int]:
+    """The positions of the first and of the last node of a match."""
+    positions = [match.index.position[node] for node in match.nodes]
+    return min(positions), max(positions)
+
+
+def why_not(match: Match, taken: Taken, after: Sharing, *, draws: bool, same_sharing: bool) -> str | None:
+    """Why the match must not be replaced, in words; `None` if it may.
+
+    Args:
+        match: what was found.
+        taken: what accepted matches hold.
+        after: with what the outputs of the replacement will share storage.
+        draws: whether the rule draws the same random numbers in the same order.
+        same_sharing: whether the rule vouches that sharing stays, though effects do not show it.
+    """
+    return (
+        one_match_for_each(match, taken)
+        or inner_values_stay_inside(match)
+        or inputs_lie_outside(match)
+        or draws_stay(match, draws)
+        or effects_stay(match)
+        or writes_stay(match)
+        or unwritten_in_between(match)
+        or mode_is_unswitched(match)
+        or there_is_a_place(match)
+        or (None if same_sharing else sharing_stays(match, after))
+    )

@@ -1,0 +1,407 @@
+"""Where a pattern occurs in a graph, and where it nearly does."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from torch import fx, nn
+
+from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.arguments import Name, arguments_of
+from fxopt_core.graphs.editor import EXAMPLE_META
+from fxopt_core.graphs.effects import PURE, Place
+from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
+from fxopt_core.graphs.patterns import Join, Pattern, function_key, nodes_in
+
+MOST_WAYS = 64
+"""How many ways to complete a match are tried from one node: they multiply with commutative calls and outputs."""
+
+
+class GraphIndex:
+    """A graph by what its nodes call, and the places where something happens besides computing.
+
+    Made in one walk; it describes the graph as it is then.
+
+    Args:
+        graph: the graph.
+        storages: its storage classes.
+
+    Attributes:
+        position: of each node, in order.
+        switches: positions of nodes after which another mode may hold.
+        draws: positions of nodes that draw random numbers.
+    """
+
+    def __init__(self, graph: fx.Graph, storages: Storages) -> None:
+        self.storages = storages
+        self.owner: nn.Module | None = graph.owning_module
+        self.nodes: list[fx.Node] = list(graph.nodes)
+        self.position: dict[fx.Node, int] = {}
+        self.switches: list[int] = []
+        self.draws: list[int] = []
+        self._writes: dict[Place, list[int]] = {}
+        self._calling: dict[Hashable, list[fx.Node]] = {}
+        self._users: dict[tuple[fx.Node, Hashable], deque[fx.Node]] = {}
+        self._grouped: set[fx.Node] = set()
+        for position, node in enumerate(self.nodes):
+            self.position[node] = position
+            if node.op.startswith("call"):
+                self._calling.setdefault(function_key(node, self.owner), []).append(node)
+            effects = storages.effects(node)
+            if effects is PURE:
+                continue
+            if effects.context or effects.opaque:
+                self.switches.append(position)
+            if effects.random or effects.opaque:
+                self.draws.append(position)
+            for place in (*effects.writes, *((OUTSIDE,) if effects.opaque else ())):
+                self._writes.setdefault(storages.of(place), []).append(position)
+
+    def calling(self, key: Hashable) -> list[fx.Node]:
+        """The nodes that call a function, method or class of module, in order."""
+        return self._calling.get(key, [])
+
+    def users(self, node: fx.Node, key: Hashable) -> deque[fx.Node]:
+        """Those users of a node that call `key`, in order. Callers may take used ones off the front."""
+        if node not in self._grouped:
+            self._grouped.add(node)
+            for user in sorted(node.users, key=self.position.__getitem__):
+                self._users.setdefault((node, function_key(user, self.owner)), deque()).append(user)
+        return self._users.get((node, key), deque())
+
+    def writes(self, place: Place) -> list[int]:
+        """Positions of the nodes that may write the storage of a value, in order."""
+        return self._writes.get(self.storages.of(place), [])
+
+    def between(self, positions: list[int], first: int, last: int, own: frozenset[fx.Node]) -> fx.Node | None:
+        """The first node at one of the positions after `first` and before `last` that is not one's own."""
+        for position in positions[bisect_right(positions, first) :]:
+            if position >= last:
+                return None
+            if self.nodes[position] not in own:
+                return self.nodes[position]
+        return None
+
+
+class Miss(NamedTuple):
+    """A place where a pattern does not match, or must not be rewritten.
+
+    Attributes:
+        node: where the match would start, or end.
+        reason: why not, in words.
+    """
+
+    node: fx.Node
+    reason: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """One occurrence of a pattern.
+
+    Attributes:
+        pattern: what was looked for.
+        values: what each wildcard and each call of the pattern stands for.
+        index: the graph in which it was found.
+        before: where a replacement has to be inserted; known once the match is rewritten.
+    """
+
+    pattern: Pattern
+    values: dict[fx.Node, Any]
+    index: GraphIndex = field(repr=False)
+    before: fx.Node | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        """What a wildcard or a named value of the pattern stands for: a node, or a literal."""
+        return self.values[self.pattern.names[name]]
+
+    @property
+    def nodes(self) -> tuple[fx.Node, ...]:
+        """The matched nodes, in the order of the pattern's calls."""
+        return tuple(self.values[call] for call in self.pattern.calls)
+
+    @property
+    def outputs(self) -> tuple[fx.Node, ...]:
+        """The matched nodes that the pattern returns."""
+        return tuple(self.values[output] for output in self.pattern.outputs)
+
+    @property
+    def inputs(self) -> tuple[fx.Node, ...]:
+        """The nodes that wildcards stand for."""
+        found = [node for wildcard in self.pattern.wildcards.values() for node in nodes_in(self.values[wildcard])]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def anchor(self) -> fx.Node:
+        """The last node of the match in the graph; an output."""
+        return max(self.outputs, key=self.index.position.__getitem__)
+
+    def module(self, name: str) -> nn.Module:
+        """The module that a named call of `module(...)` met."""
+        assert self.index.owner is not None
+        return self.index.owner.get_submodule(str(self[name].target))
+
+    def example(self, name: str) -> Any:
+        """The example value of a wildcard or named value, a literal as it is; `None` where the capture kept none."""
+        value = self[name]
+        if not isinstance(value, fx.Node):
+            return value
+        return next((value.meta[key] for key in EXAMPLE_META if key in value.meta), None)
+
+    def resolved(self, replaced: dict[fx.Node, fx.Node]) -> Match:
+        """The same match where other rewrites have put nodes in the place of its inputs."""
+        if not replaced:
+            return self
+
+        def now(node: fx.Node) -> fx.Node:
+            while node in replaced:
+                node = replaced[node]
+            return node
+
+        return replace(self, values={key: fx.node.map_arg(value, now) for key, value in self.values.items()})
+
+
+class _Goal(NamedTuple):
+    """To match a value of the pattern with a value of the graph: the argument `name` of `parent`."""
+
+    wanted: Any
+    found: Any
+    parent: fx.Node | None = None
+    name: Name = 0
+
+
+_Goals = tuple[Any, Any] | None
+"""A linked list of goals and joins, so that ways that branch off share their rest."""
+
+
+@dataclass
+class _State:
+    """What is known on the way to a match: values by wildcard and call, in the order in which they were met."""
+
+    values: dict[fx.Node, Any] = field(default_factory=dict)
+    met: set[fx.Node] = field(default_factory=set)
+    choices: list[tuple[Iterator[_Goals], int]] = field(default_factory=list)
+
+    def next_way(self) -> _Goals:
+        """Go back to the last choice, and take the next way from there; `None` if none is left."""
+        while self.choices:
+            ways, size = self.choices[-1]
+            while len(self.values) > size:
+                key, value = self.values.popitem()
+                if key.op != "placeholder":
+                    self.met.discard(value)
+            way = next(ways, None)
+            if way is not None:
+                return way
+            self.choices.pop()
+        return None
+
+
+class Matcher:
+    """Finds a pattern in one graph, through an index by function: where a function is absent it costs nothing.
+
+    Matching starts at those nodes that call what is rarest of the pattern in this graph. Solutions are found by
+    backtracking over the order of commutative arguments and over users, where an output has to be found from what
+    it shares with others. From one node at most `MOST_WAYS` ways are tried, so that time is linear.
+
+    Args:
+        pattern: what to look for.
+        index: the graph.
+
+    Attributes:
+        start: what is rarest of the pattern.
+        starts: the nodes that may stand for it, in order.
+    """
+
+    def __init__(self, pattern: Pattern, index: GraphIndex) -> None:
+        self.pattern = pattern
+        self.index = index
+        self._best = 0
+        self._nearest: tuple[_Goal | Join, dict[fx.Node, Any]] | None = None
+        counts = {call: len(index.calling(pattern.keys[call])) for call in (*pattern.outputs, *pattern.calls)}
+        self.start = min(counts, key=lambda call: counts[call])
+        self.starts = index.calling(pattern.keys[self.start])
+
+    def matches(
+        self, node: fx.Node, taken: set[fx.Node] | None = None, start: fx.Node | None = None
+    ) -> Iterator[Match]:
+        """Every way in which the pattern matches with `node` in the place of one of its calls.
+
+        Args:
+            node: one of `starts`.
+            taken: nodes that belong to other matches: no output is looked for among them. It may only grow.
+            start: the call, by default the rarest.
+        """
+        start = start if start is not None else self.start
+        goals: _Goals = None
+        for join in reversed(self.pattern.joins(start)):
+            goals = (join, goals)
+        goals = (_Goal(start, node), goals)
+        state = _State(choices=[(iter([goals]), 0)])
+        for _ in range(MOST_WAYS):
+            goals = state.next_way()
+            if goals is None:
+                return
+            failed = self._follow(goals, state, taken)
+            if failed is None:
+                yield Match(self.pattern, dict(state.values), self.index)
+            elif isinstance(failed, _Goal):
+                self._note(failed, state.values)
+
+    def _note(self, failed: _Goal | Join, values: dict[fx.Node, Any]) -> None:
+        """Keep what failed, if more than ever was met before it."""
+        if len(values) > self._best:
+            self._best, self._nearest = len(values), (failed, dict(values))
+
+    def _follow(self, goals: _Goals, state: _State, taken: set[fx.Node] | None) -> _Goal | Join | None:
+        """Meet one goal after the other; the one that fails or branches, or `None` if all are met."""
+        while goals is not None:
+            goal, goals = goals
+            if isinstance(goal, Join):
+                state.choices.append((self._users(goal, goals, state.values, taken), len(state.values)))
+                return goal
+            met = self._meet(goal, goals, state)
+            if met is _FAILED:
+                return goal
+            goals = met
+        return None
+
+    def _users(
+        self, join: Join, goals: _Goals, values: dict[fx.Node, Any], taken: set[fx.Node] | None
+    ) -> Iterator[_Goals]:
+        """One way for each user that the call `join.user` may stand for."""
+        known = values[join.known]
+        users = self.index.users(known, self.pattern.keys[join.user]) if isinstance(known, fx.Node) else deque()
+        while taken and users and users[0] in taken:
+            users.popleft()
+        for user in islice(users, MOST_WAYS):
+            if not taken or user not in taken:
+                yield (_Goal(join.user, user), goals)
+        if not users:
+            self._note(join, values)
+
+    def _meet(self, goal: _Goal, goals: _Goals, state: _State) -> _Goals:
+        """The goals that are left when this one is met; `_FAILED` if it cannot be."""
+        wanted, found = goal.wanted, goal.found
+        if not isinstance(wanted, fx.Node):
+            return self._meet_literal(goal, goals)
+        if wanted in state.values:
+            return goals if same_value(state.values[wanted], found) else _FAILED
+        if wanted.op == "placeholder":
+            state.values[wanted] = found
+            return goals
+        pattern = self.pattern
+        if not isinstance(found, fx.Node) or not found.op.startswith("call") or found in state.met:
+            return _FAILED
+        if function_key(found, self.index.owner) != pattern.keys[wanted]:
+            return _FAILED
+        state.values[wanted] = found
+        state.met.add(found)
+        pairs = self._arguments(wanted, found)
+        if pairs is None:
+            return _FAILED
+        if wanted in pattern.swapping and not any(map(_is_sequence, found.args)):
+            (name, one, first), (other, two, second), *rest = pairs
+            swapped = [(name, one, second), (other, two, first), *rest]
+            state.choices.append((iter([_and(swapped, wanted, goals)]), len(state.values)))
+        return _and(pairs, wanted, goals)
+
+    def _arguments(self, wanted: fx.Node, found: fx.Node) -> list[tuple[Name, Any, Any]] | None:
+        """Which argument of the pattern's call meets which of the node's; `None` where they have different ones."""
+        if len(wanted.args) == len(found.args) and not wanted.kwargs and not found.kwargs:
+            return list(zip(range(len(found.args)), wanted.args, found.args, strict=True))
+        arguments = self.pattern.arguments[wanted]
+        given = arguments_of(self.pattern.keys[wanted], found.args, found.kwargs)
+        if given.keys() != arguments.keys():
+            return None
+        order = list(arguments)
+        if wanted in self.pattern.swapping:
+            first = self.pattern.operands(wanted)
+            order = [*first, *(name for name in order if name not in first)]
+        return [(name, arguments[name], given[name]) for name in order]
+
+    def _meet_literal(self, goal: _Goal, goals: _Goals) -> _Goals:
+        """Literals are the same to the last bit; lists and tuples are met item by item."""
+        wanted, found = goal.wanted, goal.found
+        if isinstance(wanted, (list, tuple)) and isinstance(found, (list, tuple)):
+            alike = isinstance(wanted, tuple) == isinstance(found, tuple) or goal.parent in self.pattern.with_schema
+            if len(wanted) != len(found) or not alike:
+                return _FAILED
+            items = [(goal.name, one, other) for one, other in zip(wanted, found, strict=True)]
+            return _and(items, goal.parent, goals)
+        if isinstance(wanted, slice) and isinstance(found, slice):
+            parts = [(goal.name, getattr(wanted, part), getattr(found, part)) for part in ("start", "stop", "step")]
+            return _and(parts, goal.parent, goals)
+        return goals if same_value(wanted, found) else _FAILED
+
+    def nearest_miss(self, least: int = 1) -> Miss | None:
+        """Of the places that were tried, and some more, the one where most of the pattern was met.
+
+        Args:
+            least: how many calls of the pattern have to be met there; `None` is returned where fewer are.
+        """
+        for call in self.pattern.calls:
+            for node in self.index.calling(self.pattern.keys[call])[:MOST_WAYS]:
+                next(self.matches(node, start=call), None)
+        if self._nearest is None:
+            return None
+        failed, values = self._nearest
+        met = [value for key, value in values.items() if key.op != "placeholder"]
+        if len(met) < least:
+            return None
+        reason = f"{len(met)} of {len(self.pattern.calls)} calls of the pattern are here, but "
+        return Miss(met[0], reason + self._explain(failed, values))
+
+    def _explain(self, failed: _Goal | Join, values: dict[fx.Node, Any]) -> str:
+        if isinstance(failed, Join):
+            return f"nothing that uses {values[failed.known]!r} calls {_name(self.pattern.keys[failed.user])}"
+        wanted, found, parent, name = failed
+        where = "the node" if parent is None else f"argument {name!r} of {values.get(parent, parent)}"
+        if not isinstance(wanted, fx.Node):
+            return f"{where} is {found!r}, and the pattern has {wanted!r}"
+        if wanted in values and values[wanted] is not found:
+            return f"{where} is {found!r}, and {wanted} of the pattern is {values[wanted]!r} elsewhere"
+        function = _name(self.pattern.keys[wanted])
+        if not isinstance(found, fx.Node) or function_key(found, self.index.owner) != self.pattern.keys[wanted]:
+            called = _name(function_key(found, self.index.owner)) if isinstance(found, fx.Node) else "a literal"
+            return f"{where} is {found!r} ({called}), and the pattern calls {function}"
+        if wanted in values:
+            return f"{found} is given other arguments than {function} in the pattern"
+        return f"{where} is {found!r}, which stands for another call of the pattern already"
+
+
+_FAILED: _Goals = (None, None)
+
+
+def _and(pairs: list[tuple[Name, Any, Any]], parent: fx.Node | None, goals: _Goals) -> _Goals:
+    for name, wanted, found in reversed(pairs):
+        goals = (_Goal(wanted, found, parent, name), goals)
+    return goals
+
+
+def _name(key: Hashable) -> str:
+    return key if isinstance(key, str) else str(getattr(key, "__name__", key))
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two arguments are one node, or literals that are the same to the last bit."""
+    if one is other:
+        return True
+    try:
+        return literal_key(one, {}) == literal_key(other, {})
+    except UnknownLiteralError:
+        return False
+
+
+def _is_sequence(value: Any) -> bool:
+    """Whether adding it may mean joining lists or tuples, where the order counts."""
+    if not isinstance(value, fx.Node):
+        return isinstance(value, (list, tuple, str))
+    if any(isinstance(value.meta.get(name), (list, tuple)) for name in EXAMPLE_META):
+        return True
+    return value.target in ("size", "split", "chunk") or (value.target is getattr and value.args[1] == "shape")

@@ -1,0 +1,240 @@
+"""Passes that consist of rules: a pattern, and what takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
+from fxopt_core.graphs.effects import effects_of
+from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.match_legality import Sharing, Taken, outside_users, sharing, why_not
+from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
+from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+
+MOST_ROUNDS = 100
+"""How often rules are applied to what rules made, before a set of rules is taken to go on for ever."""
+
+Check = Callable[[Match], str | None]
+Build = Callable[[GraphEditor, Match], fx.Node | Sequence[fx.Node]]
+
+
+@dataclass(frozen=True, eq=False)
+class RewriteRule:
+    """Wherever `pattern` occurs and the checks have nothing against it, it is replaced.
+
+    Attributes:
+        name: of the rule, within its pass.
+        pattern: a function (see `graphs.patterns.pattern`), or several with the same parameters: other spellings.
+        replacement: a function of some of the pattern's parameters, which returns as many values.
+        build: in place of `replacement`: makes the nodes itself, with the editor. It inserts them before
+            `match.before` (with one output that is `match.anchor`), and returns what takes the place of the
+            outputs: nodes that it made, with storage of their own.
+        checks: each answers with a reason why a match is left alone, or with `None`.
+        draws: the pattern draws random numbers, and the replacement the same ones in the same order.
+        same_sharing: vouches that outputs share storage with inputs exactly as before, where operators do not tell.
+    """
+
+    name: str
+    pattern: Callable[..., Any] | tuple[Callable[..., Any], ...]
+    replacement: Callable[..., Any] | None = None
+    build: Build | None = None
+    checks: tuple[Check, ...] = ()
+    draws: bool = False
+    same_sharing: bool = False
+    patterns: tuple[Pattern, ...] = field(init=False)
+    traced: Pattern | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Trace the functions.
+
+        Raises:
+            PatternError: they do not fit together.
+        """
+        if (self.replacement is None) == (self.build is None):
+            raise PatternError(f"the rule {self.name} needs either a replacement or a build function.")
+        spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
+        object.__setattr__(self, "patterns", tuple(map(pattern, spellings)))
+        object.__setattr__(self, "traced", None if self.replacement is None else trace(self.replacement))
+        if self.traced is None:
+            return
+        for each in self.patterns:
+            unknown = self.traced.wildcards.keys() - each.names.keys()
+            if unknown:
+                raise PatternError(f"the rule {self.name} replaces with {sorted(unknown)}, which its pattern has not.")
+            if len(each.outputs) != len(self.traced.outputs):
+                raise PatternError(
+                    f"the rule {self.name} replaces {len(each.outputs)} outputs with {len(self.traced.outputs)}."
+                )
+        for call in self.traced.calls:
+            effects = effects_of(call)
+            if effects.observable and not (effects.random and self.draws):
+                raise PatternError(f"the replacement of the rule {self.name} does more than compute, in {call}.")
+
+    def shared_after(self, match: Match) -> Sharing:
+        """With what the replacement's outputs will share storage."""
+        if self.traced is None:
+            return {}
+        shared: Sharing = {}
+        for (number, root), surely in sharing(self.traced.outputs, self.traced.calls, effects_of).items():
+            met = root if isinstance(root, int) else match[str(root.target)]
+            for other in (met,) if isinstance(root, int) else nodes_in(met):
+                shared[number, other] = surely and other is met
+        return shared
+
+    def make(self, editor: GraphEditor, match: Match) -> list[fx.Node]:
+        """Insert the replacement; the nodes that take the place of the outputs."""
+        if self.traced is None:
+            assert self.build is not None
+            built = self.build(editor, match)
+            return [built] if isinstance(built, fx.Node) else list(built)
+        made: dict[fx.Node, Any] = {wildcard: match[name] for name, wildcard in self.traced.wildcards.items()}
+        for call in self.traced.calls:
+            args, kwargs = fx.node.map_arg((call.args, call.kwargs), made.__getitem__)
+            made[call] = editor.insert(call.op, call.target, args, kwargs, like=match.anchor, before=match.before)
+        return [made[output] for output in self.traced.outputs]
+
+
+@legality("pattern: the replacement is a value")
+def replacement_is_a_value(rule: RewriteRule, match: Match) -> str | None:
+    """A literal cannot take the place of a node."""
+    for output in rule.traced.outputs if rule.traced is not None else ():
+        if output.op == "placeholder" and not isinstance(match[str(output.target)], fx.Node):
+            return f"{output} is the literal {match[str(output.target)]!r}, which cannot take the place of a node"
+    return None
+
+
+class _Found(NamedTuple):
+    rule: RewriteRule
+    match: Match
+    replaced: dict[fx.Node, fx.Node]
+
+
+class PatternPass(OptimizationPass):
+    """A pass whose rewrites are rules. A subclass states `rules`; earlier rules come first, then earlier nodes.
+
+    No two rewrites of a round touch the same node: of matches that overlap the first is taken, and the others are
+    refusals. Rounds go on until no rule applies, so that a second run finds nothing. A rule that matches nowhere
+    is reported with its nearest miss, if most of it was met somewhere.
+    """
+
+    rules: ClassVar[tuple[RewriteRule, ...]] = ()
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Find where the rules apply."""
+        analysis = Analysis()
+        index = GraphIndex(editor.graph, editor.storages)
+        taken = Taken()
+        replaced: dict[fx.Node, fx.Node] = {}
+        for rule in self.rules:
+            for each in rule.patterns:
+                matcher = Matcher(each, index)
+                before = len(analysis.opportunities), len(analysis.refusals)
+                for node in matcher.starts:
+                    match = self._first_legal(rule, matcher, node, taken, analysis)
+                    if match is not None:
+                        taken.accept(match, rule.shared_after(match))
+                        found = _Found(rule, match, replaced)
+                        analysis.opportunities.append(Opportunity(match.anchor, found, rule.name))
+                if before != (len(analysis.opportunities), len(analysis.refusals)):
+                    continue
+                miss = matcher.nearest_miss(least=2)
+                if miss is not None:
+                    analysis.refuse(miss.node, f"{rule.name}: {miss.reason}")
+        return analysis
+
+    @staticmethod
+    def _first_legal(
+        rule: RewriteRule, matcher: Matcher, node: fx.Node, taken: Taken, analysis: Analysis
+    ) -> Match | None:
+        refusal: str | None = None
+        for match in matcher.matches(node, taken.nodes):
+            reason = (
+                why_not(match, taken, rule.shared_after(match), draws=rule.draws, same_sharing=rule.same_sharing)
+                or replacement_is_a_value(rule, match)
+                or next((reason for check in rule.checks if (reason := check(match)) is not None), None)
+            )
+            if reason is None:
+                return match
+            refusal = refusal or reason
+            if node in taken.nodes:
+                break
+        if refusal is not None:
+            analysis.refuse(node, f"{rule.name}: {refusal}")
+        return None
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Put the replacement in the place of one match.
+
+        Raises:
+            PassError: the replacement is of another shape or dtype, or shares storage that the rule does not tell of.
+        """
+        rule, match, replaced = opportunity.data
+        match = match.resolved(replaced)
+        before = min((match.anchor, *outside_users(match)))
+        match = replace(match, before=before)
+        made = rule.make(editor, match)
+        if len(made) != len(match.outputs):
+            raise PassError(f"the rule {rule.name} made {len(made)} values for {len(match.outputs)} outputs.")
+        if rule.build is not None and not rule.same_sharing and _shares(match, made):
+            raise PassError(
+                f"what the rule {rule.name} built for {match.anchor} may share storage with something else; expected "
+                "new storage, or a rule with same_sharing=True that keeps sharing as it was."
+            )
+        for output, value in zip(match.outputs, made, strict=True):
+            _require_same_kind(rule, output, value)
+        replaced.update(zip(match.outputs, made, strict=True))
+        for node in reversed(match.nodes):
+            if node in replaced:
+                editor.replace(node, replaced[node])
+            else:
+                editor.erase(node)
+
+    def run(self, editor: GraphEditor, *, denied: Iterable[str] = ()) -> PassResult:
+        """Apply the rules until none applies.
+
+        Raises:
+            PassError: they go on for ever, or a replacement is not what its rule promises.
+        """
+        denied = frozenset(denied)
+        result = last = super().run(editor, denied=denied)
+        rounds = 1
+        while last.changed:
+            if rounds == MOST_ROUNDS:
+                raise PassError(f"{self.name}: the rules still find something after {MOST_ROUNDS} rounds.")
+            last = super().run(editor, denied=denied)
+            rounds += 1
+            result.rewrites += last.rewrites
+            result.refusals = last.refusals
+            result.statistics.update(last.statistics)
+        return result
+
+
+def _shares(match: Match, made: list[fx.Node]) -> bool:
+    """Whether what was built shares storage with what was there, or with the module's."""
+    inside: set[fx.Node] = set()
+    pending = list(made)
+    while pending:
+        node = pending.pop()
+        if node not in inside and node not in match.index.position and node not in match.inputs:
+            inside.add(node)
+            pending += node.all_input_nodes
+    return any(node.op == "get_attr" for node in made) or bool(sharing(tuple(made), inside, effects_of))
+
+
+def _require_same_kind(rule: RewriteRule, output: fx.Node, value: Any) -> None:
+    """What takes the place of a value is of its shape and dtype, as far as the capture kept examples."""
+    for name in EXAMPLE_META:
+        old, new = output.meta.get(name), value.meta.get(name)
+        if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+            kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (old, new)]
+            if kinds[0] != kinds[1]:
+                raise PassError(
+                    f"the rule {rule.name} replaces {output} of {kinds[0]} with {value} of {kinds[1]}; expected the "
+                    "same shape, dtype and device. Add a check to the rule."
+                )
