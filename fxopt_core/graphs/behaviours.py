@@ -38,6 +38,9 @@ class Behaviour:
         context: it switches the mode in which later nodes run (gradients, autocast).
         checks: it may stop the program; it is called for that, not for its result.
         statistics: arguments that are written unless a mode argument is `False`.
+        outs: arguments, given by name only, into which a call writes its result if it is given them.
+        joins: groups of arguments; if all of a group are containers of Python, the result holds what they all hold.
+        container: its result may be a container of Python that holds tensors.
         opaque: nothing is known.
     """
 
@@ -50,11 +53,14 @@ class Behaviour:
     context: bool = False
     checks: bool = False
     statistics: frozenset[str] = frozenset()
+    outs: frozenset[str] = frozenset({"out"})
+    joins: tuple[tuple[str, ...], ...] = ()
+    container: bool = False
     opaque: bool = False
 
     @cached_property
     def plain(self) -> bool:
-        """Whether every call without `out` returns new storage and does nothing else."""
+        """Whether every call without one of `outs` returns new storage and does nothing else."""
         return not (
             self.writes
             or self.aliases
@@ -62,19 +68,21 @@ class Behaviour:
             or self.context
             or self.checks
             or self.statistics
+            or self.joins
             or self.opaque
             or CONDITIONAL.intersection(self.names)
         )
 
 
-CONDITIONAL = frozenset({"inplace", "max_norm"})
-"""Arguments that make a call write, if it has them. (`out` does too; it is only ever given by name.)"""
+CONDITIONAL = frozenset({"inplace", "max_norm", "out"})
+"""Arguments that make a call write, if it has them. (A few functions in Python take `out` by position.)"""
 
-OPAQUE = Behaviour(opaque=True)
+OPAQUE = Behaviour(opaque=True, container=True)
 CONTEXT = Behaviour(context=True)
 CHECK = Behaviour(checks=True)
 FRESH = Behaviour()
 MAY_ALIAS = Behaviour(aliases=EVERY)
+MAY_ALIAS_OR_COLLECT = Behaviour(aliases=EVERY, container=True)
 
 
 def _is_tensor(type_: Any) -> bool:
@@ -84,29 +92,53 @@ def _is_tensor(type_: Any) -> bool:
 def _is_composite(operator: OpOverload) -> bool:
     """Whether the operator is a function over other operators, whose schema need not name its aliases."""
     name = operator.name()
-    known = torch._C._dispatch_has_kernel(name)
-    return bool(known and torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
 
 
 RETURNS_NEW_STORAGE = frozenset(
     "linear bilinear matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d layer_norm "
     "group_norm rms_norm softmax log_softmax scaled_dot_product_attention embedding_bag cross_entropy_loss nll_loss "
     "max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d relu6 "
-    "selu log_sigmoid cosine_similarity one_hot square std var where subtract multiply divide true_divide".split()
+    "selu log_sigmoid cosine_similarity one_hot square std var std_mean var_mean max min nanmean prelu outer kron "
+    "isclose isfinite isreal hstack vstack dstack column_stack tile unfold where subtract multiply divide "
+    "true_divide margin_ranking_loss poisson_nll_loss triplet_margin_loss cosine_embedding_loss".split()
 )
 """Composite operators that never return an argument. Whatever is missing here is taken to return one: the names add
 precision, not safety, and the test over PyTorch's sample inputs holds them to it."""
+
+
+RETURNS_WHAT_IT_IS_GIVEN = frozenset(
+    "lift _unsafe_view unsafe_split unsafe_split_with_sizes _sparse_coo_tensor_with_dims_and_tensors "
+    "_sparse_compressed_tensor_with_dims _pin_memory q_per_channel_scales q_per_channel_zero_points "
+    "_add_batch_dim _remove_batch_dim device_put".split()
+)
+"""Operators that are no composites and yet may return storage of an argument of which their schema says nothing."""
+
+CHANGES_MORE_THAN_IT_SAYS = frozenset("set_ set_data from_file".split())
+"""Operators that swap a tensor's storage for another one, or return storage that somebody else holds."""
+
+_CHECKING = ("assert", "constrain", "check", "validate")
+
+
+def _checks(schema: FunctionSchema, name: str) -> bool:
+    """Whether the operator is called for the exception that it may raise.
+
+    Functionalised assertions return a token, which later ones take; the last token has no user.
+    """
+    return any(word in name for word in _CHECKING) and (not schema.returns or name.startswith("_functional_"))
 
 
 @cache
 def behaviour_of_operator(operator: OpOverload) -> Behaviour:
     """What one operator overload does, by its schema and tags.
 
-    The schema is believed where it is explicit. It is distrusted in two places, which a test over all of PyTorch's
-    sample inputs covers: composite operators need not name the aliases that they return, and batch normalisation
-    does not name the statistics that it writes.
+    The schema is believed where it is explicit. It is distrusted in a few places, which a test over all of PyTorch's
+    sample inputs covers: composite operators need not name the aliases that they return, a few others do not either,
+    and batch normalisation does not name the statistics that it writes. What only TorchScript knows is opaque.
     """
-    if operator.namespace not in TRUSTED_NAMESPACES:
+    name = operator._schema.name.split("::")[1]
+    known = operator.namespace in TRUSTED_NAMESPACES and torch._C._dispatch_has_kernel(operator.name())
+    if not known or name in CHANGES_MORE_THAN_IT_SAYS:
         return OPAQUE
     schema: FunctionSchema = operator._schema
     names = tuple(argument.name for argument in schema.arguments)
@@ -114,22 +146,27 @@ def behaviour_of_operator(operator: OpOverload) -> Behaviour:
     writes = frozenset(part.name for part in annotated if part.alias_info is not None and part.alias_info.is_write)
     aliases = frozenset(argument.name for argument in annotated)
     composite = _is_composite(operator)
-    name = operator._schema.name.split("::")[1]
     returns_tensor = any(_is_tensor(result.type) for result in schema.returns)
     takes_tensor = any(_is_tensor(argument.type) for argument in schema.arguments)
     unsaid = returns_tensor and takes_tensor and not aliases and name not in RETURNS_NEW_STORAGE
-    if unsaid and (composite or torch.Tag.maybe_aliasing_or_mutating in operator.tags or name.startswith("_unsafe")):
+    tagged = torch.Tag.maybe_aliasing_or_mutating in operator.tags
+    if unsaid and (composite or tagged or name in RETURNS_WHAT_IT_IS_GIVEN):
         aliases = EVERY
+    checks = _checks(schema, name)
+    if not (schema.returns or writes or checks):
+        return OPAQUE  # it is called for something else than its result
     keeps = name.endswith(_KEEPS_STATISTICS)
     defaulted = [argument for argument in schema.arguments if argument.has_default_value()]
     return Behaviour(
         names=names,
         defaults={argument.name: argument.default_value for argument in defaulted},
         writes=writes,
-        aliases=aliases,
+        # Batch normalisation returns none of the statistics that it writes.
+        aliases=aliases - STATISTICS,
         view=operator.is_view and not composite and not writes,
-        random=torch.Tag.nondeterministic_seeded in operator.tags,
-        checks=not schema.returns and not writes,
+        random=torch.Tag.nondeterministic_seeded in operator.tags or {"dropout", "train"} <= {*names},
+        checks=checks,
+        container=len(schema.returns) > 1 or any("List" in str(result.type) for result in schema.returns),
         statistics=frozenset() if keeps else STATISTICS.intersection(names) - writes,
     )
 
@@ -138,24 +175,32 @@ def behaviour_of_operator(operator: OpOverload) -> Behaviour:
 def behaviour_of_packet(packet: OpOverloadPacket) -> Behaviour:
     """What a call by name may do: the union over the overloads that take or return tensors."""
     overloads = [getattr(packet, name) for name in packet.overloads()]
-    taken = [
+    overloads = [
         overload
         for overload in overloads
-        if any(_is_tensor(part.type) for part in (*overload._schema.arguments, *overload._schema.returns))
+        if torch._C._dispatch_has_kernel(overload.name())
+        and any(_is_tensor(part.type) for part in (*overload._schema.arguments, *overload._schema.returns))
     ]
-    plain = [overload for overload in taken if not any(argument.is_out for argument in overload._schema.arguments)]
-    behaviours = [behaviour_of_operator(overload) for overload in plain or taken]
-    if not behaviours:
+    outs = {argument.name for overload in overloads for argument in overload._schema.arguments if argument.is_out}
+    plain = [overload for overload in overloads if not any(argument.is_out for argument in overload._schema.arguments)]
+    behaviours = [behaviour_of_operator(overload) for overload in plain or overloads]
+    if not behaviours or any(behaviour.opaque for behaviour in behaviours):
         return OPAQUE
     longest = max(behaviours, key=lambda behaviour: len(behaviour.names))
-    writes = any(behaviour.writes for behaviour in behaviours)
+    # Overloads may call an argument differently; what they write stands at the same place.
+    writes = {
+        written if written in longest.names else longest.names[behaviour.names.index(written)]
+        for behaviour in behaviours
+        for written in behaviour.writes
+    }
     return Behaviour(
         names=longest.names,
         defaults=longest.defaults,
-        writes=frozenset(longest.names[:1]) if writes else frozenset(),
+        writes=frozenset(writes),
         aliases=EVERY if any(behaviour.aliases for behaviour in behaviours) else frozenset(),
         random=any(behaviour.random for behaviour in behaviours),
         checks=all(behaviour.checks for behaviour in behaviours),
         statistics=longest.statistics,
-        opaque=any(behaviour.opaque for behaviour in behaviours),
+        outs=frozenset(outs) if plain else frozenset(),
+        container=any(behaviour.container for behaviour in behaviours),
     )

@@ -8,6 +8,7 @@ from typing import Any
 from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
+from fxopt_core.graphs.containers import joins_containers
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import behaviour_of_attribute, behaviour_of_function, behaviour_of_method
 
@@ -59,10 +60,10 @@ def effects_of(node: fx.Node) -> Effects:
         if node.target is getattr:
             return _at(node, behaviour_of_attribute(node.args[1]))
         behaviour = behaviour_of_function(node.target)
-        return PURE if behaviour.plain and "out" not in node.kwargs else _at(node, behaviour)
+        return PURE if behaviour.plain and behaviour.outs.isdisjoint(node.kwargs) else _at(node, behaviour)
     if kind == "call_method":
         behaviour = behaviour_of_method(str(node.target))
-        return PURE if behaviour.plain and "out" not in node.kwargs else _at(node, behaviour)
+        return PURE if behaviour.plain and behaviour.outs.isdisjoint(node.kwargs) else _at(node, behaviour)
     if kind == "call_module":
         return _of_module(node)
     if kind == "get_attr":
@@ -83,24 +84,30 @@ def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
     given: dict[str, Any] = dict(behaviour.defaults)
     given.update(zip(behaviour.names, node.args, strict=False))
     given.update(node.kwargs)
+    everything = node.all_input_nodes
+
+    def named(name: str) -> list[fx.Node]:
+        """The values given for an argument. One that is there under a name that is not known may be any of them."""
+        return _inputs(given[name]) if name in given else everything
+
     # A value that is only known at run time may be anything but a literal False.
     off = any(given.get(name) is False for name in MODE_ARGUMENTS)
     no_dropout = type(given.get("dropout_p")) in (int, float) and given["dropout_p"] == 0
-    written: list[fx.Node] = []
-    for name in (*behaviour.writes, *(() if off else behaviour.statistics)):
-        written += _inputs(given.get(name))
+    written = [value for name in behaviour.writes for value in named(name)]
+    if not off:
+        written += [value for name in behaviour.statistics for value in named(name)]
     if given.get("max_norm") is not None:
-        written += _inputs(given.get("weight"))
-    aliased = node.all_input_nodes if behaviour.aliases == EVERY else []
-    for name in behaviour.aliases - EVERY:
-        aliased = aliased + _inputs(given.get(name))
-    if node.kwargs.get("out") is not None:
-        written += _inputs(node.kwargs["out"])
-        aliased = aliased + _inputs(node.kwargs["out"])
+        written += named("weight")
+    returned = [value for name in behaviour.outs if given.get(name) is not None for value in named(name)]
     if given.get("inplace", False) is not False:
-        first = _inputs(node.args[0] if node.args else next(iter(node.kwargs.values())))
-        written += first
-        aliased = aliased + first
+        returned += named(behaviour.names[0]) if behaviour.names else everything
+    written += returned
+    aliased = list(everything) if behaviour.aliases == EVERY else []
+    for name in behaviour.aliases - EVERY:
+        aliased += named(name)
+    aliased += returned
+    if behaviour.joins and joins_containers(behaviour, node.args):
+        aliased += everything
     return Effects(
         writes=tuple(dict.fromkeys(written)),
         aliases=tuple(dict.fromkeys(aliased)),

@@ -17,10 +17,11 @@ _MAY_RETURN_ITS_INPUT = (
     nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd, nn.modules.padding._ReflectionPadNd,
     nn.modules.padding._ReplicationPadNd, nn.modules.padding._ConstantPadNd, nn.Upsample, nn.ChannelShuffle,
     nn.PixelShuffle, nn.PixelUnshuffle, nn.Unfold, nn.Fold, nn.CircularPad1d, nn.CircularPad2d, nn.CircularPad3d,
+    nn.RNNBase,
 )  # fmt: skip
 _DRAWS_ALWAYS = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 _DRAWS_IN_TRAINING = (nn.modules.dropout._DropoutNd, nn.RReLU)
-_DRAWS_WITH_DROPOUT = (nn.RNNBase, nn.MultiheadAttention)
+_RETURNS_SEVERAL = (nn.RNNBase, nn.MultiheadAttention)
 _UPDATES_STATISTICS = (nn.modules.batchnorm._NormBase,)
 _RENORMALISES = (nn.Embedding, nn.EmbeddingBag)
 
@@ -34,6 +35,7 @@ class ModuleBehaviour(NamedTuple):
         aliases: its result may share storage with an input.
         random: it draws from the random stream.
         checks: it may stop the program, and is there for that.
+        container: its result may be a container of Python that holds tensors.
         opaque: nothing is known.
     """
 
@@ -42,6 +44,7 @@ class ModuleBehaviour(NamedTuple):
     aliases: bool = False
     random: bool = False
     checks: bool = False
+    container: bool = False
     opaque: bool = False
 
 
@@ -50,8 +53,31 @@ _GUARDS_OF_EXPORT = ("torch.export._unlift", "GuardsFn")
 
 _OPAQUE = ModuleBehaviour(opaque=True)
 _HOOKS = (
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks_always_called",
+    "forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks", "forward_hooks_always_called",
 )  # fmt: skip
+
+
+def _is_understood(module: nn.Module) -> bool:
+    """Whether calling the module runs the code of `torch.nn` for it, and nothing else."""
+    kind = type(module)
+    package, _, file = kind.__module__.rpartition(".")
+    if package != "torch.nn.modules" or file not in _FAMILIES or "Lazy" in kind.__name__:
+        return False
+    if "forward" in vars(module) or not kind.forward.__module__.startswith("torch.nn."):
+        return False
+    if any(getattr(module, f"_{hooks}", None) or getattr(module_globals, f"_global_{hooks}", None) for hooks in _HOOKS):
+        return False
+    if isinstance(module, nn.TripletMarginWithDistanceLoss):
+        return isinstance(module.distance_function, nn.Module) and _is_understood(module.distance_function)
+    # The first calls other modules; the second talks to other processes.
+    return not isinstance(module, (nn.AdaptiveLogSoftmaxWithLoss, nn.SyncBatchNorm))
+
+
+def _updates_statistics(module: nn.Module) -> bool:
+    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        # It hands its statistics on whenever it has any, also where `track_running_stats` was switched off later.
+        return module.training or not module.track_running_stats
+    return isinstance(module, _UPDATES_STATISTICS) and module.training and module.track_running_stats
 
 
 def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
@@ -59,17 +85,11 @@ def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
     kind = type(module)
     if (kind.__module__, kind.__name__) == _GUARDS_OF_EXPORT:
         return ModuleBehaviour(checks=True)
-    package, _, file = kind.__module__.rpartition(".")
-    known = package == "torch.nn.modules" and file in _FAMILIES and "Lazy" not in kind.__name__
-    if not known or "forward" in vars(module) or any(getattr(module, hooks, None) for hooks in _HOOKS):
-        return _OPAQUE
-    if module_globals._global_forward_hooks or module_globals._global_forward_pre_hooks:
-        return _OPAQUE
-    if kind is nn.AdaptiveLogSoftmaxWithLoss:
+    if not _is_understood(module):
         return _OPAQUE
     in_place = bool(getattr(module, "inplace", False))
     writes: tuple[str, ...] = ()
-    if isinstance(module, _UPDATES_STATISTICS) and module.training and module.track_running_stats:
+    if _updates_statistics(module):
         writes = tuple(name for name, buffer in module.named_buffers() if buffer is not None)
     if isinstance(module, _RENORMALISES) and module.max_norm is not None:
         writes = ("weight",)
@@ -79,5 +99,6 @@ def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
         aliases=in_place or isinstance(module, _MAY_RETURN_ITS_INPUT),
         random=isinstance(module, _DRAWS_ALWAYS)
         or (module.training and isinstance(module, _DRAWS_IN_TRAINING))
-        or (module.training and isinstance(module, _DRAWS_WITH_DROPOUT) and bool(module.dropout)),
+        or (module.training and isinstance(module, _RETURNS_SEVERAL) and bool(module.dropout)),
+        container=isinstance(module, _RETURNS_SEVERAL),
     )

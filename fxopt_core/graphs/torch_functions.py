@@ -21,6 +21,7 @@ from fxopt_core.graphs.behaviours import (
     CONTEXT,
     FRESH,
     MAY_ALIAS,
+    MAY_ALIAS_OR_COLLECT,
     OPAQUE,
     Behaviour,
     behaviour_of_operator,
@@ -30,7 +31,12 @@ from fxopt_core.graphs.behaviours import (
 _NAMESPACES: tuple[ModuleType, ...] = (torch, torch._C._nn, torch.special, torch.linalg, torch.fft)
 """Where functions implemented in C++ live; their `__name__` is that of the ATen operator."""
 
-_LIKE_ANOTHER_OPERATOR = {"cross_entropy": "cross_entropy_loss"}
+_LIKE_ANOTHER_OPERATOR = {
+    "cross_entropy": "cross_entropy_loss",
+    "adaptive_max_pool1d_with_indices": "adaptive_max_pool1d",
+    "adaptive_max_pool2d_with_indices": "adaptive_max_pool2d",
+    "adaptive_max_pool3d_with_indices": "adaptive_max_pool3d",
+}
 
 _PURE_COMPOSITES = (
     "affine_grid fold gaussian_nll_loss grid_sample interpolate local_response_norm lp_pool1d lp_pool2d lp_pool3d "
@@ -39,14 +45,18 @@ _PURE_COMPOSITES = (
 )
 """Python functions of `torch.nn.functional` over deterministic operators without a like-named one in ATen."""
 
-_DROPS_CHANNELS = "dropout1d dropout2d dropout3d"
+_DRAWS = (
+    "dropout1d dropout2d dropout3d fractional_max_pool2d fractional_max_pool3d fractional_max_pool2d_with_indices "
+    "fractional_max_pool3d_with_indices"
+)
+"""Python functions of `torch.nn.functional` that draw what the operator of the same name is given."""
 
-_TORCH_IN_PYTHON = (
-    "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum meshgrid "
-    "norm split stft tensordot unique unique_consecutive unravel_index"
+_TORCH_IN_PYTHON = "block_diag cartesian_prod cdist chain_matmul einsum norm stft tensordot"
+_TORCH_IN_PYTHON_RETURNS_SEVERAL = (
+    "atleast_1d atleast_2d atleast_3d broadcast_tensors meshgrid split unique unique_consecutive unravel_index"
 )
 
-_SYMBOLIC = "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum is_tensor broadcast_shapes"
+_SYMBOLIC = "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum is_tensor broadcast_shapes tensor"
 
 _PURE_BUILTINS = "abs bool complex divmod float int isinstance len max min pow range round slice sum tuple list dict"
 
@@ -81,12 +91,14 @@ def _table() -> dict[Any, Behaviour]:
                 table[function] = _like(packet, function)
     for name in _PURE_COMPOSITES.split():
         table[getattr(functional, name)] = _with_signature(MAY_ALIAS, getattr(functional, name))
-    for name in _DROPS_CHANNELS.split():
+    for name in _DRAWS.split():
         function = getattr(functional, name)
         table[function] = _with_signature(replace(MAY_ALIAS, random=True), function)
-    table |= {getattr(torch, name): MAY_ALIAS for name in _TORCH_IN_PYTHON.split()}
-    table |= {getattr(torch, name): FRESH for name in _SYMBOLIC.split()}
-    table |= {getattr(builtins, name): MAY_ALIAS for name in _PURE_BUILTINS.split()}
+    for name in _TORCH_IN_PYTHON.split():
+        table[getattr(torch, name)] = _with_signature(MAY_ALIAS, getattr(torch, name))
+    table |= {getattr(torch, name): MAY_ALIAS_OR_COLLECT for name in _TORCH_IN_PYTHON_RETURNS_SEVERAL.split()}
+    table |= {getattr(torch, name): FRESH for name in _SYMBOLIC.split()} | {torch.as_tensor: MAY_ALIAS}
+    table |= {getattr(builtins, name): MAY_ALIAS_OR_COLLECT for name in _PURE_BUILTINS.split()}
     table |= {function: FRESH for function in vars(math).values() if isinstance(function, BuiltinFunctionType)}
     table |= {function: _python_operator(name) for name, function in vars(operator).items() if callable(function)}
     table |= {getattr(where, name): CONTEXT for where, name in _CONTEXT_FUNCTIONS if hasattr(where, name)}
@@ -124,17 +136,27 @@ _IN_PLACE_OPERATORS = frozenset(
 _IMPURE_OPERATORS = frozenset("call delitem attrgetter itemgetter methodcaller length_hint setitem".split())
 
 
+_OPERANDS = ("left", "right")
+
+ITEM = Behaviour(names=_OPERANDS, aliases=frozenset({"left"}))
+"""`x[i]` of a tensor or of a container."""
+
+
 def _python_operator(name: str) -> Behaviour:
     plain = name.strip("_")
+    left = frozenset({"left"})
     if plain in _IN_PLACE_OPERATORS:
-        return Behaviour(names=("left", "right"), writes=frozenset({"left"}), aliases=frozenset({"left"}))
+        return Behaviour(names=_OPERANDS, writes=left, aliases=left, joins=(("left",),))
     if plain == "setitem":
-        return Behaviour(names=("left", "index", "right"), writes=frozenset({"left"}))
+        return Behaviour(names=("left", "index", "right"), writes=left, joins=(("left",),))
     if plain in {"getitem", "pos"}:
-        return Behaviour(names=("left", "right"), aliases=frozenset({"left"}))
-    if plain in _IMPURE_OPERATORS:
-        return OPAQUE
-    return FRESH
+        return ITEM
+    if plain in {"add", "concat", "or"}:
+        # The right one first: what is added to a sum is a tensor more often than not, and then so is the sum.
+        return Behaviour(names=_OPERANDS, joins=(("right", "left"),))
+    if plain == "mul":
+        return Behaviour(names=_OPERANDS, joins=(("right",), ("left",)))
+    return OPAQUE if plain in _IMPURE_OPERATORS else FRESH
 
 
 def behaviour_of_function(target: Any) -> Behaviour:
@@ -166,7 +188,7 @@ _CASTS = frozenset(
 )
 _OPAQUE_METHODS = frozenset(
     "backward requires_grad_ retain_grad register_hook detach_ set_ resize_ resize_as_ data_ptr apply_ map_ map2_ "
-    "numpy share_memory_ record_stream storage untyped_storage".split()
+    "numpy share_memory_ record_stream storage untyped_storage resize resize_as".split()
 )
 
 
@@ -183,6 +205,7 @@ def behaviour_of_method(name: str) -> Behaviour:
         return _python_operator(name) if name.strip("_") in vars(operator) else OPAQUE
     packet = _packet(name)
     if packet is None:
-        return MAY_ALIAS if name in {"unique", "norm", "split", "stft"} else OPAQUE
-    behaviour = behaviour_of_packet(packet)
-    return replace(behaviour, writes=frozenset({behaviour.names[0]})) if name.endswith("_") else behaviour
+        return (
+            MAY_ALIAS_OR_COLLECT if name in {"unique", "split"} else MAY_ALIAS if name in {"norm", "stft"} else OPAQUE
+        )
+    return behaviour_of_packet(packet)
