@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import EXAMPLE_META
+from fxopt_core.graphs.effects import Place
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.batchnorm_arithmetic import ChannelAffine
 from fxopt_core.passes.batchnorm_nodes import BatchNorm, Layer, Weight
@@ -126,8 +127,7 @@ def channels_in_dimension_one(layer: Layer, norm: BatchNorm) -> str | None:
 
     A linear layer has its channels in the last dimension; a convolution without a batch dimension, in the first.
     """
-    assert isinstance(layer.weight, torch.Tensor)
-    expected = layer.weight.dim()
+    expected = layer.weight.dim()  # type: ignore[union-attr]
     found = norm.dimensions if norm.dimensions is not None else _dimensions(layer.node)
     if expected < 2 or found is None:
         return (
@@ -144,8 +144,8 @@ def sizes_match(layer: Layer, norm: BatchNorm) -> str | None:
     """What raises has to go on raising, and must not be broadcast."""
     if type(layer.groups) is not int or type(layer.transposed) is not bool or type(norm.eps) not in (int, float):
         return "its groups or eps are only known when it runs"
-    assert isinstance(layer.weight, torch.Tensor)
-    channels = layer.weight.shape[1] * layer.groups if layer.transposed else layer.weight.shape[0]
+    shape = layer.weight.shape  # type: ignore[union-attr]
+    channels = shape[1] * layer.groups if layer.transposed else shape[0]
     for name, weight in (("bias", layer.bias), *norm.weights.items()):
         if isinstance(weight, torch.Tensor) and tuple(weight.shape) != (channels,):
             return f"its {name} has the shape {tuple(weight.shape)} for {channels} channels"
@@ -177,14 +177,26 @@ def weights_stay_finite(folded: tuple[torch.Tensor, torch.Tensor]) -> str | None
 
 
 def written_tensors(graph: fx.Graph, storages: Storages) -> frozenset[int] | None:
-    """The storages of the module's tensors that the graph writes; `None` when it may write any of them."""
-    if storages.written(OUTSIDE):
-        return None
+    """The storages of the module's tensors that the graph writes; `None` when it may write any of them.
+
+    It may when it calls something unknown, or writes an input, for which a caller may pass a weight.
+    """
     if storages.pure:
         return frozenset()
-    effects = map(storages.effects, graph.nodes)
-    places = {place for effect in effects for place in (*effect.aliases, *effect.writes) if isinstance(place, str)}
-    tensors = (attrgetter(place)(graph.owning_module) for place in places if storages.written(place))
+    effects = [storages.effects(node) for node in graph.nodes]
+    pending: list[Place] = [place for effect in effects for place in effect.writes]
+    if any(effect.opaque for effect in effects):
+        return None
+    seen: set[Place] = set()
+    while pending:
+        place = pending.pop()
+        if place not in seen:
+            seen.add(place)
+            if isinstance(place, fx.Node):
+                if place.op == "placeholder":
+                    return None
+                pending += storages.effects(place).aliases
+    tensors = (attrgetter(place)(graph.owning_module) for place in seen if isinstance(place, str))
     return frozenset(_storage(tensor) for tensor in tensors)
 
 

@@ -125,7 +125,7 @@ def layer_at(node: fx.Node) -> Layer | None:
         if not isinstance(module, _LAYER_MODULES):
             return None
         transposed, groups = getattr(module, "transposed", False), getattr(module, "groups", 1)
-        return Layer(node, module, module.weight, module.bias, transposed, groups)
+        return Layer(node, module, _own(module, "weight"), _own(module, "bias"), transposed, groups)
     name = LAYERS.get(node.target) if node.op == "call_function" else None
     if name is None:
         return None
@@ -149,10 +149,10 @@ def batch_norm_at(node: fx.Node) -> BatchNorm | None:
         if not isinstance(module, nn.modules.batchnorm._BatchNorm) or not dimensions:
             return None
         source = node.args[0] if node.args else next(iter(node.kwargs.values()))
-        return BatchNorm(
-            node, source, (node,), False, module.running_mean, module.running_var, module.weight, module.bias,
-            module.training, module.eps, dimensions[0],
-        )  # fmt: skip
+        mean, variance = _own(module, "running_mean"), _own(module, "running_var")
+        weight, bias = _own(module, "weight"), _own(module, "bias")
+        own = (mean, variance, weight, bias, module.training, module.eps, dimensions[0])
+        return BatchNorm(node, source, (node,), False, *own)
     name = NORMS.get(node.target) if node.op == "call_function" else None
     if name is None:
         return None
@@ -199,6 +199,14 @@ def call_with(layer: Layer, weight: fx.Node, bias: fx.Node) -> tuple[Any, tuple[
 def _module(node: fx.Node) -> nn.Module | None:
     owner = node.graph.owning_module
     return None if owner is None else owner.get_submodule(str(node.target))
+
+
+def _own(module: nn.Module, name: str) -> Any:
+    """A tensor that a module holds. One that it computes when asked (a parametrisation) is no tensor, and not asked."""
+    for held in (module._parameters, module._buffers, vars(module)):
+        if name in held:
+            return held[name]
+    return NotImplemented
 
 
 def _weight(argument: Any) -> Weight:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import copy
+import operator
 import warnings
 from collections.abc import Callable
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-from passes.programs import aten, bits
+from passes.programs import aten, bits, graph_module
 from torch import fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.nn import functional
+from torch.nn.utils import parametrizations
 
 from fxopt_core.graphs.cloning import clone_graph_module
-from fxopt_core.passes import GraphEditor, PassResult, make_pass, run_pass
-from fxopt_core.passes.conv_batchnorm_folding import HALF, SINGLE
+from fxopt_core.passes import LEGALITY, GraphEditor, PassResult, disabled, make_pass, run_pass
+from fxopt_core.passes.conv_batchnorm_folding import HALF, SINGLE, expected_tolerance
 from fxopt_core.verification import check_equivalence
 
 NAME = "conv_batchnorm_folding"
@@ -300,6 +302,14 @@ def test_other_dtypes_have_a_tolerance_of_their_own(dtype: torch.dtype) -> None:
     assert make_pass(NAME).tolerance == SINGLE
 
 
+def test_convolutions_on_cuda_are_in_tf32_unless_torch_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    assert expected_tolerance(torch.float32, cuda) == HALF[torch.float16]
+    assert expected_tolerance(torch.float64, cuda) == expected_tolerance(torch.float32, cpu) == SINGLE
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    assert expected_tolerance(torch.float32, cuda) == SINGLE
+
+
 def test_a_denied_rewrite_is_not_made_and_the_others_are() -> None:
     module = fx.symbolic_trace(lived(Shared()))
     original = clone_graph_module(module)
@@ -324,5 +334,348 @@ def test_the_new_node_knows_where_it_comes_from_and_what_it_gives() -> None:
     assert new.args[2].target in dict(module.named_parameters())
 
 
+def test_the_same_weights_with_another_eps_are_folded_apart_and_other_writes_do_no_harm() -> None:
+    def build(graph: fx.Graph) -> Any:
+        x, w = graph.placeholder("x"), graph.get_attr("w")
+        graph.call_method("add_", (graph.get_attr("one"), 1))
+        return [normalise(graph, graph.call_function(torch.conv2d, (x, w)), eps=eps) for eps in (1e-5, 0.1, 0.1)]
+
+    result = fold(written_graph(build), X)
+    assert len(result.rewrites) == 3
+    assert result.statistics["bytes added"] == 2 * (4 * 3 * 9 + 4) * 4
+
+
 def test_a_graph_without_normalisation_is_left_alone() -> None:
     assert not run_pass(NAME, fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))).changed
+
+
+class Program(NamedTuple):
+    """Something that must not be folded: a graph, inputs on which folding shows, and the reason that is given."""
+
+    check: str
+    reason: str
+    module: fx.GraphModule
+    inputs: tuple[Any, ...]
+
+
+def module_level(*layers: nn.Module, x: torch.Tensor = X, shapes: bool = True) -> fx.GraphModule:
+    model = nn.Sequential(*layers)
+    return shaped(model, x) if shapes else fx.symbolic_trace(model)
+
+
+def batch_statistics() -> Program:
+    model = lived(pair())
+    model[1].train()
+    # It uses the statistics of the batch, and does not update the running ones.
+    model[1].track_running_stats = False
+    return Program("evaluation only", "training mode and uses the statistics of each", module_level(*model), (X,))
+
+
+def updated_statistics() -> Program:
+    model = lived(pair()).train()
+    return Program("evaluation only", "training mode and uses the statistics of each", module_level(*model), (X,))
+
+
+def no_statistics() -> Program:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)).eval()
+    return Program("running statistics", "it has no running statistics", module_level(*model), (X,))
+
+
+class Held(nn.Module):
+    """Weights for graphs that are written by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(3)
+        self.w = nn.Parameter(torch.randn(4, 3, 3, 3, generator=generator))
+        self.mean, self.var = torch.randn(4, generator=generator), torch.rand(4, generator=generator)
+        self.one = torch.tensor([0.5])
+
+
+def written_graph(build: Callable[..., Any], root: nn.Module | None = None, *inputs: Any) -> fx.GraphModule:
+    """A graph at the functional level, with shapes."""
+    module = graph_module(build, root or Held())
+    with torch.enable_grad():
+        ShapeProp(module).propagate(*(inputs or (X,)))
+    return module
+
+
+def normalise(graph: fx.Graph, value: Any, **given: Any) -> fx.Node:
+    statistics = {"running_mean": graph.get_attr("mean"), "running_var": graph.get_attr("var")}
+    return graph.call_function(functional.batch_norm, (value,), {**statistics, **given})
+
+
+def mode_given() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        x, training = graph.placeholder("x"), graph.placeholder("training")
+        return normalise(graph, graph.call_function(torch.conv2d, (x, graph.get_attr("w"))), training=training)
+
+    module = written_graph(build, None, X, True)
+    return Program("evaluation only", "only known when it runs (training)", module, (X, True))
+
+
+def used_elsewhere() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        between = graph.call_function(torch.conv2d, (graph.placeholder("x"), graph.get_attr("w")))
+        return normalise(graph, between), between
+
+    return Program("nobody else sees what is between", "is used elsewhere too", written_graph(build), (X,))
+
+
+def saved_statistics_used() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        x, w, mean, var = graph.placeholder("x"), *(graph.get_attr(name) for name in ("w", "mean", "var"))
+        between = graph.call_function(aten.conv2d.default, (x, w))
+        given = (between, None, None, mean, var, 0.1, 1e-5)
+        results = graph.call_function(aten._native_batch_norm_legit_no_training.default, given)
+        return [graph.call_function(operator.getitem, (results, number)) for number in (0, 1)]
+
+    return Program("nobody else sees what is between", "more than its first result", written_graph(build), (X,))
+
+
+def weight_given() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        x, w = graph.placeholder("x"), graph.placeholder("w")
+        return normalise(graph, graph.call_function(torch.conv2d, (x, w)))
+
+    w = torch.randn(4, 3, 3, 3)
+    reason = "its weight is an input of this graph (w)"
+    return Program("weights are constants", reason, written_graph(build, None, X, w), (X, w))
+
+
+def weight_computed() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        x, w = graph.placeholder("x"), graph.call_function(torch.tanh, (graph.get_attr("w"),))
+        return normalise(graph, graph.call_function(torch.conv2d, (x, w)))
+
+    return Program("weights are constants", "its weight is computed in the graph (tanh)", written_graph(build), (X,))
+
+
+def weight_without_data() -> Program:
+    module = module_level(*lived(pair()))
+    module.to("meta")
+    return Program("weights are constants", "its weight is no dense tensor with data", module, (X.to("meta"),))
+
+
+def statistics_written() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        between = graph.call_function(torch.conv2d, (graph.placeholder("x"), graph.get_attr("w")))
+        graph.call_method("add_", (graph.get_attr("mean"), 1))
+        return normalise(graph, between)
+
+    reason = "the graph writes its running mean"
+    return Program("weights are not written", reason, written_graph(build), (X,))
+
+
+def written_through_a_view() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        graph.call_method("mul_", (graph.call_method("view", (graph.get_attr("w"), -1)), 2))
+        return normalise(graph, graph.call_function(torch.conv2d, (graph.placeholder("x"), graph.get_attr("w"))))
+
+    root = Held().requires_grad_(False)
+    return Program("weights are not written", "the graph writes its weight", written_graph(build, root), (X,))
+
+
+def written_by_another_module() -> Program:
+    """A normalisation in training updates statistics that one in evaluation shares, before it uses them."""
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.trained, (self.conv, self.norm) = nn.BatchNorm2d(3), lived(pair(groups=1))
+            self.norm = lived(nn.Sequential(nn.BatchNorm2d(4)))[0]
+            self.trained = nn.BatchNorm2d(4)
+            self.trained.running_mean = self.norm.running_mean
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return self.trained(y) + self.norm(self.conv(x))
+
+    model, y = Both(), torch.randn(2, 4, 4, 4)
+    module = fx.symbolic_trace(model)
+    return Program("weights are not written", "the graph writes its running mean", module, (X, y))
+
+
+def input_written() -> Program:
+    """The caller passes a weight of the model as an input that the model writes."""
+
+    def build(graph: fx.Graph) -> Any:
+        x, y = graph.placeholder("x"), graph.placeholder("y")
+        graph.call_method("mul_", (y, 2))
+        return normalise(graph, graph.call_function(torch.conv2d, (x, graph.get_attr("w"))))
+
+    root = Held().requires_grad_(False)
+    module = written_graph(build, root, X, torch.ones(2))
+    return Program("weights are not written", "the graph writes its inputs", module, (X, module.w))
+
+
+def hooked() -> Program:
+    model = lived(pair())
+    model[1].register_forward_hook(lambda module, given, result: result.tanh())
+    return Program("weights are not written", "calls something unknown", fx.symbolic_trace(model), (X,))
+
+
+def reparametrised() -> Program:
+    """To ask for a weight with spectral normalisation in training changes the module."""
+    model = lived(pair())
+    parametrizations.spectral_norm(model[0].train())
+    module = fx.symbolic_trace(model)
+    return Program("weights are constants", "its weight is no dense tensor with data", module, (X,))
+
+
+def fine_tuned() -> Program:
+    model = lived(pair())
+    model[0].train()
+    return Program("nothing is being trained", "0 is in training mode", module_level(*model), (X,))
+
+
+def linear_on_three_dimensions() -> Program:
+    torch.manual_seed(0)
+    x = torch.randn(2, 4, 5)
+    module = module_level(nn.Linear(5, 4), lived(nn.Sequential(nn.BatchNorm1d(4)))[0], x=x).eval()
+    return Program("channels in dimension 1", "has 3 dimensions and not 2", module, (x,))
+
+
+def linear_before_shapes_are_known() -> Program:
+    program = linear_on_three_dimensions()
+    for node in program.module.graph.nodes:
+        node.meta.clear()
+    return program._replace(reason="how many dimensions _0 has is unknown")
+
+
+def convolution_without_batch() -> Program:
+    torch.manual_seed(0)
+    x = torch.randn(3, 6)
+    module = module_level(nn.Conv1d(3, 4, 3), lived(nn.Sequential(nn.BatchNorm1d(4)))[0], x=x).eval()
+    return Program("channels in dimension 1", "has 2 dimensions and not 3", module, (x,))
+
+
+def volume_without_batch() -> Program:
+    """The result of a convolution of volumes has four dimensions too."""
+    x = torch.randn(3, 6, 5, 5)
+    module = module_level(nn.Conv3d(3, 4, 3), lived(nn.Sequential(nn.BatchNorm2d(4)))[0], shapes=False).eval()
+    return Program("channels in dimension 1", "has 4 dimensions and not 5", module, (x,))
+
+
+def broadcast_statistics() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        between = graph.call_function(torch.conv2d, (graph.placeholder("x"), graph.get_attr("w")))
+        between.meta["val"] = torch.empty(2, 4, 4, 4, device="meta")
+        return normalise(graph, between, running_mean=graph.get_attr("one"))
+
+    reason = "its running mean has the shape (1,) for 4 channels"
+    return Program("sizes are as they must be", reason, graph_module(build, Held()), (X,))
+
+
+def groups_given() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        x, groups = graph.placeholder("x"), graph.placeholder("groups")
+        w = graph.get_attr("w")
+        return normalise(graph, graph.call_function(torch.conv_transpose2d, (x, w), {"groups": groups}))
+
+    root = Held()
+    root.mean, root.var = torch.randn(6), torch.rand(6)
+    x = torch.randn(2, 4, 5, 5)
+    module = written_graph(build, root, x, 2)
+    return Program("sizes are as they must be", "only known when it runs", module, (x, 2))
+
+
+def wider_statistics() -> Program:
+    """1001.3 is exact enough in float32 only, and what it is subtracted from is 1000."""
+    model = pair(bias=False).eval().requires_grad_(False)
+    model[0].to(torch.bfloat16).weight.zero_()[:, 0, 1, 1] = 1000
+    model[1].running_mean.fill_(1001.3)
+    x = torch.ones_like(X, dtype=torch.bfloat16)
+    reason = "its weights are of torch.bfloat16, torch.float32"
+    return Program("one dtype", reason, module_level(*model, x=x), (x,))
+
+
+def gradients_switched() -> Program:
+    def build(graph: fx.Graph) -> Any:
+        between = graph.call_function(torch.conv2d, (graph.placeholder("x"), graph.get_attr("w")))
+        graph.call_function(torch._C._set_grad_enabled, (False,))
+        result = normalise(graph, between)
+        graph.call_function(torch._C._set_grad_enabled, (True,))
+        return result
+
+    return Program("same mode", "a mode (gradients, autocast) is switched", written_graph(build), (X,))
+
+
+def overflowing_scale() -> Program:
+    model = pair(bias=False).eval().requires_grad_(False)
+    model[0].weight.fill_(1e35)
+    model[1].eps = 1e-12
+    model[1].running_var.zero_()
+    zeros = torch.zeros_like(X)
+    return Program("the weights stay finite", "not finite in torch.float32", module_level(*model), (zeros,))
+
+
+PROGRAMS = (
+    batch_statistics, updated_statistics, mode_given, no_statistics, used_elsewhere, saved_statistics_used,
+    weight_given, weight_computed, weight_without_data, statistics_written, written_through_a_view,
+    written_by_another_module, input_written, hooked, reparametrised, fine_tuned, linear_on_three_dimensions,
+    linear_before_shapes_are_known, convolution_without_batch, volume_without_batch, broadcast_statistics,
+    groups_given, wider_statistics, gradients_switched, overflowing_scale,
+)  # fmt: skip
+
+CAUGHT_AGAIN = {updated_statistics, mode_given, reparametrised}
+"""Where another check would refuse too, since something may be written: the lesser reason."""
+
+
+def does(module: fx.GraphModule, inputs: tuple[Any, ...]) -> Any:
+    """What a call gives, and what gradients it leaves."""
+    module, inputs = copy.deepcopy((module, inputs))
+    with torch.enable_grad():  # puts back what the graph switches
+        try:
+            result = module(*inputs)
+        except RuntimeError as error:
+            return type(error)
+        results = [result] if isinstance(result, torch.Tensor) else list(result)
+        if results[0].requires_grad:
+            results[0].sum().backward()
+    trained = {name for name, parameter in module.named_parameters() if parameter.grad is not None}
+    return results, [value.requires_grad for value in results], {name for name in trained if "folded" not in name}
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, type) or isinstance(other, type):
+        return one is other
+    values = zip(one[0], other[0], strict=True)
+    close = all(
+        a.shape == b.shape and (a.is_meta or torch.allclose(a, b, rtol=0, atol=1e-5 * float(b.detach().norm())))
+        for a, b in values
+    )
+    return close and one[1] == other[1]
+
+
+@pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+def test_what_must_not_be_folded_is_refused_with_the_reason(make: Callable[[], Program]) -> None:
+    program = make()
+    wanted, before = does(program.module, program.inputs), copy.deepcopy(program.module.state_dict())
+    result = run_pass(NAME, program.module)
+    assert not result.changed
+    assert all(
+        torch.equal(program.module.state_dict()[name], tensor) for name, tensor in before.items() if tensor.is_cpu
+    )
+    assert [program.reason in refusal.reason for refusal in result.refusals] == [True], result.refusals
+    assert same(does(program.module, program.inputs), wanted)
+
+
+@pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+def test_without_its_check_something_goes_wrong(make: Callable[[], Program]) -> None:
+    program = make()
+    wanted = does(program.module, program.inputs)
+    with disabled(f"{NAME}: {program.check}"):
+        if make in CAUGHT_AGAIN:
+            assert not run_pass(NAME, program.module).changed
+            return
+        try:
+            assert run_pass(NAME, program.module).changed
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
+            return
+    found = does(program.module, program.inputs)
+    assert not same(found, wanted) or found[2] != wanted[2]
+
+
+def test_every_check_has_a_program() -> None:
+    checks = {name.removeprefix(f"{NAME}: ") for name in LEGALITY if name.startswith(NAME)}
+    assert checks == {make().check for make in PROGRAMS if make not in CAUGHT_AGAIN}
