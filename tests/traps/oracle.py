@@ -33,6 +33,9 @@ def differences(
     tolerance: float = 0.0,
     state_may_change: bool = True,
     keeps_state: bool = True,
+    same_state: bool = True,
+    trains: bool = True,
+    raises: bool = False,
 ) -> list[str]:
     """What the two do differently, in words; nothing if they are the same.
 
@@ -43,6 +46,9 @@ def differences(
         tolerance: error allowed, as a share of the largest magnitude of each tensor.
         state_may_change: whether the caller may load other parameters and persistent buffers in between.
         keeps_state: whether the keys of `state_dict` have to stay; if not, those that stay are compared.
+        same_state: whether the state has to be the same at all.
+        trains: whether gradients have to reach the parameters of the original.
+        raises: whether the original may raise on all inputs.
 
     Raises:
         ValueError: the original always raises, so that nothing can be compared.
@@ -50,17 +56,30 @@ def differences(
     missing = persistent(original) - persistent(transformed)
     if missing and keeps_state:
         return [f"state_dict lost {sorted(missing)}"]
-    names = persistent(original) - missing
+    names = persistent(original) - missing if same_state else set()
+    modes = [_training_flags(module) for module in (original, transformed)]
     calls = 0
     with torch.random.fork_rng(devices=[]):
         for step, (expected, found) in _session(original, transformed, inputs, names, tolerance, state_may_change):
             calls += "raised" not in expected
+            if not trains:
+                expected = {name: seen for name, seen in expected.items() if not name.startswith("gradient of state")}
             wrong = list(_compare(expected, found, tolerance))
             if wrong:
                 return [f"{step}: {detail}" for detail in wrong]
-    if not calls:
+    switched = [
+        sorted(name for name, flag in _training_flags(module).items() if before.get(name) != flag)
+        for module, before in zip((original, transformed), modes, strict=True)
+    ]
+    if switched[0] != switched[1]:
+        return [f"training flags: those of {switched[1]} were switched instead of {switched[0]}"]
+    if not calls and not raises:
         raise ValueError("the original raises on all inputs; a trap that shows nothing is none.")
     return []
+
+
+def _training_flags(module: nn.Module) -> dict[str, bool]:
+    return {name: part.training for name, part in module.named_modules()}
 
 
 def persistent(module: nn.Module) -> set[str]:
@@ -214,7 +233,8 @@ def _gradients(module: nn.Module, inputs: tuple[Any, ...], names: set[str]) -> O
     seen, leaves = _run(module, arguments, 6)
     results = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     sources = {f"input {number}": leaf for number, leaf in enumerate(given)}
-    sources |= {name: value for name, value in module.named_parameters() if name in names and value.requires_grad}
+    parameters = {name: value for name, value in module.named_parameters() if name in names and value.requires_grad}
+    sources |= {f"state {name}": value for name, value in parameters.items()}
     seen["results in autograd"] = [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves]
     if results and sources:
         weights = [(torch.arange(float(leaf.numel())).cos() + 1.5).reshape(leaf.shape).to(leaf) for leaf in results]
@@ -237,7 +257,7 @@ def _load_other_state(module: nn.Module, names: set[str]) -> Observation:
 
 
 def _compare(expected: Observation, found: Observation, tolerance: float) -> Iterator[str]:
-    for name in {**expected, **found}:
+    for name in expected:
         one, other = expected.get(name), found.get(name)
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
             if type(one) is not type(other) or one != other:

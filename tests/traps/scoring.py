@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from traps.oracle import differences, metadata_differences
 from traps.peers import Peer, peers_of
 from traps.trap import EVENTS, Trap
 
-from fxopt_core.passes import pass_names, run_pass
+from fxopt_core.passes import PassResult, pass_names, run_pass
 
 RIGHT, TIMID, WRONG = VERDICTS = ("right", "timid", "wrong")
 
@@ -43,8 +43,10 @@ def _is_call(node: fx.Node) -> bool:
     return node.op.startswith("call")
 
 
-def calls_left(trap: Trap, module: fx.GraphModule) -> int:
+def calls_left(trap: Trap, module: nn.Module) -> int | None:
     """How many calls there are; except for `dead_code`, only those of which the result needs the value."""
+    if not isinstance(module, fx.GraphModule):
+        return None
     if trap.pass_name == "dead_code":
         return len(operations(module))
     needed: set[fx.Node] = set()
@@ -57,6 +59,11 @@ def calls_left(trap: Trap, module: fx.GraphModule) -> int:
     return sum(map(_is_call, needed))
 
 
+def apply(trap: Trap, module: fx.GraphModule) -> PassResult:
+    """Run our pass on the graph module, in place."""
+    return run_pass(trap.pass_name, module, **trap.options)
+
+
 def outcome_of_ours(trap: Trap) -> Outcome:
     """What our pass makes of the trap, in all that it promises: more is asked than of a peer."""
     module, _ = trap.program()
@@ -66,64 +73,77 @@ def outcome_of_ours(trap: Trap) -> Outcome:
     EVENTS.clear()
     with torch.random.fork_rng(devices=[]):
         random_state = torch.get_rng_state()
-        result = run_pass(trap.pass_name, module, **trap.options)
-        if not torch.equal(random_state, torch.get_rng_state()):
-            return Outcome(WRONG, "the pass itself drew from the random stream")
+        result = apply(trap, module)
+        drew = not torch.equal(random_state, torch.get_rng_state())
     module.graph.lint()
     changed = operations(module) != before
+    now, keys = _bits(module), set(module.state_dict(keep_vars=True))
     broken = {
+        "the pass itself drew from the random stream": drew,
         "the pass called a function with effects": bool(EVENTS),
         f"changed={result.changed}, which is not true": result.changed != changed,
-        "the pass changed weights": any(_bits(module).get(name) != bits for name, bits in weights.items()),
+        "the pass changed weights": any(now.get(name) != bits for name, bits in weights.items()),
+        "the keys of state_dict changed": not state <= keys or (keys != state and trap.trains),
         f"a rewrite that has to be refused was made: {result.rewrites}": trap.must_change is False and changed,
-        "the keys of state_dict changed": set(module.state_dict(keep_vars=True)) != state and not trap.tolerance,
+        "a second run changes the graph again": apply(trap, module).changed,
     }
     wrong = [what for what, is_so in broken.items() if is_so]
-    wrong += _behaves(trap, module, ours=True)
-    if wrong:
-        return Outcome(WRONG, "; ".join(wrong))
-    if run_pass(trap.pass_name, module, **trap.options).changed:
-        return Outcome(WRONG, "a second run changes the graph again")
-    return _bold_enough(trap, module, changed)
+
+    def transform(module: fx.GraphModule, inputs: tuple[Any, ...]) -> nn.Module:
+        apply(trap, module)
+        return module
+
+    if not trap.raises:
+        wrong += _metadata(trap, transform)
+    return _judged(trap, transform, wrong, ours=True)
 
 
 def outcome_of_peer(trap: Trap, peer: Peer) -> Outcome:
     """What PyTorch's pass makes of the trap. It may make rewrites that ours must refuse, if they are right."""
-    module, inputs = trap.program()
-    before = operations(module)
+    transform = partial(peer, trap)
     try:
-        transformed = peer(trap, module, inputs)
-        wrong = _behaves(trap, transformed, ours=False)
+        return _judged(trap, transform, _metadata(trap, transform) if trap.keeps_metadata else [], ours=False)
     except Exception as error:  # to raise is an outcome
         return Outcome(WRONG, f"raised {type(error).__name__}: {error}".splitlines()[0])
-    if wrong:
-        return Outcome(WRONG, "; ".join(wrong))
-    return _bold_enough(trap, transformed, operations(transformed) != before)
 
 
-def _behaves(trap: Trap, transformed: nn.Module, *, ours: bool) -> list[str]:
-    """What is wrong with a rewrite. Of a peer, the keys of `state_dict` are not asked, and metadata in few traps."""
-    original, inputs = trap.program()
-    metadata = ours or trap.keeps_metadata
-    copied = copy.deepcopy(transformed) if metadata else transformed
-    wrong = differences(
-        original,
+Transform = Callable[[fx.GraphModule, tuple[Any, ...]], nn.Module]
+
+
+def _metadata(trap: Trap, transform: Transform) -> list[str]:
+    module, inputs = trap.program()
+    transformed = transform(module, inputs)
+    original, _ = trap.program()
+    return metadata_differences(original, transformed, inputs) if isinstance(transformed, fx.GraphModule) else []
+
+
+def _judged(trap: Trap, transform: Transform, wrong: list[str], *, ours: bool) -> Outcome:
+    """What a caller sees of the rewrite, with what is known to be wrong already.
+
+    Of a peer not all is asked that ours promises: it may take keys out of `state_dict`, and where it folds weights it
+    may keep the new ones under the old names.
+    """
+    module, inputs = trap.program()
+    before = operations(module)
+    transformed = transform(module, inputs)
+    left, changed = calls_left(trap, transformed), operations(transformed) != before
+    wrong = wrong + differences(
+        trap.program()[0],
         transformed,
         inputs,
         tolerance=trap.tolerance,
         state_may_change=trap.state_may_change,
         keeps_state=ours,
+        same_state=ours or not trap.tolerance,
+        trains=trap.trains,
+        raises=trap.raises,
     )
-    if metadata and not wrong and isinstance(copied, fx.GraphModule):
-        wrong += metadata_differences(trap.program()[0], copied, inputs)
-    return wrong
-
-
-def _bold_enough(trap: Trap, module: nn.Module, changed: bool) -> Outcome:
+    if wrong:
+        return Outcome(WRONG, "; ".join(wrong))
     if trap.must_change and not changed:
         return Outcome(TIMID, "the graph is as it was")
-    if trap.left is not None and isinstance(module, fx.GraphModule) and calls_left(trap, module) > trap.left:
-        return Outcome(TIMID, f"{calls_left(trap, module)} calls are left, and {trap.left} suffice")
+    if trap.left is not None and left is not None and left > trap.left:
+        return Outcome(TIMID, f"{left} calls are left, and {trap.left} suffice")
     return Outcome(RIGHT)
 
 
@@ -133,11 +153,6 @@ def _bits(module: nn.Module) -> dict[str, tuple[Any, ...]]:
         name: (tensor.dtype, tuple(tensor.shape), tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
         for name, tensor in tensors.items()
     }
-
-
-def peer_outcomes(trap: Trap) -> dict[str, Outcome]:
-    """What each of PyTorch's passes makes of the trap."""
-    return {name: outcome_of_peer(trap, peer) for name, peer in peers_of(trap).items()}
 
 
 def outcomes(traps: Iterable[Trap]) -> dict[Trap, dict[str, Outcome]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from traps import cases_dead_code, cases_folding, cases_subexpressions
+from traps import cases_batchnorm, cases_dead_code, cases_folding, cases_subexpressions
 from traps.trap import Trap
 
-TRAPS: tuple[Trap, ...] = (*cases_subexpressions.TRAPS, *cases_dead_code.TRAPS, *cases_folding.TRAPS)
+TRAPS: tuple[Trap, ...] = (
+    *cases_subexpressions.TRAPS,
+    *cases_dead_code.TRAPS,
+    *cases_folding.TRAPS,
+    *cases_batchnorm.TRAPS,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.shape_prop import ShapeProp
 
 from fxopt_core.capture.whole import keep_state_as_it_was
 
@@ -37,6 +39,8 @@ class Trap:
         left: how many calls have to be left of which the result needs the value (all calls, for `dead_code`).
         tolerance: error allowed in outputs and state, as a share of the largest magnitude; 0 for the same bits.
         state_may_change: whether the caller may load other parameters and persistent buffers after the pass.
+        trains: whether gradients have to reach the parameters that the module had before.
+        raises: whether the program raises on all inputs, and has to go on raising.
         rules: for `torch.fx.replace_pattern`, where that is the peer: pattern and replacement.
         keeps_metadata: whether the trap is that examples and provenance of nodes get lost.
     """
@@ -51,6 +55,8 @@ class Trap:
     left: int | None = None
     tolerance: float = 0.0
     state_may_change: bool = True
+    trains: bool = True
+    raises: bool = False
     rules: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
     keeps_metadata: bool = False
 
@@ -107,6 +113,15 @@ def traced(model: nn.Module | Callable[..., Any], **options: Any) -> fx.GraphMod
 def recorded(function: Callable[..., Any], *inputs: torch.Tensor) -> fx.GraphModule:
     """The ATen-level graph of one run, with examples of every value."""
     return make_fx(function, tracing_mode="fake")(*inputs)
+
+
+def with_shapes(module: fx.GraphModule, *inputs: Any) -> fx.GraphModule:
+    """The module, with the shape of every value noted as `ShapeProp` does it; its state stays as it is."""
+    copied = copy.deepcopy(module)
+    ShapeProp(copied).propagate(*copy.deepcopy(inputs))
+    for node, known in zip(module.graph.nodes, copied.graph.nodes, strict=True):
+        node.meta |= known.meta
+    return module
 
 
 def exported(model: nn.Module, *inputs: Any) -> fx.GraphModule:
