@@ -40,7 +40,8 @@ from fxopt_core.benchmark.passes.peers import (
 )
 from fxopt_core.benchmark.passes.report import DEMANDS, GROWTH_LIMIT, Growth, demand_on, meets
 from fxopt_core.cli import app
-from fxopt_core.passes import run_pass
+from fxopt_core.commands.timed_passes import timed_passes
+from fxopt_core.passes import pass_names
 
 aten = torch.ops.aten
 NODES = 1000
@@ -212,14 +213,47 @@ def test_a_peer_that_recompiles_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "removed"), [("common_subexpressions", 100), ("dead_code", 100), ("constant_folding", 10)]
+    ("name", "removed"),
+    [
+        ("common_subexpressions", 100),
+        ("dead_code", 100),
+        ("constant_folding", 90 + 100),
+        ("one_pattern_rewrite", 10),
+        ("dense_pattern_rewrite", 499),
+        ("two_anchor_rewrite", 0),
+    ],
 )
-def test_our_passes_take_out_what_was_planted(name: str, removed: int) -> None:
+def test_our_side_does_what_it_is_timed_for(name: str, removed: int) -> None:
+    timed = timed_passes()[name]
+    original = timed.graph(NODES)
+    copied = fresh_copy(original)
+    graph = timed.work(copied)
+    assert graph is copied.graph
+    graph.lint()
+    assert targets(original.graph).total() - targets(graph).total() == removed
+    if name == "two_anchor_rewrite":
+        assert all("alpha" in node.kwargs for node in graph.find_nodes(op="call_function", target=aten.add.Tensor))
+    expected = result_of(original)
+    if "pattern" in name:
+        torch.testing.assert_close(result_of(copied), expected, rtol=1e-4, atol=1e-5)
+    else:
+        assert torch.equal(result_of(copied), expected)
+
+
+def test_every_registered_pass_can_be_timed() -> None:
+    assert set(pass_names()) < set(timed_passes())
+    assert set(PEERS) < set(timed_passes())
+
+
+def test_the_preset_leaves_nothing_that_was_planted() -> None:
     original = synthetic_aten_graph(NODES)
     copied = fresh_copy(original)
-    run_pass(name, copied, recompile=False)
-    assert targets(original.graph).total() - targets(copied.graph).total() == removed
-    assert torch.equal(result_of(copied), result_of(original))
+    graph = timed_passes()["inference_preset"].work(copied)
+    graph.lint()
+    assert numbered(graph) == 0
+    assert needed(graph) >= {node for node in graph.nodes if node.op == "call_function"}
+    assert not any(node.op == "call_function" for node in constant(graph))
+    torch.testing.assert_close(result_of(copied), result_of(original), rtol=1e-4, atol=1e-5)
 
 
 def seconds(*values: float) -> Measurement:

@@ -113,24 +113,24 @@ def compare(
     cases = [(graph_module, collector) for graph_module in graph_modules for collector in COLLECTOR_STATES]
     runs: list[list[list[_Run]]] = [[[] for _ in (ours, *peers)] for _ in cases]
     for _ in range(repeats):
-        for (graph_module, collector), (our_runs, *peer_runs) in zip(cases, runs, strict=True):
-            our_runs.append(_run(graph_module, ours, collector, recompile=recompiles))
-            for peer, of_peer in zip(peers, peer_runs, strict=True):
-                of_peer.append(_run(graph_module, peer.run, collector))
+        for (graph_module, collector), sides in zip(cases, runs, strict=True):
+            sides[0].append(_run(graph_module, ours, collector, recompile=recompiles))
+            for peer, side in zip(peers, sides[1:], strict=True):
+                side.append(_run(graph_module, peer.run, collector))
     rows: list[Row] = []
-    for (graph_module, collector), (our_runs, *peer_runs) in zip(cases, runs, strict=True):
-        nodes, before = len(graph_module.graph.nodes), _calls(graph_module.graph)
-        row = Row(name, nodes, collector, _measurement(our_runs), before - our_runs[-1].calls)
-        whole = Measurement(tuple(run.whole for run in our_runs))
+    for (graph_module, collector), sides in zip(cases, runs, strict=True):
+        before = _calls(graph_module.graph)
+        seconds, whole, left = zip(*(zip(*side, strict=True) for side in sides), strict=True)
+        row = Row(name, len(graph_module.graph.nodes), collector, Measurement(seconds[0]), removed=before - left[0][-1])
         rows += [
             replace(
                 row,
                 peer=peer.name,
-                theirs=_measurement(of_peer),
-                peer_removed=before - of_peer[-1].calls,
-                recompiled=whole if peer.recompiles else None,
+                theirs=Measurement(seconds[number]),
+                peer_removed=before - left[number][-1],
+                recompiled=Measurement(whole[0]) if peer.recompiles else None,
             )
-            for peer, of_peer in zip(peers, peer_runs, strict=True)
+            for number, peer in enumerate(peers, start=1)
         ] or [row]
     return rows
 
@@ -159,10 +159,6 @@ def _run(
         return _Run(seconds, time.process_time() - start, _calls(graph))
     finally:
         (gc.enable if was_on else gc.disable)()
-
-
-def _measurement(runs: list[_Run]) -> Measurement:
-    return Measurement(tuple(run.seconds for run in runs))
 
 
 def _calls(graph: fx.Graph) -> int:

@@ -10,6 +10,7 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from fxopt_core.benchmark.measuring import Measurement
 from fxopt_core.benchmark.passes.comparing import Row
 from fxopt_core.benchmark.report import format_seconds
 
@@ -86,17 +87,6 @@ class Growth(NamedTuple):
         """Whether the growth is small enough; `None` for other sizes than those of the demand."""
         return self.factor <= GROWTH_LIMIT if self.sizes == GROWTH_SIZES else None
 
-    def document(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {
-            "pass": self.name,
-            "collector": self.collector,
-            "from_nodes": self.sizes[0],
-            "to_nodes": self.sizes[1],
-            "growth": self.factor,
-            "met": self.meets,
-        }
-
 
 def growths(rows: Sequence[Row]) -> list[Growth]:
     """Growth from the second largest to the largest graph, for each thing timed on both."""
@@ -117,39 +107,33 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "rows": [{**row.document(), "met": meets(row)} for row in rows],
-        "growth": [growth.document() for growth in growths(rows)],
+        "growth": [{**growth._asdict(), "met": growth.meets} for growth in growths(rows)],
     }
 
 
 def comparison_table(rows: Sequence[Row]) -> Table:
     """A row for each pass, size, state of the collector and peer."""
-    repeats = max((row.ours.runs for row in rows), default=0)
-    table = Table(
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        caption=f"torch {torch.__version__}, Python {platform.python_version()}; medians of {repeats} runs ± "
+    table = _table(
+        ("pass", "nodes", "collector", "seconds", "removed", "peer", "peer seconds", "removed"),
+        ("ratio", "with recompile", "demand", "met"),
+    )
+    table.caption = (
+        f"torch {torch.__version__}, Python {platform.python_version()}; medians of {rows[0].ours.runs} runs ± "
         "interquartile range in CPU time, in turn, on fresh copies of one graph. removed: ATen calls taken out. "
         "ratio: how many times as long the peer takes; with recompile: the same if ours generates code too, "
         "where the peer cannot leave it out. A demand is met when the ratio is large enough and ours took out "
-        "no less. constant_folding is timed with dead_code after it, since the peer takes dead nodes out too.",
-        caption_justify="left",
+        "no less. constant_folding is timed with dead_code after it, since the peer takes dead nodes out too."
     )
-    for heading in ("pass", "nodes", "collector", "seconds", "removed", "peer", "peer seconds", "removed"):
-        table.add_column(heading, justify="left" if heading in ("pass", "collector", "peer") else "right", no_wrap=True)
-    for heading in ("ratio", "with recompile", "demand", "met"):
-        table.add_column(heading, justify="right")
     for row in rows:
         demand = demand_on(row)
         table.add_row(
             row.name,
             str(row.nodes),
             row.collector,
-            f"{format_seconds(row.ours.median)} ± {format_seconds(row.ours.interquartile_range)}",
+            _seconds(row.ours),
             str(row.removed),
             row.peer or NONE,
-            NONE
-            if row.theirs is None
-            else f"{format_seconds(row.theirs.median)} ± {format_seconds(row.theirs.interquartile_range)}",
+            _seconds(row.theirs),
             NONE if row.peer_removed is None else str(row.peer_removed),
             _times(row.ratio),
             _times(row.recompiled_ratio),
@@ -161,9 +145,7 @@ def comparison_table(rows: Sequence[Row]) -> Table:
 
 def growth_table(found: Sequence[Growth]) -> Table:
     """A row for each pass and state of the collector."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("pass", "collector", "nodes", "growth", "linear", "demand", "met"):
-        table.add_column(heading, justify="left" if heading in ("pass", "collector") else "right", no_wrap=True)
+    table = _table(("pass", "collector", "nodes", "growth", "linear", "demand", "met"))
     for growth in found:
         small, large = growth.sizes
         table.add_row(
@@ -176,6 +158,20 @@ def growth_table(found: Sequence[Growth]) -> Table:
             _word(growth.meets),
         )
     return table
+
+
+def _table(headings: tuple[str, ...], wrapping: tuple[str, ...] = ()) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    for heading in (*headings, *wrapping):
+        words = heading in ("pass", "collector", "peer")
+        table.add_column(heading, justify="left" if words else "right", no_wrap=heading not in wrapping)
+    return table
+
+
+def _seconds(measurement: Measurement | None) -> str:
+    if measurement is None:
+        return NONE
+    return f"{format_seconds(measurement.median)} ± {format_seconds(measurement.interquartile_range)}"
 
 
 def _times(factor: float | None) -> str:
