@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from fxopt_core.verification.state import require_dense
+
 
 class Case(NamedTuple):
     """One set of inputs.
@@ -24,36 +26,52 @@ class Case(NamedTuple):
     kwargs: dict[str, Any]
 
 
-Fill = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+Fill = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
 
 
 def fresh_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Copies that overlap as the originals do, with their strides, as leaves of autograd."""
-    detached = tree_map_only(
-        torch.Tensor,
-        lambda tensor: tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad),
-        (args, kwargs),
-    )
-    copied: tuple[tuple[Any, ...], dict[str, Any]] = copy.deepcopy(detached)
+    """Copies that overlap as the originals do, with their strides, as leaves of autograd.
+
+    Raises:
+        TypeError: an input cannot be copied, or a tensor is not dense.
+    """
+    leaves: dict[int, torch.Tensor] = {}
+
+    def leaf(tensor: torch.Tensor) -> torch.Tensor:
+        require_dense(tensor, "an input")
+        if id(tensor) not in leaves:
+            detached = tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
+            leaves[id(tensor)] = detached
+        return leaves[id(tensor)]
+
+    detached = tree_map_only(torch.Tensor, leaf, (args, kwargs))
+    try:
+        copied: tuple[tuple[Any, ...], dict[str, Any]] = copy.deepcopy(detached)
+    except Exception as error:
+        raise TypeError(
+            f"the inputs cannot be copied ({type(error).__name__}: {error}), and each call gets a copy; expected "
+            "values that copy.deepcopy takes. Detach the tensors in them, and keep files, locks and streams out."
+        ) from error
     return copied
 
 
-def _random(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.randn(tensor.shape, generator=generator)
+def _random(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(count, generator=generator)
 
 
-def _special(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    limits = torch.finfo(tensor.dtype)
-    pool = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), limits.tiny / 2, limits.max, limits.min, 1.0, -1.0]
-    chosen = torch.randint(len(pool), tensor.shape, generator=generator)
-    return torch.tensor(pool, dtype=torch.float64)[chosen]
+def _zeros(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    return torch.where(torch.rand(count, generator=generator) < 0.5, -0.0, 0.0)
 
 
-def _negative_zero(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return torch.full(tensor.shape, -0.0)
+def _special(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Half of the values are ordinary, so that not everything that is computed from several of them is NaN."""
+    limits = torch.finfo(dtype)
+    hostile = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), limits.tiny / 2, limits.max, limits.min]
+    chosen = torch.tensor(hostile, dtype=torch.float64)[torch.randint(len(hostile), (count,), generator=generator)]
+    return torch.where(torch.rand(count, generator=generator) < 0.5, chosen, _random(count, dtype, generator))
 
 
-FILLS: dict[str, Fill] = {"fresh values": _random, "negative zeros": _negative_zero, "special values": _special}
+FILLS: dict[str, Fill] = {"fresh values": _random, "zeros of both signs": _zeros, "special values": _special}
 
 
 def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, special: bool) -> Iterator[Case]:
@@ -65,32 +83,33 @@ def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, special: 
         args: positional arguments, not changed.
         kwargs: keyword arguments, not changed.
         seed: of the draws.
-        special: whether to try zeros, infinities, NaN, subnormal and largest numbers.
+        special: whether to try infinities, NaN, subnormal and largest numbers.
     """
     for name, fill in FILLS.items():
-        if name != "fresh values" and not special:
+        if fill is _special and not special:
             continue
         generator = torch.Generator().manual_seed(seed)
         copied_args, copied_kwargs = fresh_copy(args, kwargs)
         for leaf in tree_leaves((copied_args, copied_kwargs)):
             if isinstance(leaf, torch.Tensor) and leaf.numel():
-                _refill(leaf, fill, generator)
+                _refill(leaf.detach(), fill, generator)
         yield Case(name, copied_args, copied_kwargs)
 
 
 def _refill(tensor: torch.Tensor, fill: Fill, generator: torch.Generator) -> None:
-    with torch.no_grad():
-        if tensor.is_floating_point() or tensor.is_complex():
-            values = fill(tensor.real if tensor.is_complex() else tensor, generator)
-        else:
-            order = torch.randperm(tensor.numel(), generator=generator)
-            values = tensor.detach().cpu().reshape(-1)[order].reshape(tensor.shape)
-        overwrite(tensor.detach(), values)
-
-
-def overwrite(target: torch.Tensor, values: torch.Tensor) -> None:
-    """Write values of the same shape. Where a stride of 0 makes elements share memory, the first one is written."""
-    for dimension, stride in enumerate(target.stride()):
-        if stride == 0:
-            target, values = target.narrow(dimension, 0, 1), values.narrow(dimension, 0, 1)
-    target.copy_(values)
+    """Give a tensor other values. Elements that share memory get one value."""
+    places = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        places = places[..., None] + torch.arange(size) * stride
+    places = places.flatten().unique().to(tensor.device)
+    # One row of memory, in which every element has one place.
+    memory = tensor.as_strided((int(places[-1]) + 1,), (1,))
+    if tensor.is_floating_point() or tensor.is_complex():
+        real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
+        values = fill(len(places), real, generator)
+        if tensor.is_complex():
+            values = torch.complex(values.double(), fill(len(places), real, generator).double())
+        values = values.to(tensor.device, tensor.dtype)
+    else:
+        values = memory[places][torch.randperm(len(places), generator=generator).to(tensor.device)]
+    memory[places] = values

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
 
 from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.verification.cases import Case, cases
-from fxopt_core.verification.observation import Function, Observation, observe
-from fxopt_core.verification.tolerance import EXACT, ROUNDING, Tolerance, same_scalar, tensor_error
+from fxopt_core.verification.observation import Function, Observation, Place, observe
+from fxopt_core.verification.tolerance import COARSE, EXACT, ROUNDING, Tolerance, same_scalar, tensor_error
 
 Gradients = Literal["all", "inputs", "none"]
 
@@ -22,7 +22,8 @@ class Difference:
     """One thing that the two functions do differently.
 
     Attributes:
-        what: the kind: `value`, `structure`, `dtype`, `shape`, `stride`, `gradient`, `aliasing`, ...
+        what: the kind, such as `value`, `dtype`, `aliasing`, `mutation`, `gradient`, `exception`; see
+            `check_equivalence`.
         where: which output, input, parameter or buffer.
         detail: in words, with figures.
         case: the inputs on which it showed.
@@ -62,9 +63,15 @@ class Equivalence:
         return self.equal
 
     def __str__(self) -> str:
-        if self.equal:
-            return f"the same on {len(self.cases)} sets of inputs; largest error {self.largest_error:g}"
-        return "\n".join(map(str, self.differences))
+        if not self.equal:
+            return "\n".join(map(str, self.differences))
+        both = f" (on {', '.join(self.raised)} both raise)" if self.raised else ""
+        return f"the same on {len(self.cases)} sets of inputs{both}; largest error {self.largest_error:g}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as values that JSON can hold; an infinite error is `None`."""
+        error = self.largest_error if math.isfinite(self.largest_error) else None
+        return {"equal": self.equal, **asdict(self), "largest_error": error}
 
 
 def check_equivalence(
@@ -74,46 +81,58 @@ def check_equivalence(
     *,
     tolerance: Tolerance = EXACT,
     gradients: Gradients = "all",
-    gradient_tolerance: Tolerance = ROUNDING,
+    gradient_tolerance: Tolerance | None = None,
     seed: int = 0,
     adversarial: bool = True,
     more_inputs: Sequence[ExampleInputs] = (),
 ) -> Equivalence:
     """Call both on copies of the same inputs, from the same state and seed, and compare everything observable.
 
-    That is: structure and types of the result; dtype, shape, stride, device and values of its tensors; which results
-    share storage with what; writes to inputs, parameters and buffers; training flags; the state of the random
-    generators; gradients; exceptions. Nothing of the caller's is changed: inputs are copied, and the values of
-    parameters and buffers are put back. State is compared where both sides have the name.
+    Compared are
+    - `structure` of the result; `value`, `dtype`, `shape`, `device`, `stride` and `part in autograd` of its leaves;
+    - `aliasing`: which results and inputs are the same object, or share memory, with which other or with the module;
+    - `mutation` of inputs, parameters, buffers and, where both have the name, other attributes; `training flag`;
+    - `random state` after the call, so that the number of draws counts, and `mode`: gradients, autocast, default dtype;
+    - `gradient` of results and of what was written, weighted at random, by inputs and parameters that require grad.
+      Zero differs from none, since optimisers skip a parameter without gradient;
+    - `exception`: its type, in the call or in the backward pass.
 
-    Hostile values (negative zeros, infinities, NaN, subnormal and largest numbers) are tried when every bit counts:
-    a rewrite within a tolerance may overflow where the original does not.
+    Nothing of the caller's changes: inputs are copied, and what both modules hold is put back. What a function holds
+    cannot be seen; where it calls the module that it is compared with, that is seen. Parameters that the call only
+    reads may differ.
+
+    Three more sets of inputs are made from those given: fresh values, zeros of both signs and, only when every bit
+    counts, special values (infinities, NaN, subnormal and largest numbers): a rewrite within a tolerance may overflow
+    where the original does not. Infinities and NaN in the inputs that are given count in any case.
 
     Args:
         original: what is right.
         transformed: what is to be as right.
-        inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
-        tolerance: for values of outputs and for writes.
+        inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments. Gradients flow to those
+            that require grad.
+        tolerance: for values of outputs and of what is written. The default wants every bit: 0.0 and -0.0 differ.
         gradients: of `all` inputs and parameters; of `inputs` only, for rewrites that fold parameters; or `none`.
-        gradient_tolerance: for gradients.
+        gradient_tolerance: for gradients; by default `ROUNDING`, and wider for 16-bit ones.
         seed: of all draws.
         adversarial: whether to try other values than those given.
         more_inputs: further inputs to try as they are.
 
     Raises:
-        TypeError: inputs are neither positional nor keyword arguments.
-        ValueError: the original raises on all inputs, so that nothing was compared.
+        TypeError: inputs are neither positional nor keyword arguments or cannot be copied, a tensor is not dense, or
+            an output is of a type that cannot be compared.
+        ValueError: both raise on all inputs, so that nothing was compared.
     """
     compared: list[str] = []
     raised: list[str] = []
-    largest = 0.0
+    largest, reason = 0.0, ""
     for case in _all_cases(inputs, more_inputs, seed, adversarial=adversarial, special=tolerance.exact):
         flow = gradients != "none"
-        expected = observe(original, case, seed, gradients=flow)
-        found = observe(transformed, case, seed, gradients=flow)
+        expected = observe(original, transformed, case, seed, gradients=flow)
+        found = observe(transformed, original, case, seed, gradients=flow)
         compared.append(case.name)
-        if expected.error is not None and expected.error is found.error:
+        if expected.error and found.error and expected.error[0] is found.error[0]:
             raised.append(case.name)
+            reason = ": ".join((expected.error[0].__name__, expected.error[1]))
             continue
         comparison = _Comparison(expected, found, case.name, tolerance, gradient_tolerance, gradients)
         differences = tuple(comparison.differences())
@@ -121,7 +140,10 @@ def check_equivalence(
         if differences:
             return Equivalence(differences, tuple(compared), tuple(raised), largest)
     if len(raised) == len(compared):
-        raise ValueError("the original raises on all of these inputs, so there is nothing to compare; give others.")
+        raise ValueError(
+            "the original raises on all of these inputs, so there is nothing to compare; give others. The last "
+            f"exception: {reason}"
+        )
     return Equivalence((), tuple(compared), tuple(raised), largest)
 
 
@@ -145,7 +167,7 @@ class _Comparison:
         found: Observation,
         case: str,
         tolerance: Tolerance,
-        gradient_tolerance: Tolerance,
+        gradient_tolerance: Tolerance | None,
         gradients: Gradients,
     ) -> None:
         self.expected = expected
@@ -158,75 +180,122 @@ class _Comparison:
 
     def differences(self) -> Iterator[Difference]:
         expected, found = self.expected, self.found
-        if expected.error is not found.error:
-            yield self._difference("exception", "the call", found.error or "no exception", expected.error or "none")
+        if expected.error or found.error:
+            yield self._difference("exception", "the call", _raised(found.error), _raised(expected.error))
             return
-        if expected.structure != found.structure:
-            yield self._difference("structure", "the output", found.structure, expected.structure)
-            return
+        for where, structure in expected.structure.items():
+            if structure != found.structure[where]:
+                yield self._difference("structure", where, found.structure[where], structure)
+                return
         for name, value in expected.outputs.items():
-            yield from self._value(name, found.outputs[name], value, self.tolerance)
-        yield from self._table("aliasing", expected.aliases, found.aliases)
+            yield from self._value("value", name, found.outputs[name], value, self.tolerance)
+        yield from self._aliasing()
         for name, value in expected.inputs.items():
-            yield from self._value(name, found.inputs[name], value, self.tolerance, "write to")
-        for name in expected.state.keys() & found.state.keys():
-            yield from self._value(name, found.state[name], expected.state[name], self.tolerance, "write to")
-        yield from self._table("training flag", expected.training, found.training)
-        for name, state in expected.random.items():
-            same = (
-                torch.equal(state, found.random[name])
-                if isinstance(state, torch.Tensor)
-                else state == found.random[name]
-            )
-            if not same:
+            yield from self._value("mutation", name, found.inputs[name], value, self.tolerance)
+        yield from self._written()
+        for name in expected.random.keys() & found.random.keys():
+            if not _same(found.random[name], expected.random[name]):
                 yield Difference("random state", f"the {name} generator", "another number of draws", self.case)
-        yield from self._gradient_differences()
+        for name, mode in expected.modes.items():
+            if mode != found.modes[name]:
+                yield self._difference("mode", name, found.modes[name], mode)
+        yield from self._gradients()
 
-    def _gradient_differences(self) -> Iterator[Difference]:
-        names = [name for name in self.expected.gradients if self.gradients == "all" or name.startswith("input")]
-        for name in names:
-            want, got = self.expected.gradients[name], self.found.gradients.get(name)
+    def _aliasing(self) -> Iterator[Difference]:
+        """Each result and input stands for those of its storage by the first of them that both sides name."""
+        expected, found = self.expected.places, self.found.places
+        shared = [name for name in expected if name in found]
+        results = [name for name in shared if name in self.expected.outputs or name in self.expected.inputs]
+        for name in results:
+            want, got = (_alias(name, shared, places) for places in (expected, found))
+            if want != got:
+                yield self._difference("aliasing", name, got, want)
+
+    def _written(self) -> Iterator[Difference]:
+        expected, found = self.expected.written, self.found.written
+        for name in expected | found:
+            what = "training flag" if name.rpartition(".")[2] == "training" else "mutation"
+            if name in expected and name in found:
+                yield from self._value(what, name, found[name], expected[name], self.tolerance)
+            elif name in expected and (name in self.found.state or name in self.expected.registered):
+                yield Difference(what, name, "left as it was instead of written", self.case)
+            elif name in found and (name in self.expected.state or name in self.found.registered):
+                yield Difference(what, name, "written instead of left as it was", self.case)
+
+    def _gradients(self) -> Iterator[Difference]:
+        expected, found = self.expected, self.found
+        if expected.gradient_error or found.gradient_error:
+            texts = _raised(found.gradient_error), _raised(expected.gradient_error)
+            if (expected.gradient_error or (None,))[0] is not (found.gradient_error or (None,))[0]:
+                yield self._difference("exception", "the backward pass", *texts)
+            return
+        for name, want in expected.gradients.items():
+            if self.gradients != "all" and not name.startswith("input"):
+                continue
+            got = found.gradients.get(name)
             if want is None or got is None:
-                if want is not got and any(gradient is not None and gradient.any() for gradient in (want, got)):
-                    yield self._difference("gradient", name, "none" if got is None else "one", "the contrary")
-            else:
-                yield from self._value(name, got, want, self.gradient_tolerance, "gradient")
+                if want is not got:
+                    kinds = ["none" if gradient is None else "a tensor" for gradient in (got, want)]
+                    yield self._difference("gradient", name, *kinds)
+                continue
+            tolerance = self.gradient_tolerance or COARSE.get(want.dtype, ROUNDING)
+            yield from self._value("gradient", name, got, want, tolerance)
 
     def _difference(self, what: str, where: str, found: Any, expected: Any) -> Difference:
         return Difference(what, where, f"{found} instead of {expected}", self.case)
 
-    def _table(self, what: str, expected: dict[str, Any], found: dict[str, Any]) -> Iterator[Difference]:
-        for name in expected.keys() & found.keys():
-            if expected[name] != found[name]:
-                yield self._difference(what, name, found[name], expected[name])
-
-    def _value(
-        self, where: str, found: Any, expected: Any, tolerance: Tolerance, what: str = "value"
-    ) -> Iterator[Difference]:
+    def _value(self, what: str, where: str, found: Any, expected: Any, tolerance: Tolerance) -> Iterator[Difference]:
         if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
             if not same_scalar(found, expected):
-                yield self._difference(what, where, repr(found), repr(expected))
+                yield self._difference(what, where, _text(found), _text(expected))
             return
-        traits: dict[str, Callable[[torch.Tensor], Any]] = {
-            "dtype": lambda tensor: tensor.dtype,
-            "shape": lambda tensor: tuple(tensor.shape),
-            "device": lambda tensor: tensor.device,
-            "stride": _strides,
-            "part in autograd": lambda tensor: tensor.requires_grad,
-        }
-        for trait, read in traits.items():
+        for trait, got, want in zip(_TRAITS, _traits(found), _traits(expected), strict=True):
             # How a gradient lies in memory is nobody's promise.
-            if read(found) != read(expected) and not (what == "gradient" and trait in ("stride", "part in autograd")):
-                yield self._difference(trait, where, read(found), read(expected))
-                if trait in ("dtype", "shape"):
+            if got != want and not (what == "gradient" and trait in ("stride", "part in autograd")):
+                if what == "value":
+                    yield self._difference(trait, where, got, want)
+                else:
+                    yield self._difference(what, where, f"{trait} {got}", want)
+                if trait in ("dtype", "shape", "device"):
                     return
         error, wrong = tensor_error(found, expected, tolerance)
         if what == "value":
-            self.largest = max(self.largest, 0.0 if math.isnan(error) else error)
+            self.largest = max(self.largest, error)
         if wrong:
             yield Difference(what, where, wrong, self.case)
 
 
-def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Strides of the dimensions along which they matter."""
-    return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+_TRAITS = ("dtype", "shape", "device", "stride", "part in autograd")
+
+
+def _traits(tensor: torch.Tensor) -> tuple[Any, ...]:
+    # Strides matter along dimensions with several elements.
+    strides = tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+    return tensor.dtype, tuple(tensor.shape), tensor.device, strides, tensor.requires_grad
+
+
+def _alias(name: str, shared: Sequence[str], places: Mapping[str, Place]) -> str:
+    """In words, with whom a tensor shares memory."""
+    place = places[name]
+    earlier = shared[: shared.index(name)]
+    same = [other for other in earlier if places[other].storage == place.storage]
+    if not same:
+        # Under a name of its own, such as that of a folded weight.
+        hidden = any(own.storage == place.storage for other, own in places.items() if other not in shared)
+        return "part of the module" if hidden else "memory of its own"
+    twin = next((other for other in same if places[other].tensor == place.tensor), None)
+    if twin is not None:
+        return f"the same object as {twin}"
+    return f"shares memory with {same[0]}, {place.offset - places[same[0]].offset} bytes behind its start"
+
+
+def _raised(error: tuple[type[Exception], str] | None) -> str:
+    return "no exception" if error is None else f"{error[0].__name__} ({error[1]})"
+
+
+def _text(value: Any) -> str:
+    return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+
+
+def _same(found: Any, expected: Any) -> bool:
+    return torch.equal(found, expected) if isinstance(expected, torch.Tensor) else bool(found == expected)

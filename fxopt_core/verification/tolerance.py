@@ -36,26 +36,28 @@ EXACT = Tolerance()
 """Every bit counts, so that 0.0 and -0.0 differ; only the payload of a NaN does not."""
 
 ROUNDING = Tolerance(relative=1e-4, absolute=1e-6)
-"""For gradients in float32, which are sums whose order is nobody's promise."""
+"""For gradients, which are sums whose order is nobody's promise."""
+
+COARSE = {torch.float16: Tolerance(2e-2, 1e-3), torch.bfloat16: Tolerance(1e-1, 1e-2)}
+"""The same for gradients with 11 and 8 significant bits."""
 
 
 def tensor_error(found: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> tuple[float, str | None]:
     """The largest error in units of the values, and in words what is wrong beyond the tolerance, if anything.
+
+    NaN equals NaN. Within a tolerance 0.0 equals -0.0, and infinities and NaN have to be where they are expected.
 
     Args:
         found: a tensor of the shape and dtype of `expected`.
         expected: what it should be.
         tolerance: what may be off.
     """
-    if expected.numel() == 0:
-        return 0.0, None
-    found, expected = found.detach(), expected.detach()
-    if not expected.is_floating_point() and not expected.is_complex():
+    found, expected = _real(found), _real(expected)
+    if not expected.is_floating_point():
         wrong = found != expected
-        return (float("inf"), _first(wrong, found, expected)) if bool(wrong.any()) else (0.0, None)
-    if expected.is_complex():
-        found, expected = torch.view_as_real(found), torch.view_as_real(expected)
-    same = (found == expected) & (torch.signbit(found) == torch.signbit(expected)) | (found.isnan() & expected.isnan())
+        return (math.inf, _first(wrong, found, expected)) if bool(wrong.any()) else (0.0, None)
+    equal = (found == expected) | (found.isnan() & expected.isnan())
+    same = equal & (torch.signbit(found) == torch.signbit(expected)) | (found.isnan() & expected.isnan())
     if bool(same.all()):
         return 0.0, None
     error = (found.double() - expected.double()).abs()
@@ -64,9 +66,17 @@ def tensor_error(found: torch.Tensor, expected: torch.Tensor, tolerance: Toleran
     else:
         finite = expected.isfinite()
         scale = float(expected.double().abs()[finite].max()) if bool(finite.any()) else 0.0
-        wrong = ~same & ~(found == expected) & ~(error <= tolerance.absolute + tolerance.relative * scale)
+        wrong = ~equal & ~(error <= tolerance.absolute + tolerance.relative * scale)
     largest = float(error[~same].nan_to_num(nan=math.inf, posinf=math.inf).max())
     return largest, _first(wrong, found, expected) if bool(wrong.any()) else None
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        return torch.view_as_real(tensor)
+    # Numbers of eight bits have few operations; all of them are float32 numbers too.
+    return tensor.float() if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
 
 
 def _first(wrong: torch.Tensor, found: torch.Tensor, expected: torch.Tensor) -> str:
@@ -77,10 +87,36 @@ def _first(wrong: torch.Tensor, found: torch.Tensor, expected: torch.Tensor) -> 
     )
 
 
+def compared_by_identity(value: Any) -> bool:
+    """Whether the class of a value does not say when two of it are equal."""
+    return not any("__eq__" in vars(kind) for kind in type(value).__mro__[:-1])
+
+
 def same_scalar(found: Any, expected: Any) -> bool:
-    """Whether two values that are no tensors are the same, in type and bits."""
-    if type(found) is not type(expected):
-        return False
-    if isinstance(expected, float):
-        return found.hex() == expected.hex()
-    return bool(found == expected)
+    """Whether two values that are no tensors are the same, in type and bits.
+
+    Raises:
+        TypeError: they are of a type that does not say when two of it are the same.
+    """
+    if found is expected or type(found) is not type(expected):
+        return found is expected
+    if isinstance(expected, (float, complex)):
+        return repr(found) == repr(expected)
+    same = found == expected
+    if not isinstance(same, bool) or compared_by_identity(expected):
+        raise TypeError(
+            f"when two values of type {type(expected).__name__} are the same is not known; return tensors, numbers, "
+            "text or containers of them, or register the type by torch.utils._pytree.register_pytree_node."
+        )
+    return same
+
+
+def same_value(found: Any, expected: Any) -> bool:
+    """Whether two values are the same: tensors in dtype, device, shape, strides, autograd and every bit."""
+    if not isinstance(found, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return same_scalar(found, expected)
+    traits = [
+        (tensor.dtype, tensor.device, tensor.shape, tensor.stride(), tensor.requires_grad)
+        for tensor in (found, expected)
+    ]
+    return traits[0] == traits[1] and tensor_error(found, expected, EXACT)[1] is None
