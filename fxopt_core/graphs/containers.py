@@ -10,7 +10,7 @@ from fxopt_core.graphs.behaviours import Behaviour
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_function, behaviour_of_method
 
-_DEPTH = 32
+_DEPTH = 6
 """How far back a value is followed; what comes from farther away may be a container."""
 
 
