@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
@@ -126,14 +127,19 @@ def one_match_for_each(match: Match, taken: Taken) -> str | None:
     return None
 
 
+def is_metadata_assertion(node: fx.Node) -> bool:
+    """Whether the node is what `torch.export` adds to check that a value has the dtype that it had in the example."""
+    return node.target is torch.ops.aten._assert_tensor_metadata.default
+
+
 @legality("pattern: inner values are used inside only")
-def inner_values_stay_inside(match: Match) -> str | None:
+def inner_values_stay_inside(match: Match, drops_assertions: bool) -> str | None:
     """What the pattern does not return goes; nobody else may need it."""
     own, outputs = set(match.nodes), set(match.outputs)
     for node in match.nodes:
         if node not in outputs:
             for user in node.users:
-                if user not in own:
+                if user not in own and not (drops_assertions and is_metadata_assertion(user)):
                     return f"{node} is also used by {user}, outside of the match"
     return None
 
@@ -248,7 +254,9 @@ def _span(match: Match) -> tuple[int, int]:
     return min(positions), max(positions)
 
 
-def why_not(match: Match, taken: Taken, after: Sharing, *, draws: bool, same_sharing: bool) -> str | None:
+def why_not(
+    match: Match, taken: Taken, after: Sharing, *, draws: bool, same_sharing: bool, drops_assertions: bool
+) -> str | None:
     """Why the match must not be replaced, in words; `None` if it may.
 
     Args:
@@ -257,10 +265,11 @@ def why_not(match: Match, taken: Taken, after: Sharing, *, draws: bool, same_sha
         after: with what the outputs of the replacement will share storage.
         draws: whether the rule draws the same random numbers in the same order.
         same_sharing: whether the rule vouches that sharing stays, though effects do not show it.
+        drops_assertions: whether assertions about the dtype of inner values vanish with them.
     """
     return (
         one_match_for_each(match, taken)
-        or inner_values_stay_inside(match)
+        or inner_values_stay_inside(match, drops_assertions)
         or inputs_lie_outside(match)
         or draws_stay(match, draws)
         or effects_stay(match)

@@ -3,6 +3,7 @@
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.graphs.legality import LEGALITY, disabled, legality
 from fxopt_core.passes import (  # noqa: F401  importing registers them
+    attention_fusion,
     common_subexpressions,
     constant_folding,
     conv_batchnorm_folding,

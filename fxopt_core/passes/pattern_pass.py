@@ -38,6 +38,7 @@ class RewriteRule:
         checks: each answers with a reason why a match is left alone, or with `None`.
         draws: the pattern draws random numbers, and the replacement the same ones in the same order.
         same_sharing: vouches that outputs share storage with inputs exactly as before, where operators do not tell.
+        drops_assertions: assertions that export made about the dtype of inner values vanish with these values.
     """
 
     name: str
@@ -47,6 +48,7 @@ class RewriteRule:
     checks: tuple[Check, ...] = ()
     draws: bool = False
     same_sharing: bool = False
+    drops_assertions: bool = False
     patterns: tuple[Pattern, ...] = field(init=False)
     traced: Pattern | None = field(init=False)
 
@@ -124,6 +126,8 @@ class PatternPass(OptimizationPass):
     """
 
     rules: ClassVar[tuple[RewriteRule, ...]] = ()
+    least_met: ClassVar[int] = 2
+    """How many calls of a pattern must be there for its nearest miss to be worth a word."""
 
     def analyze(self, editor: GraphEditor) -> Analysis:
         """Find where the rules apply."""
@@ -143,7 +147,7 @@ class PatternPass(OptimizationPass):
                         analysis.opportunities.append(Opportunity(match.anchor, found, rule.name))
                 if before != (len(analysis.opportunities), len(analysis.refusals)):
                     continue
-                miss = matcher.nearest_miss(least=2)
+                miss = matcher.nearest_miss(least=self.least_met)
                 if miss is not None:
                     analysis.refuse(miss.node, f"{rule.name}: {miss.reason}")
         return analysis
@@ -155,7 +159,14 @@ class PatternPass(OptimizationPass):
         refusal: str | None = None
         for match in matcher.matches(node, taken.nodes):
             reason = (
-                why_not(match, taken, rule.shared_after(match), draws=rule.draws, same_sharing=rule.same_sharing)
+                why_not(
+                    match,
+                    taken,
+                    rule.shared_after(match),
+                    draws=rule.draws,
+                    same_sharing=rule.same_sharing,
+                    drops_assertions=rule.drops_assertions,
+                )
                 or replacement_is_a_value(rule, match)
                 or next((reason for check in rule.checks if (reason := check(match)) is not None), None)
             )
@@ -193,6 +204,8 @@ class PatternPass(OptimizationPass):
             if node in replaced:
                 editor.replace(node, replaced[node])
             else:
+                for user in list(node.users):
+                    editor.erase(user)  # an assertion; any other user would have been a refusal
                 editor.erase(node)
 
     def run(self, editor: GraphEditor, *, denied: Iterable[str] = ()) -> PassResult:
