@@ -14,7 +14,8 @@ from traps.oracle import differences, metadata_differences
 from traps.peers import Peer, peers_of
 from traps.trap import EVENTS, Trap
 
-from fxopt_core.passes import PassResult, pass_names, run_pass
+from fxopt_core.passes import GraphEditor, PassResult, pass_names, run_pass
+from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
 
 RIGHT, TIMID, WRONG = VERDICTS = ("right", "timid", "wrong")
 
@@ -59,9 +60,21 @@ def calls_left(trap: Trap, module: nn.Module) -> int | None:
     return sum(map(_is_call, needed))
 
 
+def available(trap: Trap) -> bool:
+    """Whether there is a pass of ours to run."""
+    return bool(trap.rules) or trap.pass_name in pass_names()
+
+
 def apply(trap: Trap, module: fx.GraphModule) -> PassResult:
-    """Run our pass on the graph module, in place."""
-    return run_pass(trap.pass_name, module, **trap.options)
+    """Run our pass on the graph module, in place. Rules of a trap are a pass of their own."""
+    if not trap.rules:
+        return run_pass(trap.pass_name, module, **trap.options)
+    rules = tuple(RewriteRule(f"rule {n}", pattern, replacement) for n, (pattern, replacement) in enumerate(trap.rules))
+    own = type("Own", (PatternPass,), {"rules": rules, "name": trap.pass_name})
+    editor = GraphEditor(module)
+    result: PassResult = own().run(editor)
+    editor.finish()
+    return result
 
 
 def outcome_of_ours(trap: Trap) -> Outcome:
@@ -157,10 +170,9 @@ def _bits(module: nn.Module) -> dict[str, tuple[Any, ...]]:
 
 def outcomes(traps: Iterable[Trap]) -> dict[Trap, dict[str, Outcome]]:
     """What each pass makes of each trap, by the name of who is judged; `fxopt` is us."""
-    known = pass_names()
     found: dict[Trap, dict[str, Outcome]] = {}
     for trap in traps:
-        ours = {"fxopt": outcome_of_ours(trap)} if trap.pass_name in known else {}
+        ours = {"fxopt": outcome_of_ours(trap)} if available(trap) else {}
         found[trap] = ours | {name: outcome_of_peer(trap, peer) for name, peer in peers_of(trap).items()}
     return found
 

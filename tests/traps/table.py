@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traps import cases_batchnorm, cases_dead_code, cases_folding, cases_subexpressions
+from traps import cases_batchnorm, cases_dead_code, cases_folding, cases_patterns, cases_subexpressions
 from traps.trap import Trap
 
 TRAPS: tuple[Trap, ...] = (
@@ -10,4 +10,5 @@ TRAPS: tuple[Trap, ...] = (
     *cases_dead_code.TRAPS,
     *cases_folding.TRAPS,
     *cases_batchnorm.TRAPS,
+    *cases_patterns.TRAPS,
 )

@@ -41,7 +41,8 @@ class Trap:
         state_may_change: whether the caller may load other parameters and persistent buffers after the pass.
         trains: whether gradients have to reach the parameters that the module had before.
         raises: whether the program raises on all inputs, and has to go on raising.
-        rules: for `torch.fx.replace_pattern`, where that is the peer: pattern and replacement.
+        by_check: whether it is a named check that refuses, and not that nothing matches.
+        rules: pattern and replacement, in place of a pass; the peer is `torch.fx.replace_pattern`.
         keeps_metadata: whether the trap is that examples and provenance of nodes get lost.
     """
 
@@ -57,6 +58,7 @@ class Trap:
     state_may_change: bool = True
     trains: bool = True
     raises: bool = False
+    by_check: bool = True
     rules: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
     keeps_metadata: bool = False
 
