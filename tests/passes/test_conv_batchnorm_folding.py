@@ -214,7 +214,8 @@ class Residual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         inner = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
-        return self.bn4(self.linear(torch.relu(inner + self.bn3(self.conv3(x))).mean((2, 3))))
+        inner += self.bn3(self.conv3(x))
+        return self.bn4(self.linear(torch.relu(inner).mean((2, 3))))
 
 
 @pytest.mark.parametrize("level", ["modules", "export", "native", "core"])
@@ -267,6 +268,30 @@ def test_shared_and_tied_weights_are_cloned_and_what_is_folded_alike_is_shared(l
     result = fold(module, X, y)
     assert (len(result.rewrites), norms_left(module)) == (4, [])
     assert result.statistics["bytes added"] == 3 * (4 * 3 * 9 + 4) * 4
+
+
+def test_tied_modules_with_other_strides_stay_apart() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.near, self.far, self.norm = nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, 3, stride=2), nn.BatchNorm2d(4)
+            self.far.weight, self.far.bias = self.near.weight, self.near.bias
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [self.norm(self.near(x)), self.norm(self.far(x))]
+
+    assert len(fold(fx.symbolic_trace(lived(Tied())), X).rewrites) == 2
+
+
+def test_folded_weights_are_computed_in_float64_and_rounded_once() -> None:
+    model = lived(pair())
+    module = shaped(model, X)
+    fold(module, X)
+    conv, norm = copy.deepcopy(model).double()
+    scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+    folded = module.get_submodule("_folded__0")
+    assert torch.equal(folded.weight, (conv.weight * scale.view(-1, 1, 1, 1)).float())
+    assert torch.equal(folded.bias, ((conv.bias - norm.running_mean) * scale + norm.bias).float())
 
 
 def test_strides_of_channels_last_weights_stay() -> None:
