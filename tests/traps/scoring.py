@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -168,13 +168,9 @@ def _bits(module: nn.Module) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def outcomes(traps: Iterable[Trap]) -> dict[Trap, dict[str, Outcome]]:
-    """What each pass makes of each trap, by the name of who is judged; `fxopt` is us."""
-    found: dict[Trap, dict[str, Outcome]] = {}
-    for trap in traps:
-        ours = {"fxopt": outcome_of_ours(trap)} if available(trap) else {}
-        found[trap] = ours | {name: outcome_of_peer(trap, peer) for name, peer in peers_of(trap).items()}
-    return found
+def of_peers(trap: Trap) -> dict[str, Outcome]:
+    """What each of PyTorch's passes makes of the trap."""
+    return {name: outcome_of_peer(trap, peer) for name, peer in peers_of(trap).items()}
 
 
 def scores(found: dict[Trap, dict[str, Outcome]]) -> list[tuple[str, str, int, int, int]]:
