@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ class Case(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Fill = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
 
@@ -64,11 +67,13 @@ def _zeros(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.
 
 
 def _special(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-    """Half of the values are ordinary, so that not everything that is computed from several of them is NaN."""
+    """Each hostile value in turn; of many values half are ordinary, so that not all that is computed is NaN."""
     limits = torch.finfo(dtype)
-    hostile = [0.0, -0.0, float("nan"), float("inf"), -float("inf"), limits.tiny / 2, limits.max, limits.min]
-    chosen = torch.tensor(hostile, dtype=torch.float64)[torch.randint(len(hostile), (count,), generator=generator)]
-    return torch.where(torch.rand(count, generator=generator) < 0.5, chosen, _random(count, dtype, generator))
+    hostile = [math.inf, limits.max, math.nan, limits.tiny / 2, -math.inf, limits.min, -0.0, 0.0]
+    rank = torch.randperm(count, generator=generator)
+    turn = (rank + torch.randint(len(hostile), (), generator=generator)) % len(hostile)
+    ordinary = _random(count, dtype, generator).double()
+    return torch.where(rank < max(len(hostile), count // 2), torch.tensor(hostile, dtype=torch.float64)[turn], ordinary)
 
 
 FILLS: dict[str, Fill] = {"fresh values": _random, "zeros of both signs": _zeros, "special values": _special}
@@ -111,5 +116,7 @@ def _refill(tensor: torch.Tensor, fill: Fill, generator: torch.Generator) -> Non
             values = torch.complex(values.double(), fill(len(places), real, generator).double())
         values = values.to(tensor.device, tensor.dtype)
     else:
+        # Few operations know unsigned integers; these only move bits.
+        memory = memory.view(_BITS[tensor.element_size()])
         values = memory[places][torch.randperm(len(places), generator=generator).to(tensor.device)]
     memory[places] = values

@@ -98,14 +98,19 @@ class State:
             with torch.no_grad():
                 if place != (held.storage._cdata, held.offset, held.size, held.stride):
                     tensor.set_(held.storage, held.offset, held.size, held.stride)
-            if held.leaf and not tensor.is_leaf:
-                tensor.detach_()
-            if held.leaf and tensor.requires_grad != held.requires_grad:
-                tensor.requires_grad_(held.requires_grad)
+        for held in self._tensors.values():
+            if held.leaf and not held.tensor.is_leaf:
+                held.tensor.detach_()
+            if held.leaf and held.tensor.requires_grad != held.requires_grad:
+                held.tensor.requires_grad_(held.requires_grad)
 
 
 def require_dense(tensor: torch.Tensor, name: str) -> None:
-    """Raise TypeError unless a tensor is strided and has values."""
+    """Refuse a tensor that is not strided or has no values.
+
+    Raises:
+        TypeError: it is sparse, quantized, nested, on the meta device, of a wrapping class, or without memory.
+    """
     kind = {
         "a sparse or other tensor that is not strided": tensor.layout != torch.strided,
         "a tensor without values": tensor.is_meta,
@@ -113,6 +118,12 @@ def require_dense(tensor: torch.Tensor, name: str) -> None:
         "a nested tensor": tensor.is_nested,
         "a subclass of tensor that wraps others": is_traceable_wrapper_subclass(tensor),
     }
+    if not any(kind.values()):
+        last = tensor.storage_offset() + sum(
+            (n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        )
+        too_small = tensor.untyped_storage().nbytes() < (last + 1) * tensor.element_size()
+        kind["a tensor without memory"] = tensor.numel() > 0 and too_small
     for words, applies in kind.items():
         if applies:
             raise TypeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import torch
@@ -87,6 +88,10 @@ def _first(wrong: torch.Tensor, found: torch.Tensor, expected: torch.Tensor) -> 
     )
 
 
+_SINGLE = (torch.dtype, torch.layout, torch.memory_format, type, Enum)
+"""Of these there is one object for each value."""
+
+
 def compared_by_identity(value: Any) -> bool:
     """Whether the class of a value does not say when two of it are equal."""
     return not any("__eq__" in vars(kind) for kind in type(value).__mro__[:-1])
@@ -103,7 +108,7 @@ def same_scalar(found: Any, expected: Any) -> bool:
     if isinstance(expected, (float, complex)):
         return repr(found) == repr(expected)
     same = found == expected
-    if not isinstance(same, bool) or compared_by_identity(expected):
+    if not isinstance(same, bool) or (compared_by_identity(expected) and not isinstance(expected, _SINGLE)):
         raise TypeError(
             f"when two values of type {type(expected).__name__} are the same is not known; return tensors, numbers, "
             "text or containers of them, or register the type by torch.utils._pytree.register_pytree_node."
