@@ -14,11 +14,11 @@ _FAMILIES = frozenset(
 """The files of `torch.nn.modules` whose classes compute with tensors and hold no other module's code."""
 
 _MAY_RETURN_ITS_INPUT = (
-    nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd, nn.modules.padding._ReflectionPadNd,
-    nn.modules.padding._ReplicationPadNd, nn.modules.padding._ConstantPadNd, nn.Upsample, nn.ChannelShuffle,
-    nn.PixelShuffle, nn.PixelUnshuffle, nn.Unfold, nn.Fold, nn.CircularPad1d, nn.CircularPad2d, nn.CircularPad3d,
-    nn.RNNBase,
+    nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd, nn.ChannelShuffle, nn.PixelShuffle,
+    nn.PixelUnshuffle, nn.RNNBase,
 )  # fmt: skip
+"""Or a part of it: a recurrence hands on the lengths of a packed sequence."""
+
 _DRAWS_ALWAYS = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 _DRAWS_IN_TRAINING = (nn.modules.dropout._DropoutNd, nn.RReLU)
 _RETURNS_SEVERAL = (nn.RNNBase, nn.MultiheadAttention)
