@@ -370,6 +370,15 @@ def test_the_same_weights_with_another_eps_are_folded_apart_and_other_writes_do_
     assert result.statistics["bytes added"] == 2 * (4 * 3 * 9 + 4) * 4
 
 
+def test_sizes_may_be_dynamic() -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    exported = torch.export.export(lived(Residual()), (X,), dynamic_shapes=({0: batch},))
+    module = exported.module()
+    assert len(fold(module, X).rewrites) == 4
+    assert module(torch.randn(5, 3, 6, 6)).shape == (5, 4)
+    assert all(isinstance(node.meta["val"].shape[0], torch.SymInt) for node in module.graph.output_node().args[0])
+
+
 def test_a_graph_without_normalisation_is_left_alone() -> None:
     assert not run_pass(NAME, fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))).changed
 
