@@ -16,10 +16,12 @@ from fxopt_core.passes.base import OptimizationPass, PassResult
 ENTRY_POINTS = "fxopt.passes"
 """The entry-point group through which other packages bring passes of their own."""
 
+_EXACT = ("dead_code", "constant_folding", "common_subexpressions")
+
 PRESETS: dict[str, tuple[str, ...]] = {
-    "exact": ("dead_code", "constant_folding", "common_subexpressions"),
-    "inference": ("dead_code", "constant_folding", "common_subexpressions"),
-    "training": ("dead_code", "constant_folding", "common_subexpressions"),
+    "exact": _EXACT,
+    "inference": (*_EXACT, "conv_batchnorm_folding", "attention_fusion"),
+    "training": _EXACT,
 }
 """Sequences of passes: `exact` changes no bit of a result, `training` keeps gradients, `inference` may fold weights."""
 

@@ -34,26 +34,34 @@ def operations(module: fx.GraphModule) -> list[str]:
 
 
 def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str, Any]:
-    """Everything that a call does: results, writes to inputs and state, which results share storage, the draws."""
-    # torch.fx makes all tensors of a copied GraphModule persistent.
-    persistent = set(module.state_dict())
-    module, inputs = copy.deepcopy((module, inputs))
+    """Everything that a call does: results, writes to inputs and state, which results share storage, the draws.
+
+    The module is put back as it was, and not copied: torch.fx copies of a module only what its graph uses.
+    """
+    state = module.state_dict(keep_vars=True)
+    held = [*state.values(), *module.buffers(), *(value for value in vars(module).values() if torch.is_tensor(value))]
+    before = [(tensor, tensor.detach().clone()) for tensor in held]
+    inputs = copy.deepcopy(inputs)
     torch.manual_seed(seed)
-    with torch.enable_grad():  # puts back what the graph switches
-        outputs = module(*inputs)
-    flat = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
-    tensors = [*flat, *inputs]
-    return {
-        "outputs": [bits(tensor) for tensor in flat],
-        "inputs": [bits(tensor) for tensor in inputs],
-        "state": {name: bits(tensor) for name, tensor in module.state_dict().items() if name in persistent},
-        "shared": [
-            one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-            for one in tensors
-            for other in tensors
-        ],
-        "random": torch.get_rng_state().tolist(),
-    }
+    try:
+        with torch.enable_grad():  # puts back what the graph switches
+            outputs = module(*inputs)
+        flat = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
+        tensors = [*flat, *inputs]
+        return {
+            "outputs": [bits(tensor) for tensor in flat],
+            "inputs": [bits(tensor) for tensor in inputs],
+            "state": {name: bits(tensor) for name, tensor in state.items()},
+            "shared": [
+                one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+                for one in tensors
+                for other in tensors
+            ],
+            "random": torch.get_rng_state().tolist(),
+        }
+    finally:
+        for tensor, value in before:
+            tensor.data.copy_(value)
 
 
 def bits(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], list[int]]:
