@@ -3,11 +3,13 @@
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.graphs.legality import LEGALITY, disabled, legality
 from fxopt_core.passes import (  # noqa: F401  importing registers them
+    algebraic_simplification,
     attention_fusion,
     common_subexpressions,
     constant_folding,
     conv_batchnorm_folding,
     dead_code,
+    redundant_layout,
 )
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, Refusal
 from fxopt_core.passes.registry import PRESETS, choose_passes, make_pass, pass_names, register_pass, run_pass

@@ -1,0 +1,423 @@
+"""Algebraic simplification: what arithmetic proves equal to something cheaper."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.legality import legality
+from fxopt_core.passes.algebraic_rules import EXACT_RULES, FAST_RULES, Call, Pattern, Rule, Variable, spellings
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.operations import PYTHON_OPERATORS, Operations, function_like, operands_of
+from fxopt_core.passes.registry import register_pass
+from fxopt_core.passes.substitution import GraphFacts, conditions, example_of
+from fxopt_core.verification import EXACT, Tolerance
+
+FAST_MATH = Tolerance(relative=1e-5, absolute=1e-6)
+"""Of `fast_math` in float32: a few roundings (2^-24 each) of the largest value, for what the rules allow as inputs."""
+
+
+@dataclass(eq=False)
+class Term:
+    """A call that is going to be in the graph.
+
+    Attributes:
+        operation: in the words of ATen.
+        operands: nodes, terms, numbers.
+        like: the node for whose sake it is there.
+        function: what is called.
+        example: its value without data, if that of the operands is known.
+        made: its node, once there is one.
+    """
+
+    operation: str
+    operands: tuple[Any, ...]
+    like: fx.Node
+    function: Callable[..., Any]
+    example: torch.Tensor | None = None
+    made: fx.Node | None = None
+
+
+Value = fx.Node | Term
+
+
+@dataclass
+class Found:
+    """A rule that matches.
+
+    Attributes:
+        rule: which one.
+        values: of its variables.
+        inner: the values of the calls below the outermost one.
+    """
+
+    rule: Rule
+    values: dict[str, Any] = field(default_factory=dict)
+    inner: list[Value] = field(default_factory=list)
+
+    @property
+    def tensors(self) -> dict[str, Value]:
+        """The variables that stand for tensors."""
+        return {name: value for name, value in self.values.items() if isinstance(value, (fx.Node, Term))}
+
+
+_CONDITIONS = conditions("algebraic_simplification")
+
+
+@legality("algebraic_simplification: the rule holds for the dtype")
+def holds_for_dtype(rule: Rule, dtype: torch.dtype) -> str | None:
+    """Real numbers, machine integers and floating-point numbers obey different laws."""
+    return None if dtype in rule.dtypes else f"of {dtype} it does not hold: {rule.reason}"
+
+
+@legality("algebraic_simplification: one dtype")
+def one_dtype(found: Found) -> str | None:
+    """An operation on a narrow operand, moved behind the promotion to a wider dtype, is another operation."""
+    examples = {name: _example(value) for name, value in found.tensors.items() if name != "mask"}
+    dtypes = {str(example.dtype) for example in examples.values() if example is not None}
+    return f"its operands are of {' and '.join(sorted(dtypes))}" if len(dtypes) > 1 else None
+
+
+@legality("algebraic_simplification: the rule holds for the numbers")
+def holds_for_numbers(found: Found, dtype: torch.dtype) -> str | None:
+    """Some rules are exact for some numbers only."""
+    condition = found.rule.condition
+    return condition(found.values, dtype) if condition is not None and dtype in found.rule.dtypes else None
+
+
+@legality("algebraic_simplification: gradients still flow")
+def gradients_still_flow(found: Found, dtype: torch.dtype, facts: GraphFacts, node: fx.Node) -> str | None:
+    """A constant has no gradient, and does not even know that one was asked for."""
+    if not dtype.is_floating_point or found.rule.carries_gradients:
+        return None
+    off = bool(facts.modes) and facts.modes[node].gradients is False
+    return None if off else "its result takes part in autograd, and a constant does not"
+
+
+def _example(value: Any) -> torch.Tensor | None:
+    return value.example if isinstance(value, Term) else example_of(value)
+
+
+def _place(value: Value) -> fx.Node:
+    """The node that stands for the value in the graph as it is."""
+    return value.like if isinstance(value, Term) else value
+
+
+_Kind = str | tuple[float, bool] | None
+"""What an operand is, as far as rules are chosen by it: for tensors the operation that made it, or an empty string;
+for numbers that occur in rules the number, and whether it is -0.0; for others `_NUMBER`; for anything else `None`."""
+_NUMBER = (math.nan, False)
+
+
+class _Table:
+    """Rules by the operations and operands that they begin with."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules: dict[str, list[tuple[Rule, Call]]] = {}
+        names: dict[str, None] = {}
+        self._numbers: set[float] = set()
+        for rule in rules:
+            for pattern in spellings(rule.before):
+                assert isinstance(pattern, Call)
+                self._rules.setdefault(pattern.operation, []).append((rule, pattern))
+                self._note(pattern, names)
+        self.operations = Operations(names)
+        self._chosen: dict[tuple[str, tuple[_Kind, ...], bool], list[tuple[Rule, Call]]] = {}
+
+    def _note(self, pattern: Pattern, names: dict[str, None]) -> None:
+        if isinstance(pattern, Call):
+            names[pattern.operation] = None
+            for operand in pattern.operands:
+                self._note(operand, names)
+        elif not isinstance(pattern, Variable):
+            self._numbers.add(pattern)
+
+    def kind(self, number: float) -> _Kind:
+        """The kind of a number."""
+        if number not in self._numbers:
+            return _NUMBER
+        return (float(number), number == 0 and math.copysign(1.0, number) < 0)
+
+    def candidates(self, operation: str, kinds: tuple[_Kind, ...], same: bool) -> list[tuple[Rule, Call]]:
+        """The rules that may match a call. `same` says whether it has two operands, which are one value."""
+        key = (operation, kinds, same)
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            rules = self._rules.get(operation, [])
+            self._chosen[key] = chosen = [entry for entry in rules if self._may_match(entry[1], kinds, same)]
+        return chosen
+
+    def _may_match(self, pattern: Call, kinds: tuple[_Kind, ...], same: bool) -> bool:
+        operands = pattern.operands
+        if operands[-1] == Variable("rest"):
+            operands, kinds = operands[:-1], kinds[: len(operands) - 1]
+        if len(operands) != len(kinds):
+            return False
+        if len(operands) == 2 and isinstance(operands[0], Variable) and operands[0] == operands[1] and not same:
+            return False
+        return all(map(self._fits, operands, kinds))
+
+    def _fits(self, operand: Pattern, kind: _Kind) -> bool:
+        if isinstance(operand, Call):
+            return kind == operand.operation
+        if isinstance(operand, Variable):
+            return isinstance(kind, (tuple, str) if operand.name == "other" else tuple if operand.numeric else str)
+        return kind == self.kind(operand)
+
+
+@cache
+def _table(fast_math: bool) -> _Table:
+    return _Table((*EXACT_RULES, *FAST_RULES) if fast_math else EXACT_RULES)
+
+
+class _Simplifier:
+    """Walks through one graph and replaces values in thought."""
+
+    def __init__(self, editor: GraphEditor, table: _Table) -> None:
+        self.editor = editor
+        self.table = table
+        self.analysis = Analysis()
+        self.canonical: dict[fx.Node, Value] = {}
+        self.operations: dict[fx.Node, str] = {}
+        self._facts: GraphFacts | None = None
+
+    @property
+    def facts(self) -> GraphFacts:
+        """Made when the first rule matches."""
+        if self._facts is None:
+            self._facts = GraphFacts(self.editor)
+        return self._facts
+
+    def run(self) -> Analysis:
+        functions, methods = self.table.operations.functions, self.table.operations.methods
+        candidates = self.table.candidates
+        for node in self.editor.graph.nodes:
+            kind = node.op
+            if kind == "call_function":
+                name = functions.get(node.target)
+            elif kind == "call_method":
+                name = methods.get(node.target)
+            else:
+                continue
+            if name is None or (node.kwargs and operands_of(node) is None):
+                continue
+            self.operations[node] = name
+            operands = self._operands(node)
+            if candidates(name, self._kinds(operands), len(operands) == 2 and operands[0] is operands[1]):
+                self._simplify(node)
+        return self.analysis
+
+    def _operands(self, value: Value) -> tuple[Any, ...]:
+        if isinstance(value, Term):
+            return value.operands
+        canonical = self.canonical
+        if not canonical:
+            return value.args
+        return tuple([canonical.get(each, each) if type(each) is fx.Node else each for each in value.args])
+
+    def _kinds(self, operands: tuple[Any, ...]) -> tuple[_Kind, ...]:
+        kinds: list[_Kind] = []
+        for operand in operands:
+            class_ = type(operand)
+            if class_ is fx.Node:
+                kinds.append(self.operations.get(operand, ""))
+            elif class_ is int or class_ is float or class_ is bool:
+                kinds.append(self.table.kind(operand))
+            else:
+                kinds.append(operand.operation if class_ is Term else None)
+        return tuple(kinds)
+
+    def _simplify(self, node: fx.Node) -> None:
+        """Apply rules to a node, and to what they make of it, until none applies any more."""
+        value: Value = node
+        applied: list[str] = []
+        reasons: list[str] = []
+        while (step := self._step(node, value, reasons)) is not None:
+            rule, value = step
+            applied.append(rule.name)
+            if isinstance(value, fx.Node):
+                break
+        if applied:
+            self.canonical[node] = value
+            if _place(value) is not node:
+                self.facts.substituted(node, _place(value))
+            self.analysis.opportunities.append(Opportunity(node, value, ", then ".join(applied)))
+        elif reasons:
+            self.analysis.refuse(node, "; ".join(reasons))
+
+    def _step(self, node: fx.Node, value: Value, reasons: list[str]) -> tuple[Rule, Value] | None:
+        """The first rule that applies to a value, and what it makes of it."""
+        name = self.operations[value] if isinstance(value, fx.Node) else value.operation
+        operands = self._operands(value)
+        same = len(operands) == 2 and operands[0] is operands[1]
+        for rule, pattern in self.table.candidates(name, self._kinds(operands), same):
+            found = Found(rule)
+            if not self._match(pattern, value, found) or not _are_tensors(node, found):
+                continue
+            reason = self._why_not(node, found)
+            if reason is None:
+                replacement = self._instantiate(rule.after, found.values, node)
+                reason = self._why_not_by(replacement, node, found)
+                if reason is None:
+                    return rule, replacement
+            reasons.append(f"{rule.name}: {reason}")
+        return None
+
+    def _match(self, pattern: Pattern, value: Any, found: Found) -> bool:
+        if isinstance(pattern, Variable):
+            number = type(value) in (int, float)
+            if not (number and (pattern.numeric or pattern.name == "other")) and (
+                pattern.numeric or not isinstance(value, (fx.Node, Term))
+            ):
+                return False
+            known_value = found.values.setdefault(pattern.name, value)
+            return known_value is value or (pattern.numeric and _same_number(known_value, value))
+        if not isinstance(pattern, Call):
+            return type(value) in (int, float, bool) and _same_number(pattern, value)
+        if not isinstance(value, (fx.Node, Term)):
+            return False
+        name = self.operations.get(value) if isinstance(value, fx.Node) else value.operation
+        if name != pattern.operation:
+            return False
+        operands, patterns = self._operands(value), pattern.operands
+        if patterns[-1] == Variable("rest"):
+            patterns = patterns[:-1]
+            found.values["rest"], operands = operands[len(patterns) :], operands[: len(patterns)]
+        if len(operands) != len(patterns):
+            return False
+        for below, operand in zip(patterns, operands, strict=True):
+            if not self._match(below, operand, found):
+                return False
+            if isinstance(below, Call):
+                found.inner.append(operand)
+        if pattern.name is not None:
+            found.values[pattern.name] = value
+        return True
+
+    def _why_not(self, node: fx.Node, found: Found) -> str | None:
+        """Why a rule does not hold, whatever the form of the replacement."""
+        examples = [_example(value) for value in found.tensors.values()]
+        reason = _CONDITIONS.known(example_of(node), *examples)
+        example = next(
+            (e for name, e in zip(found.tensors, examples, strict=True) if name != "mask" and e is not None), None
+        )
+        if reason is not None or example is None:
+            return reason
+        return (
+            one_dtype(found)
+            or holds_for_dtype(found.rule, example.dtype)
+            or holds_for_numbers(found, example.dtype)
+            or gradients_still_flow(found, example.dtype, self.facts, node)
+        )
+
+    def _why_not_by(self, replacement: Value, node: fx.Node, found: Found) -> str | None:
+        """Why the replacement may not stand for the node."""
+        examples = (_example(replacement), example_of(node))
+        inner = tuple(map(_place, found.inner))
+        if _place(replacement) is not node:
+            return _CONDITIONS.why_not(self.facts, node, _place(replacement), examples, inner)
+        reason = _CONDITIONS.known(*examples) or _CONDITIONS.same_tensor(*examples)
+        if reason is None and inner:
+            # What stands further up is read later than it was.
+            read = tuple(map(_place, found.tensors.values()))
+            reason = _CONDITIONS.not_written(self.facts, (*read, *inner))
+            reason = reason or _CONDITIONS.same_mode(self.facts, node, inner)
+        return reason
+
+    def _instantiate(self, pattern: Pattern, values: Mapping[str, Any], node: fx.Node) -> Any:
+        """What a right side stands for: a value that is there, a number, or a new term."""
+        if isinstance(pattern, Variable):
+            return values[pattern.name]
+        if not isinstance(pattern, Call):
+            return pattern
+        operands: list[Any] = []
+        for below in pattern.operands:
+            operand = self._instantiate(below, values, node)
+            operands += operand if below == Variable("rest") else [operand]
+        if not any(isinstance(operand, (fx.Node, Term)) for operand in operands):
+            return getattr(operator, PYTHON_OPERATORS[pattern.operation])(*operands)
+        function = function_like(node, pattern.operation, tuple(operands))
+        return Term(pattern.operation, tuple(operands), node, function, _computed(function, operands))
+
+
+def _same_number(one: float, other: float) -> bool:
+    return one == other and math.copysign(1.0, one) == math.copysign(1.0, other)
+
+
+def _are_tensors(node: fx.Node, found: Found) -> bool:
+    """Whether all values are tensors, as far as it is known: sizes are calculated with too."""
+    nodes = (node, *(value for value in found.tensors.values() if isinstance(value, fx.Node)))
+    return not any(value.meta.get("val", value.meta.get("example_value")) is not None and example_of(value) is None
+                   for value in nodes)  # fmt: skip
+
+
+def _computed(function: Callable[..., Any], operands: list[Any]) -> torch.Tensor | None:
+    """What the function gives for the examples of its operands; `None` if they are unknown."""
+    examples = [_example(each) if isinstance(each, (fx.Node, Term)) else each for each in operands]
+    if any(example is None for example in examples):
+        return None
+    with torch.no_grad():
+        result: torch.Tensor = function(*examples)
+    return result
+
+
+@register_pass("algebraic_simplification")
+class AlgebraicSimplification(OptimizationPass):
+    """Compute what is equal and cheaper.
+
+        n = left side of a rule    becomes    n = right side
+
+    for the rules of the table in `algebraic_rules`, in every dialect of graphs. A rule is legal where its equation
+    holds for the dtype and the numbers; no promotion lies between its operands; dtype, shape, strides and device stay
+    (so that what a capture knows of them is needed; the strides of inputs are those of the example inputs); the mode
+    (gradients, autocast) is the same for all that it matches; and gradients still flow. Where a value that is there
+    stands for one with storage of its own, nothing may be written to either, and if it is returned nobody else may
+    hold its storage.
+
+    Exactness: bitwise, except for sign and payload of a NaN, and provided that subnormal numbers are not flushed to
+    zero. With `fast_math=True` also rules of real numbers (`FAST_RULES`; the table says what each one gives up):
+    within `FAST_MATH`, if all inputs lie where the rules hold, nothing overflows, and sums do not cancel.
+
+    One walk; rules are chosen by operation and operands, so that what matches none costs two look-ups. What a rule
+    makes is simplified at once: chains reach their end in one run. Nodes that become unused are left to dead_code.
+
+    Args:
+        fast_math: whether rules that are not exact are used.
+    """
+
+    def __init__(self, *, fast_math: bool = False) -> None:
+        self.fast_math = fast_math
+        self.tolerance = FAST_MATH if fast_math else EXACT  # type: ignore[misc]  # a matter of the option
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Find all nodes to which rules apply, and what each becomes in the end."""
+        return _Simplifier(editor, _table(self.fast_math)).run()
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Put what the rules made in the node's place."""
+        editor.replace(opportunity.node, self._node(editor, opportunity.data))
+
+    def _node(self, editor: GraphEditor, value: Value) -> fx.Node:
+        if isinstance(value, fx.Node):
+            return value
+        if value.made is None:
+            operands = [self._node(editor, each) if isinstance(each, Term) else each for each in value.operands]
+            value.made = editor.insert("call_function", value.function, tuple(operands), like=value.like)
+        return value.made
+
+    def verify(self, editor: GraphEditor, result: PassResult) -> None:
+        """Nothing that was simplified is left. State which rewrites are exact."""
+        simplified = {rewrite.node for rewrite in result.rewrites}
+        if simplified and any(node.name in simplified for node in editor.graph.nodes):
+            raise PassError("algebraic_simplification: a node that was simplified is still in the graph.")
+        for rewrite in result.rewrites:
+            if "(fast_math)" not in rewrite.rule:
+                rewrite.exactness = str(EXACT)

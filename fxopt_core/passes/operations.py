@@ -1,0 +1,118 @@
+"""One name for an operation, in whatever dialect of graphs it is written."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload, OpOverloadPacket
+
+SYNONYMS = {
+    "abs": "absolute",
+    "bitwise_left_shift": "__lshift__",
+    "bitwise_right_shift": "__rshift__",
+    "div": "divide true_divide",
+    "maximum": "max",
+    "minimum": "min",
+    "mul": "multiply",
+    "ne": "not_equal",
+    "neg": "negative",
+    "sub": "subtract",
+    "transpose": "swapaxes swapdims",
+}
+"""Other names of PyTorch for an operation of ATen. (Of `max` and `min` this is the form with two tensors.)"""
+
+PYTHON_OPERATORS = {
+    "abs": "abs",
+    "add": "add",
+    "bitwise_and": "and_",
+    "bitwise_left_shift": "lshift",
+    "bitwise_not": "invert",
+    "bitwise_or": "or_",
+    "bitwise_right_shift": "rshift",
+    "bitwise_xor": "xor",
+    "div": "truediv",
+    "eq": "eq",
+    "floor_divide": "floordiv",
+    "ge": "ge",
+    "gt": "gt",
+    "le": "le",
+    "lt": "lt",
+    "mul": "mul",
+    "ne": "ne",
+    "neg": "neg",
+    "pow": "pow",
+    "sub": "sub",
+}
+"""What the operation is called in the module `operator`."""
+
+_FUNCTIONS_ONLY = frozenset({"where"})
+"""As methods of tensors these take their arguments in another order."""
+
+_DEFAULTS: dict[str, Any] = {"inplace": False, "alpha": 1, "rounding_mode": None}
+"""Keyword arguments that mean nothing at these values."""
+
+
+class Operations:
+    """The names of operations that a pass knows.
+
+    Args:
+        names: of operators of ATen.
+
+    Attributes:
+        functions: targets of `call_function` nodes, with the name of the operation.
+        methods: targets of `call_method` nodes, likewise.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.functions: dict[Any, str] = {}
+        self.methods: dict[str, str] = {}
+        for name in names:
+            for synonym in (name, *SYNONYMS.get(name, "").split()):
+                self._add(name, synonym)
+            if name in PYTHON_OPERATORS:
+                self.functions[getattr(operator, PYTHON_OPERATORS[name])] = name
+        if "abs" in self.methods:
+            self.functions[builtins.abs] = "abs"
+
+    def _add(self, name: str, synonym: str) -> None:
+        packet = getattr(torch.ops.aten, synonym, None)
+        if isinstance(packet, OpOverloadPacket):
+            overloads = [getattr(packet, overload) for overload in packet.overloads()]
+            self.functions |= {o: name for o in overloads if not any(a.is_out for a in o._schema.arguments)}
+        for namespace in (torch, torch._C._nn, torch.special, torch.nn.functional):
+            if hasattr(namespace, synonym):
+                self.functions[getattr(namespace, synonym)] = name
+        if hasattr(torch.Tensor, synonym) and name not in _FUNCTIONS_ONLY:
+            self.methods[synonym] = name
+
+    def name_of(self, node: fx.Node) -> str | None:
+        """The operation that a node calls; `None` when it is none of these."""
+        if node.op == "call_function":
+            return self.functions.get(node.target)
+        return self.methods.get(str(node.target)) if node.op == "call_method" else None
+
+
+def operands_of(node: fx.Node) -> tuple[Any, ...] | None:
+    """The arguments of an operation; `None` when one is given by name and changes what it does."""
+    for name, value in node.kwargs.items():
+        if name not in _DEFAULTS or type(value) is not type(_DEFAULTS[name]) or value != _DEFAULTS[name]:
+            return None
+    return node.args
+
+
+def function_like(node: fx.Node, name: str, operands: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function for an operation in the dialect of a node: an overload of ATen, or a function of torch."""
+    if not isinstance(node.target, OpOverload):
+        function: Callable[..., Any] = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+        return function
+    packet = getattr(torch.ops.aten, name)
+    number = type(operands[-1]) in (int, float)
+    arithmetic = name in ("add", "sub", "mul", "div")
+    wanted = ("Tensor_Scalar", "Scalar") if number and not arithmetic else ("Tensor", "Tensor_Tensor", "self")
+    overload: OpOverload = getattr(packet, next((each for each in wanted if each in packet.overloads()), "default"))
+    return overload

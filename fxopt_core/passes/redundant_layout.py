@@ -1,0 +1,465 @@
+"""Redundant layout: views, copies and casts that cancel, or that nobody can tell from what was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.legality import legality
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.operations import Operations, function_like
+from fxopt_core.passes.registry import register_pass
+from fxopt_core.passes.substitution import (
+    GraphFacts,
+    conditions,
+    example_of,
+    known,
+    object_is_new,
+    same_mode,
+    same_tensor,
+    size_key,
+)
+
+TURNS = frozenset("permute transpose t mT numpy_T".split())
+"""Permutations of dimensions."""
+
+VIEWS = TURNS | frozenset(
+    "alias detach expand expand_as broadcast_to movedim narrow select slice squeeze unflatten unsqueeze view view_as "
+    "lift_fresh".split()
+)
+"""Always a view of the first argument: with the same offset, shape and strides it is the same tensor."""
+
+CASTS = frozenset("to _to_copy type_as float double half bfloat16 long int short char byte bool".split())
+
+KEEPS_ORDER = CASTS | frozenset(
+    "alias clone contiguous detach flatten lift_fresh lift_fresh_copy ravel reshape squeeze unflatten unsqueeze view "
+    "view_as _unsafe_view".split()
+)
+"""The elements of the first argument in the same order, as a view or a copy: with the same shape they are the same."""
+
+RETURNS_ITSELF = (CASTS - {"_to_copy"}) | {"contiguous"}
+"""Returns its very argument where there is nothing to do."""
+
+FOLLOWS_ORDER = CASTS | frozenset("_unsafe_view clone contiguous flatten ravel reshape view".split())
+"""What it gives depends on the elements of its argument and their order, and on the shape at most."""
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+_CONDITIONS = conditions("redundant_layout")
+_object_is_new = legality("redundant_layout: returned views are two objects")(object_is_new)
+
+
+def holds_every(wide: torch.dtype, narrow: torch.dtype) -> bool:
+    """Whether `wide` holds every number of `narrow` exactly."""
+    if wide == narrow or narrow == torch.bool:
+        return True
+    if narrow in _INTEGERS and wide in _INTEGERS:
+        inner, outer = torch.iinfo(narrow), torch.iinfo(wide)
+        return outer.min <= inner.min and inner.max <= outer.max
+    if narrow in _INTEGERS and wide in _FLOATS:
+        largest = 2.0 / torch.finfo(wide).eps  # up to here every integer is a number of this dtype
+        return torch.iinfo(narrow).max <= min(largest, torch.finfo(wide).max)
+    if narrow in _FLOATS and wide in _FLOATS:
+        small, large = torch.finfo(narrow), torch.finfo(wide)
+        return large.eps <= small.eps and large.max >= small.max and large.tiny <= small.tiny
+    return False
+
+
+@legality("redundant_layout: casts lose nothing")
+def cast_loses_nothing(before: torch.dtype, after: torch.dtype) -> str | None:
+    """A number that another dtype rounds does not come back."""
+    return None if holds_every(after, before) else f"{after} does not hold every number of {before}"
+
+
+def one_cast_does(first: torch.dtype, between: torch.dtype, last: torch.dtype) -> bool:
+    """Whether a cast through a dtype that loses nothing is a cast: C++ leaves open what a real number out of range
+    becomes as an integer."""
+    return last not in _INTEGERS or between not in _FLOATS or holds_every(last, first)
+
+
+@legality("redundant_layout: detach stops gradients")
+def detach_stops_gradients(facts: GraphFacts, node: fx.Node, source: fx.Node) -> str | None:
+    """Before `detach` gradients may flow, and behind it none does; unless there are none where it stands anyway."""
+    example = example_of(node)
+    if example is not None and not (example.is_floating_point() or example.is_complex()):
+        return None
+    off = bool(facts.modes) and facts.modes[node].gradients is False
+    return None if off and same_mode(facts, node, (source,)) is None else "detach stops gradients that may flow"
+
+
+@legality("redundant_layout: a copy is asked for")
+def no_copy_is_asked_for(node: fx.Node) -> str | None:
+    """With `copy=True`, or where a memory format is given, a cast may copy though the dtype is the same."""
+    given = (*node.args[1:], *node.kwargs.values())
+    copies = node.target != "contiguous" and any(type(argument) is torch.memory_format for argument in given)
+    return "it asks for a copy" if copies or any(argument is True for argument in given) else None
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where a value comes from, through operations of one kind that keep what it contains.
+
+    Attributes:
+        root: the first value.
+        detached: whether gradients are stopped in between.
+        switched: why nodes in between do not run in one mode, if so.
+        written: why something in between may be written to, if so.
+    """
+
+    root: fx.Node
+    detached: bool = False
+    switched: str | None = None
+    written: str | None = None
+
+
+class Change(NamedTuple):
+    """What becomes of a node.
+
+    Attributes:
+        value: stands for the node; or what it reads from now on; or what is permuted.
+        reads: whether the node stays, and reads `value`.
+        dimensions: of the one permutation that takes the place of two.
+    """
+
+    value: fx.Node
+    reads: bool = False
+    dimensions: list[int] | None = None
+
+
+class _Line:
+    """Values of one kind: those with the same key have the same root, and contain the same."""
+
+    def __init__(self) -> None:
+        self.lineages: dict[fx.Node, Lineage] = {}
+        self.first: dict[Hashable, fx.Node] = {}
+
+    def of(self, value: fx.Node, key: Hashable) -> Lineage:
+        """Where a value comes from; one that is of another kind begins a line."""
+        lineage = self.lineages.get(value)
+        if lineage is None:
+            self.lineages[value] = lineage = Lineage(value)
+            self.first.setdefault((value, False, key), value)
+        return lineage
+
+
+class _Layouts:
+    """Walks through one graph and follows views, copies and casts."""
+
+    def __init__(self, editor: GraphEditor) -> None:
+        self.editor = editor
+        self.analysis = Analysis()
+        self.names: dict[fx.Node, str] = {}
+        self.canonical: dict[fx.Node, fx.Node] = {}
+        self.sources: dict[fx.Node, fx.Node] = {}
+        self.permutations: dict[fx.Node, list[int]] = {}
+        self.lost: dict[fx.Node, tuple[torch.dtype, str]] = {}
+        self.views, self.elements = _Line(), _Line()
+
+    @cached_property
+    def facts(self) -> GraphFacts:
+        """Made when there is something to look at."""
+        return GraphFacts(self.editor)
+
+    def run(self) -> Analysis:
+        functions, methods = _OPERATIONS.functions, _OPERATIONS.methods
+        for node in self.editor.graph.nodes:
+            if node.op == "call_function":
+                name = functions.get(node.target)
+            elif node.op == "call_method":
+                name = methods.get(node.target)
+            else:
+                continue
+            if name is not None and node.args and type(node.args[0]) is fx.Node:
+                self._visit(node, name)
+        return self.analysis
+
+    def _visit(self, node: fx.Node, name: str) -> None:
+        source = self._source(node)
+        reasons: list[str] = []
+        if (stops := self._stops_gradients(node, source)) is not None:
+            reasons.append(stops)
+        change = self._itself(node, name, source)
+        if change is None and (example_of(node) is None or example_of(source) is None):
+            change = self._undone(node, name, source)
+            if change is None and (name in KEEPS_ORDER or source in self.names):
+                reasons.append(str(known(None)))
+        elif change is None:
+            change = (
+                self._same_view(node, name, source, reasons)
+                or self._same_elements(node, name, source, reasons)
+                or self._reads_further_up(node, name, source, reasons)
+                or self._one_permutation(node, name, source, reasons)
+            )
+        self.names[node] = name
+        if change is None:
+            if reasons:
+                self.analysis.refuse(node, "; ".join(dict.fromkeys(reasons)))
+            return
+        if change.reads or change.dimensions is not None:
+            self.sources[node] = change.value
+            rule = f"{name}({self.names[source]}(x))"
+        else:
+            self.canonical[node] = change.value
+            self.facts.substituted(node, change.value)
+            rule = name
+        self.analysis.opportunities.append(Opportunity(node, change, rule))
+
+    def _source(self, node: fx.Node) -> fx.Node:
+        """What a node reads first, as far as it is decided yet."""
+        first: Any = node.args[0]
+        return self.sources.get(node) or self.canonical.get(first, first)
+
+    def _keeps_order(self, node: fx.Node, name: str | None) -> bool:
+        return name in KEEPS_ORDER and not (name == "view" and type(node.args[-1]) is torch.dtype)
+
+    def _itself(self, node: fx.Node, name: str, source: fx.Node) -> Change | None:
+        """What returns its very argument is that argument, whoever writes to it or gets it."""
+        if name not in RETURNS_ITSELF:
+            return None
+        examples = (example_of(source), example_of(node))
+        reason = _CONDITIONS.known(*examples) or _CONDITIONS.same_tensor(*examples) or no_copy_is_asked_for(node)
+        return Change(source) if reason is None else None
+
+    def _undone(self, node: fx.Node, name: str, source: fx.Node) -> Change | None:
+        """Two equal exchanges of dimensions are none, whatever the shape."""
+        if name not in ("t", "transpose") or self.names.get(source) != name:
+            return None
+        if (node.args[1:], node.kwargs) != (source.args[1:], source.kwargs):
+            return None
+        value = self._source(source)
+        reason = self._why_not_view(node, value, self._through(node, source, Lineage(value)), Lineage(value))
+        if reason is not None:
+            self.analysis.refuse(node, reason)
+        return Change(value) if reason is None else None
+
+    def _through(self, node: fx.Node, source: fx.Node, lineage: Lineage) -> Lineage:
+        """The lineage of a node whose source has the given one."""
+        return Lineage(
+            lineage.root,
+            lineage.detached or self._stops_gradients(node, source) is not None,
+            lineage.switched or _CONDITIONS.same_mode(self.facts, node, (source,)),
+            lineage.written or _CONDITIONS.not_written(self.facts, (node, source)),
+        )
+
+    def _stops_gradients(self, node: fx.Node, source: fx.Node) -> str | None:
+        return detach_stops_gradients(self.facts, node, source) if _OPERATIONS.name_of(node) == "detach" else None
+
+    def _why_not_view(self, node: fx.Node, value: fx.Node, own: Lineage, other: Lineage) -> str | None:
+        return (
+            own.written
+            or other.written
+            or _object_is_new(self.facts, node, value)
+            or own.switched
+            or other.switched
+            or _CONDITIONS.same_mode(self.facts, node, (value,))
+        )
+
+    def _same_view(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
+        """Views of one storage with the same offset, shape and strides are the same tensor."""
+        if name not in VIEWS:
+            return None
+        lineage = self._through(node, source, self.views.of(source, _geometry(source)))
+        key = (lineage.root, lineage.detached, _geometry(node))
+        value = self.views.first.setdefault(key, node)
+        if value is not node:
+            reason = self._why_not_view(node, value, lineage, self.views.lineages[value])
+            if reason is None:
+                return Change(value)
+            reasons.append(f"it is the same view as {value}, but {reason}")
+        self.views.lineages[node] = lineage
+        return None
+
+    def _same_elements(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
+        """What only copies and casts without loss come between contains the same."""
+        if not self._keeps_order(node, name):
+            return None
+        lineage = self.elements.of(source, _form(source))
+        before, after = example_of(lineage.root), example_of(node)
+        assert before is not None
+        assert after is not None
+        if (lost := cast_loses_nothing(before.dtype, after.dtype)) is not None:
+            # A new line begins here.
+            self.lost[node] = (before.dtype, lost)
+            return None
+        if lineage.root in self.lost and after.dtype == self.lost[lineage.root][0]:
+            reasons.append(self.lost[lineage.root][1])
+        lineage = self._through(node, source, lineage)
+        key = (lineage.root, lineage.detached, _form(node))
+        value = self.elements.first.setdefault(key, node)
+        if value is not node:
+            other = self.elements.lineages[value]
+            examples = (example_of(value), after)
+            reason = (
+                lineage.written
+                or other.written
+                or lineage.switched
+                or other.switched
+                or _CONDITIONS.why_not(self.facts, node, value, examples)
+            )
+            if reason is None:
+                return Change(value)
+            reasons.append(f"it contains the same as {value}, but {reason}")
+        self.elements.lineages[node] = lineage
+        return None
+
+    def _reads_further_up(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
+        """What only looks at elements in their order need not read a copy or a view of them in that order."""
+        found: Change | None = None
+        while name in FOLLOWS_ORDER and self._keeps_order(node, name):
+            between = source if found is None else found.value
+            if not self._keeps_order(between, self.names.get(between)):
+                break
+            value = self._source(between)
+            examples = (_computed(node, value), example_of(node))
+            first, second, third = (example_of(each) for each in (value, between, node))
+            if first is None or second is None or third is None or examples[0] is None:
+                break
+            if same_tensor(*examples) is not None or not one_cast_does(first.dtype, second.dtype, third.dtype):
+                break
+            if name in RETURNS_ITSELF and same_tensor(first, third) is None:
+                # It would be what it reads, and that was refused above.
+                break
+            nodes = (node, between, value)
+            views = name in VIEWS and self.names[between] in VIEWS
+            fresh = name in ("clone", "_to_copy")
+            reason = (
+                self._stops_gradients(between, value)
+                or cast_loses_nothing(first.dtype, second.dtype)
+                or _CONDITIONS.not_written(self.facts, nodes)
+                or _CONDITIONS.same_mode(self.facts, node, (between,))
+                or (None if views or fresh else _CONDITIONS.returned_is_new(self.facts, node, value))
+                or (None if fresh else _CONDITIONS.same_place(self.facts, *examples))
+            )
+            if reason is not None:
+                reasons.append(f"it might read {value}, but {reason}")
+                break
+            found = Change(value, reads=True)
+        return found
+
+    def _one_permutation(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
+        """Two permutations are one."""
+        if name not in TURNS or self.names.get(source) not in TURNS:
+            return None
+        first, second = self._permutation(source), self._permutation(node)
+        if first is None or second is None:
+            return None
+        value = self._source(source)
+        reason = _CONDITIONS.not_written(self.facts, (node, source, value))
+        reason = reason or _CONDITIONS.same_mode(self.facts, node, (source,))
+        if reason is not None:
+            reasons.append(f"it might permute {value}, but {reason}")
+            return None
+        self.permutations[node] = dimensions = [first[dimension] for dimension in second]
+        return Change(value, dimensions=dimensions)
+
+    def _permutation(self, node: fx.Node) -> list[int] | None:
+        """Which dimension of the argument each dimension of the result is; `None` if that is known only later."""
+        if node in self.permutations:
+            return self.permutations[node]
+        example = example_of(node)
+        given = node.args[1:]
+        given = tuple(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+        if example is None or node.kwargs or not all(type(dimension) is int for dimension in given):
+            return None
+        rank = example.dim()
+        dimensions: list[Any] = [dimension % rank for dimension in given] if rank else []  # type: ignore[operator]
+        order = list(range(rank))
+        name = _OPERATIONS.name_of(node)
+        if name in ("permute", "numpy_T"):
+            return dimensions or order[::-1]
+        if rank > 1:
+            one, other = dimensions or (-1, -2)
+            order[one], order[other] = other, one
+        return order
+
+
+_OPERATIONS = Operations((*VIEWS, *KEEPS_ORDER))
+
+
+def _form(node: fx.Node) -> Hashable:
+    """What tells two tensors with the same elements in the same order apart."""
+    example = example_of(node)
+    assert example is not None
+    if example.layout != torch.strided:
+        return node
+    lazy = (example.is_conj(), example.is_neg())
+    return (example.dtype, size_key(example.shape), size_key(example.stride()), str(example.device), *lazy)
+
+
+def _geometry(node: fx.Node) -> Hashable:
+    """What tells two views of one storage apart."""
+    example = example_of(node)
+    assert example is not None
+    if example.layout != torch.strided:
+        return node
+    return (_form(node), size_key((example.storage_offset(),)))
+
+
+def _computed(node: fx.Node, value: fx.Node) -> torch.Tensor | None:
+    """What a node would give for another first argument, without data; `None` where it would not run."""
+    arguments = (value, *node.args[1:])
+    if any(example_of(each) is None for each in arguments if isinstance(each, fx.Node)):
+        return None
+    args, kwargs = fx.node.map_arg((arguments, dict(node.kwargs)), example_of)
+    with torch.no_grad():
+        try:
+            if node.op == "call_method":
+                result: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                result = node.target(*args, **kwargs)  # type: ignore[operator]
+        except RuntimeError:  # a view of other strides, say: then it has to read what it reads
+            return None
+    return result
+
+
+@register_pass("redundant_layout")
+class RedundantLayout(OptimizationPass):
+    """Take out views, copies and casts that cancel, or that nobody can tell from what was there before.
+
+        n = x.to(its dtype), x.contiguous() of what is        becomes    x, which it is
+        n = a view of a view ... of x                         becomes    m, the same view of x (or x itself)
+        n = a copy, cast or reshape ... of x                  becomes    m, with the same elements of x
+        n = f(g(x))                                           becomes    n = f(x)
+        n = permute(permute(x, p), q)                         becomes    n = permute(x, r)
+
+    The second: offset, shape and strides are equal. The third: shape, strides and dtype are equal, and no dtype on
+    the way rounds a number of x. The fourth: `f` and `g` keep elements in their order, and `f` gives the same shape
+    and strides without `g`. All need what a capture knows of dtype, shape and strides (those of inputs are the
+    strides of the example inputs); without it only equal exchanges of two dimensions cancel. Nothing on the way may
+    be written to, or stop gradients that may flow, and the mode (gradients, autocast) is the same. What is returned
+    with storage of its own keeps it, and two returned views stay two objects. Exactness: bitwise, gradients too.
+
+    One walk, in which each value is looked up by what it contains; linear in nodes and edges. What is not used any
+    more is left to dead_code.
+    """
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Find what becomes of each view, copy and cast."""
+        self._made: dict[fx.Node, fx.Node] = {}
+        return _Layouts(editor).run()
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Use the earlier value, or read it."""
+        node, change = opportunity.node, opportunity.data
+        value = self._made.get(change.value, change.value)
+        if change.reads:
+            editor.change(node, args=(value, *node.args[1:]))
+        elif change.dimensions is None:
+            editor.replace(node, value)
+        else:
+            function = function_like(node, "permute", (value, change.dimensions))
+            self._made[node] = new = editor.call(function, value, change.dimensions, like=node)
+            editor.replace(node, new)
+
+    def verify(self, editor: GraphEditor, result: PassResult) -> None:
+        """What was taken out is gone."""
+        removed = {rewrite.node for rewrite in result.rewrites if not rewrite.after}
+        if removed and any(node.name in removed for node in editor.graph.nodes):
+            raise PassError("redundant_layout: a node that was taken out is still in the graph.")

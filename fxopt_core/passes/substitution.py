@@ -1,0 +1,211 @@
+"""When one value may stand for another one with the same elements."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
+from fxopt_core.graphs.legality import Check, legality
+
+_LEAVES = ("placeholder", "get_attr")
+
+
+def example_of(node: fx.Node) -> torch.Tensor | None:
+    """The tensor without data that a capture kept as a node's value; `None` where there is none."""
+    for name in EXAMPLE_META:
+        if isinstance(value := node.meta.get(name), torch.Tensor):
+            return value
+    return None
+
+
+class Mode(NamedTuple):
+    """The mode in which a node runs.
+
+    Attributes:
+        switches: of modes before it: with equal numbers the mode is the same.
+        gradients: whether gradients are on, as far as the graph says.
+    """
+
+    switches: int
+    gradients: bool | None
+
+
+class GraphFacts:
+    """What the legality of substitutions depends on, found out once for a graph and kept up to date.
+
+    Args:
+        editor: of the graph.
+
+    Attributes:
+        storages: its storage classes.
+        outputs: the nodes that the graph returns.
+    """
+
+    def __init__(self, editor: GraphEditor) -> None:
+        self.graph = editor.graph
+        self.storages = editor.storages
+        self.outputs = set(self.graph.output_node().all_input_nodes)
+
+    @cached_property
+    def modes(self) -> dict[fx.Node, Mode]:
+        """The mode of each node; empty where no mode is ever switched."""
+        modes: dict[fx.Node, Mode] = {}
+        mode = Mode(0, None)
+        for node in self.graph.nodes:
+            modes[node] = mode
+            effects = self.storages.effects(node)
+            if effects.opaque:
+                mode = Mode(mode.switches + 1, None)
+            elif effects.context:
+                switch = node.target is torch._C._set_grad_enabled and type(node.args[0]) is bool
+                autocast = "autocast" in str(node.target)
+                gradients = bool(node.args[0]) if switch else mode.gradients if autocast else None
+                mode = Mode(mode.switches + 1, gradients)
+        return modes if mode.switches else {}
+
+    @cached_property
+    def reads_storage(self) -> bool:
+        """Whether a node looks at storage by absolute position, past the geometry of its argument."""
+        return any("as_strided" in str(node.target) for node in self.graph.nodes)
+
+    def substituted(self, node: fx.Node, value: fx.Node) -> None:
+        """Note that `value` stands for `node` from now on."""
+        self.storages.merge(value, node)
+        if node in self.storages.returned:
+            self.storages.returned.add(value)
+        if node in self.outputs:
+            self.outputs.add(value)
+
+
+def size_key(sizes: Any) -> tuple[Any, ...]:
+    """Sizes as comparable values; comparing symbolic ones themselves would make assumptions about inputs."""
+    return tuple(size if isinstance(size, int) else size.node.expr for size in sizes)
+
+
+def known(*examples: torch.Tensor | None) -> str | None:
+    """Without the dtypes, shapes and strides of a capture it is not known what the elements are."""
+    if any(example is None for example in examples):
+        return "its dtype and shape are unknown; capture with torch.export or Dynamo, which keep them"
+    return None
+
+
+def same_tensor(found: torch.Tensor | None, wanted: torch.Tensor | None) -> str | None:
+    """Dtype, shape, strides, device, and laziness of conjugates and signs can all be seen by who gets the tensor."""
+    if found is None or wanted is None:
+        return None
+    if found.dtype != wanted.dtype:
+        return f"its dtype would be {found.dtype} instead of {wanted.dtype}"
+    if size_key(found.shape) != size_key(wanted.shape):
+        return f"its shape would be {tuple(found.shape)} instead of {tuple(wanted.shape)}"
+    if found.device != wanted.device or found.layout != wanted.layout:
+        return f"it would be on {found.device} ({found.layout}) instead of {wanted.device} ({wanted.layout})"
+    if found.layout != torch.strided:
+        return f"tensors of the layout {found.layout} are not compared"
+    if size_key(found.stride()) != size_key(wanted.stride()):
+        return f"its strides would be {tuple(found.stride())} instead of {tuple(wanted.stride())}"
+    if (found.is_conj(), found.is_neg()) != (wanted.is_conj(), wanted.is_neg()):
+        return "one is a lazy conjugate or negative"
+    return None
+
+
+def same_place(facts: GraphFacts, found: torch.Tensor | None, wanted: torch.Tensor | None) -> str | None:
+    """`as_strided` sees where in its storage a tensor lies, and how large the storage is."""
+    if found is None or wanted is None or not facts.reads_storage:
+        return None
+    if _place(found) == _place(wanted):
+        return None
+    return "it would lie elsewhere in its storage, and the graph looks at storage with as_strided"
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return size_key((tensor.storage_offset(), tensor.untyped_storage().nbytes()))
+
+
+def not_written(facts: GraphFacts, values: tuple[fx.Node, ...]) -> str | None:
+    """A write must not reach what had storage of its own, and what is read must be what it was."""
+    if facts.storages.pure:
+        return None
+    written = [value.name for value in values if facts.storages.written(value)]
+    return f"the storage of {', '.join(written)} may be written to" if written else None
+
+
+def returned_is_new(facts: GraphFacts, node: fx.Node, value: fx.Node) -> str | None:
+    """Of new storage that the caller gets, nobody else may hold a part."""
+    if node not in facts.storages.returned:
+        return None
+    if facts.storages.escapes(value) or facts.storages.effects(value).aliases:
+        return f"it is returned with storage of its own, and {value} may share storage with something else"
+    return None
+
+
+def object_is_new(facts: GraphFacts, node: fx.Node, value: fx.Node) -> str | None:
+    """Two returned views of one storage are two objects, and neither is an input."""
+    if node in facts.outputs and (value in facts.outputs or value.op in _LEAVES):
+        return f"it is returned, and would become the same object as {value}"
+    return None
+
+
+def same_mode(facts: GraphFacts, node: fx.Node, values: tuple[fx.Node, ...]) -> str | None:
+    """Whether gradients flow, and what autocast makes of an operation, is decided by the mode where a node stands."""
+    modes = facts.modes
+    if not modes:
+        return None
+    mode = modes[node]
+    leaf = any(value.op in _LEAVES for value in values)
+    others = [modes[value] for value in values if value.op not in _LEAVES]
+    # Leaves have been made outside; whoever uses the value has to use them in the same mode.
+    others += [modes[user] for user in node.users] if leaf else []
+    return None if all(other == mode for other in others) else "a mode (gradients, autocast) may be switched in between"
+
+
+class Conditions(NamedTuple):
+    """The conditions above, as checks of one pass."""
+
+    known: Check[Any]
+    same_tensor: Check[Any]
+    same_place: Check[Any]
+    not_written: Check[Any]
+    returned_is_new: Check[Any]
+    same_mode: Check[Any]
+
+    def why_not(
+        self,
+        facts: GraphFacts,
+        node: fx.Node,
+        value: fx.Node,
+        examples: tuple[torch.Tensor | None, torch.Tensor | None],
+        within: tuple[fx.Node, ...] = (),
+    ) -> str | None:
+        """Why `value`, which has the elements of `node`, may not stand for it, though `node` has storage of its own.
+
+        Args:
+            facts: of the graph.
+            node: a value with storage of its own.
+            value: an earlier value.
+            examples: of `value` and `node`.
+            within: the nodes between them: those through which `node` was computed from `value`.
+        """
+        return (
+            self.known(*examples)
+            or self.same_tensor(*examples)
+            or self.same_place(facts, *examples)
+            or self.not_written(facts, (node, value, *within))
+            or self.returned_is_new(facts, node, value)
+            or self.same_mode(facts, node, (value, *within))
+        )
+
+
+def conditions(pass_name: str) -> Conditions:
+    """Register the conditions under the name of a pass."""
+    return Conditions(
+        legality(f"{pass_name}: values are known")(known),
+        legality(f"{pass_name}: same tensor")(same_tensor),
+        legality(f"{pass_name}: same place in storage")(same_place),
+        legality(f"{pass_name}: nothing is written")(not_written),
+        legality(f"{pass_name}: returned values are new")(returned_is_new),
+        legality(f"{pass_name}: same mode")(same_mode),
+    )
