@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
-from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.effects import PURE, Effects, Place
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.matching import Match
 
@@ -29,6 +29,8 @@ def sharing(
         inside: the calls themselves; whatever else they use is outside.
         effects: of a call.
     """
+    if all(effects(node) is PURE for node in inside) and len({*outputs}) == len(outputs) and {*outputs} <= {*inside}:
+        return {}
     found: Sharing = {}
     made: dict[fx.Node, tuple[int, bool]] = {}
     for number, output in enumerate(outputs):

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -50,7 +51,9 @@ class GraphIndex:
         self._grouped: set[fx.Node] = set()
         for position, node in enumerate(self.nodes):
             self.position[node] = position
-            if node.op.startswith("call"):
+            if (kind := node.op) in ("call_function", "call_method"):
+                self._calling.setdefault(node.target, []).append(node)
+            elif kind == "call_module":
                 self._calling.setdefault(function_key(node, self.owner), []).append(node)
             effects = storages.effects(node)
             if effects is PURE:
@@ -120,23 +123,23 @@ class Match:
         """What a wildcard or a named value of the pattern stands for: a node, or a literal."""
         return self.values[self.pattern.names[name]]
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[fx.Node, ...]:
         """The matched nodes, in the order of the pattern's calls."""
         return tuple(self.values[call] for call in self.pattern.calls)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[fx.Node, ...]:
         """The matched nodes that the pattern returns."""
         return tuple(self.values[output] for output in self.pattern.outputs)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[fx.Node, ...]:
         """The nodes that wildcards stand for."""
         found = [node for wildcard in self.pattern.wildcards.values() for node in nodes_in(self.values[wildcard])]
         return tuple(dict.fromkeys(found))
 
-    @property
+    @cached_property
     def anchor(self) -> fx.Node:
         """The last node of the match in the graph; an output."""
         return max(self.outputs, key=self.index.position.__getitem__)
@@ -163,7 +166,11 @@ class Match:
                 node = replaced[node]
             return node
 
-        return replace(self, values={key: fx.node.map_arg(value, now) for key, value in self.values.items()})
+        values = {
+            key: now(value) if isinstance(value, fx.Node) else fx.node.map_arg(value, now)
+            for key, value in self.values.items()
+        }
+        return replace(self, values=values)
 
 
 class _Goal(NamedTuple):

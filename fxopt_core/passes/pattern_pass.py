@@ -12,7 +12,7 @@ from torch import fx
 from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
 from fxopt_core.graphs.effects import effects_of
 from fxopt_core.graphs.legality import legality
-from fxopt_core.graphs.match_legality import Sharing, Taken, outside_users, sharing, why_not
+from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, outside_users, sharing, why_not
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
 from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
@@ -77,6 +77,13 @@ class RewriteRule:
             effects = effects_of(call)
             if effects.observable and not (effects.random and self.draws):
                 raise PatternError(f"the replacement of the rule {self.name} does more than compute, in {call}.")
+
+    @property
+    def may_merge_outputs(self) -> bool:
+        """Whether one node may take the place of two outputs."""
+        if self.traced is None:
+            return any(len(each.outputs) > 1 for each in self.patterns)
+        return len(set(self.traced.outputs)) < len(self.traced.outputs)
 
     def shared_after(self, match: Match) -> Sharing:
         """With what the replacement's outputs will share storage."""
@@ -204,8 +211,8 @@ class PatternPass(OptimizationPass):
             if node in replaced:
                 editor.replace(node, replaced[node])
             else:
-                for user in list(node.users):
-                    editor.erase(user)  # an assertion; any other user would have been a refusal
+                for assertion in filter(is_metadata_assertion, list(node.users)):
+                    editor.erase(assertion)
                 editor.erase(node)
 
     def run(self, editor: GraphEditor, *, denied: Iterable[str] = ()) -> PassResult:
@@ -217,7 +224,7 @@ class PatternPass(OptimizationPass):
         denied = frozenset(denied)
         result = last = super().run(editor, denied=denied)
         rounds = 1
-        while last.changed:
+        while self._may_find_more(last):
             if rounds == MOST_ROUNDS:
                 raise PassError(f"{self.name}: the rules still find something after {MOST_ROUNDS} rounds.")
             last = super().run(editor, denied=denied)
@@ -226,6 +233,22 @@ class PatternPass(OptimizationPass):
             result.refusals = last.refusals
             result.statistics.update(last.statistics)
         return result
+
+    def _may_find_more(self, last: PassResult) -> bool:
+        """Whether another round may find what this one did not.
+
+        A new match needs a node that a rewrite inserted, a node that came to stand next to another, two values that
+        became one, or that what refused it is gone.
+        """
+        keys = {key for rule in self.rules for each in rule.patterns for key in each.keys.values()}
+        return last.changed and (
+            bool(last.refusals)
+            or any(rule.may_merge_outputs for rule in self.rules)
+            or any(
+                rewrite.reused or any(new.op == "call_module" or new.target in keys for new in rewrite.after)
+                for rewrite in last.rewrites
+            )
+        )
 
 
 def _shares(match: Match, made: list[fx.Node]) -> bool:
