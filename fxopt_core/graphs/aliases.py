@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of
 
@@ -30,7 +32,8 @@ class Storages:
         graph: the graph. Its owning module is asked which parameters and buffers share storage.
 
     Attributes:
-        returned: the nodes whose own value may share storage with something that the graph returns.
+        returned: the nodes whose own value the graph may return, itself or as a view: what is returned, and what
+            that may share storage with because it was computed from it.
     """
 
     def __init__(self, graph: fx.Graph) -> None:
@@ -105,9 +108,8 @@ class Storages:
             return
         first: dict[Hashable, str] = {}
         for name in names:
-            tensor = _attribute(owner, name)
-            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
-                self.merge(first.setdefault(tensor.untyped_storage()._cdata, name), name)
+            storage = _storage(_attribute(owner, name))
+            self.merge(OUTSIDE if storage is None else first.setdefault(storage, name), name)
 
     def of(self, place: Place) -> Place:
         """The class of a value, or of a parameter or buffer by its name: one of its members stands for all."""
@@ -147,6 +149,16 @@ class Storages:
     def pure(self) -> bool:
         """Whether no node of the graph writes anything."""
         return not self._written
+
+
+def _storage(value: Any) -> Hashable:
+    """What tensors over the same memory have in common; `None` where the value is not over one piece of memory."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or is_traceable_wrapper_subclass(value):
+        return None
+    storage = value.untyped_storage()
+    # Storages of their own may lie on one address: two tensors made from one NumPy array.
+    address = 0 if isinstance(value, FakeTensor) else storage.data_ptr()
+    return address or ("without memory", storage._cdata)
 
 
 def _attribute(owner: torch.nn.Module, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -153,7 +153,7 @@ def behaviour_of_operator(operator: OpOverload) -> Behaviour:
     tagged = torch.Tag.maybe_aliasing_or_mutating in operator.tags
     if unsaid and (composite or tagged or name in RETURNS_WHAT_IT_IS_GIVEN):
         aliases = EVERY
-    checks = _checks(schema, name)
+    checks = not writes and _checks(schema, name)
     if not (schema.returns or writes or checks):
         return OPAQUE  # it is called for something else than its result
     keeps = name.endswith(_KEEPS_STATISTICS)
@@ -188,17 +188,21 @@ def behaviour_of_packet(packet: OpOverloadPacket) -> Behaviour:
     if not behaviours or any(behaviour.opaque for behaviour in behaviours):
         return OPAQUE
     longest = max(behaviours, key=lambda behaviour: len(behaviour.names))
-    # Overloads may call an argument differently; what they write stands at the same place.
-    writes = {
-        written if written in longest.names else longest.names[behaviour.names.index(written)]
-        for behaviour in behaviours
-        for written in behaviour.writes
-    }
+
+    def in_longest(part: Callable[[Behaviour], frozenset[str]]) -> frozenset[str]:
+        """The union over overloads, which may call an argument differently, but have it at the same place."""
+        return frozenset(
+            name if name in longest.names or name not in behaviour.names else longest.names[behaviour.names.index(name)]
+            for behaviour in behaviours
+            for name in part(behaviour)
+        )
+
+    aliases = in_longest(lambda behaviour: behaviour.aliases)
     return Behaviour(
         names=longest.names,
         defaults=longest.defaults,
-        writes=frozenset(writes),
-        aliases=EVERY if any(behaviour.aliases for behaviour in behaviours) else frozenset(),
+        writes=in_longest(lambda behaviour: behaviour.writes),
+        aliases=EVERY if any(behaviour.aliases == EVERY for behaviour in behaviours) else aliases,
         random=any(behaviour.random for behaviour in behaviours),
         checks=all(behaviour.checks for behaviour in behaviours),
         statistics=longest.statistics,
