@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.verification.state import require_dense
+from fxopt_core.verification.tolerance import BITS
 
 
 class Case(NamedTuple):
@@ -26,8 +27,6 @@ class Case(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Fill = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
 
@@ -116,7 +115,7 @@ def _refill(tensor: torch.Tensor, fill: Fill, generator: torch.Generator) -> Non
             values = torch.complex(values.double(), fill(len(places), real, generator).double())
         values = values.to(tensor.device, tensor.dtype)
     else:
-        # Few operations know unsigned integers; these only move bits.
-        memory = memory.view(_BITS[tensor.element_size()])
+        # Few operations know unsigned integers.
+        memory = memory.view(BITS[tensor.element_size()])
         values = memory[places][torch.randperm(len(places), generator=generator).to(tensor.device)]
     memory[places] = values

@@ -97,9 +97,9 @@ def check_equivalence(
       Zero differs from none, since optimisers skip a parameter without gradient;
     - `exception`: its type, in the call or in the backward pass.
 
-    Nothing of the caller's changes: inputs are copied, and what both modules hold is put back. What a function holds
-    cannot be seen; where it calls the module that it is compared with, that is seen. Parameters that the call only
-    reads may differ.
+    Nothing of the caller's changes: inputs are copied, and what the modules hold is put back. What a function holds
+    cannot be seen, unless it is what the module that it is compared with holds. Parameters that are only read may
+    differ.
 
     Three more sets of inputs are made from those given: fresh values, zeros of both signs and, only when every bit
     counts, special values (infinities, NaN, subnormal and largest numbers): a rewrite within a tolerance may overflow
@@ -158,25 +158,17 @@ def _all_cases(
         yield from cases(*given, seed, special=special)
 
 
+@dataclass
 class _Comparison:
     """Compares two observations; `largest` is the largest error seen among the outputs."""
 
-    def __init__(
-        self,
-        expected: Observation,
-        found: Observation,
-        case: str,
-        tolerance: Tolerance,
-        gradient_tolerance: Tolerance | None,
-        gradients: Gradients,
-    ) -> None:
-        self.expected = expected
-        self.found = found
-        self.case = case
-        self.tolerance = tolerance
-        self.gradient_tolerance = gradient_tolerance
-        self.gradients = gradients
-        self.largest = 0.0
+    expected: Observation
+    found: Observation
+    case: str
+    tolerance: Tolerance
+    gradient_tolerance: Tolerance | None
+    gradients: Gradients
+    largest: float = 0.0
 
     def differences(self) -> Iterator[Difference]:
         expected, found = self.expected, self.found

@@ -85,8 +85,8 @@ def observe(function: Function, other: Function, case: Case, seed: int, *, gradi
         TypeError: a tensor is not dense.
     """
     seen = Observation()
-    owner, neighbour = (function, other) if module_of(function) is not None else (other, function)
-    with _same_modes(gradients), _same_generators(owner, case), same_state(neighbour), same_state(owner) as state:
+    owner = function if module_of(function) is not None else other
+    with _same_modes(gradients), _same_generators(owner, case), same_state(owner) as state:
         args, kwargs = fresh_copy(case.args, case.kwargs)
         given, _ = named_leaves(("input", args), ("input", kwargs))
         sources = _in_autograd({**given, **state.now()[0]})
