@@ -224,6 +224,12 @@ CASES: dict[str, tuple[Callable[[Names], fx.Node], dict[str, Any]]] = {
         call(aten._sparse_coo_tensor_with_dims_and_tensors.default, 1, 1, [2], "$i", "$v"),
         {"aliases": {"i", "v"}},
     ),
+    "sparse rows": (call(aten.sparse_compressed_tensor.comp_plain_value, "$i", "$j", "$v"), {"aliases": set("ijv")}),
+    "set without writing": (call(aten.set.source_Tensor, "$x", "$y"), {"aliases": {"x", "y"}}),
+    "convolution that reshapes its input": (
+        call(aten.slow_conv_transpose2d.default, "$x", "$w", [2, 2]),
+        {"opaque": True},
+    ),
     "reshape": (call(aten.reshape.default, "$x", [4]), {"aliases": {"x"}}),
     "resize_": (call(aten.resize_.default, "$x", [4]), BOTH_X),
     "TorchScript's append": (call(aten.append.t, "$x", "$y"), {"opaque": True}),
