@@ -414,7 +414,7 @@ def _computed(node: fx.Node, value: fx.Node) -> torch.Tensor | None:
                 result: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
             else:
                 result = node.target(*args, **kwargs)  # type: ignore[operator]
-        except RuntimeError:  # a view of other strides, say: then it has to read what it reads
+        except (RuntimeError, ValueError):  # a view of other strides, say: then it has to read what it reads
             return None
     return result
 

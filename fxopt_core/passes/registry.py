@@ -16,7 +16,7 @@ from fxopt_core.passes.base import OptimizationPass, PassResult
 ENTRY_POINTS = "fxopt.passes"
 """The entry-point group through which other packages bring passes of their own."""
 
-_EXACT = ("dead_code", "constant_folding", "common_subexpressions")
+_EXACT = ("dead_code", "constant_folding", "algebraic_simplification", "redundant_layout", "common_subexpressions")
 
 PRESETS: dict[str, tuple[str, ...]] = {
     "exact": _EXACT,
