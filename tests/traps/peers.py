@@ -66,7 +66,7 @@ def _fuse(trap: Trap, module: fx.GraphModule, inputs: tuple[Any, ...]) -> torch.
 
 
 def _replace_pattern(trap: Trap, module: fx.GraphModule, inputs: tuple[Any, ...]) -> torch.nn.Module:
-    for pattern, replacement in trap.rules:
+    for pattern, replacement in (*trap.rules, *trap.peer_rules):
         fx.replace_pattern(module, pattern, replacement)
     return module
 
@@ -84,4 +84,4 @@ PEERS: dict[str, dict[str, Peer]] = {
 
 def peers_of(trap: Trap) -> dict[str, Peer]:
     """PyTorch's passes that do what the trap is about."""
-    return REPLACE_PATTERN if trap.rules else PEERS.get(trap.pass_name, {})
+    return REPLACE_PATTERN if trap.rules or trap.peer_rules else PEERS.get(trap.pass_name, {})

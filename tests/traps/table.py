@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from traps import cases_batchnorm, cases_dead_code, cases_folding, cases_patterns, cases_subexpressions
+from traps import (
+    cases_algebra,
+    cases_attention,
+    cases_batchnorm,
+    cases_dead_code,
+    cases_folding,
+    cases_layout,
+    cases_patterns,
+    cases_subexpressions,
+)
 from traps.trap import Trap
 
 TRAPS: tuple[Trap, ...] = (
@@ -11,4 +20,7 @@ TRAPS: tuple[Trap, ...] = (
     *cases_folding.TRAPS,
     *cases_batchnorm.TRAPS,
     *cases_patterns.TRAPS,
+    *cases_algebra.TRAPS,
+    *cases_layout.TRAPS,
+    *cases_attention.TRAPS,
 )

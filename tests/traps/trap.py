@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.shape_prop import ShapeProp
 
 from fxopt_core.capture.whole import keep_state_as_it_was
@@ -18,6 +20,9 @@ aten = torch.ops.aten
 
 Program = tuple[fx.GraphModule, tuple[Any, ...]]
 """A graph module and the positional arguments to call it with."""
+
+Rules = tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]
+"""Patterns, each with its replacement."""
 
 EVENTS: list[Any] = []
 """What functions of which nothing is known did, in order. The oracle empties it before each call."""
@@ -43,6 +48,7 @@ class Trap:
         raises: whether the program raises on all inputs, and has to go on raising.
         by_check: whether it is a named check that refuses, and not that nothing matches.
         rules: pattern and replacement, in place of a pass; the peer is `torch.fx.replace_pattern`.
+        peer_rules: rules of a textbook, for `torch.fx.replace_pattern` where PyTorch has no pass of its own.
         keeps_metadata: whether the trap is that examples and provenance of nodes get lost.
     """
 
@@ -59,7 +65,8 @@ class Trap:
     trains: bool = True
     raises: bool = False
     by_check: bool = True
-    rules: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
+    rules: Rules = ()
+    peer_rules: Rules = ()
     keeps_metadata: bool = False
 
     def program(self) -> Program:
@@ -136,9 +143,24 @@ def with_shapes(module: fx.GraphModule, *inputs: Any) -> fx.GraphModule:
     return module
 
 
-def exported(model: nn.Module, *inputs: Any) -> fx.GraphModule:
-    """The functional ATen graph of a model, with writes to its buffers as `copy_` at the end."""
-    module = torch.export.export(model, inputs).run_decompositions({}).module()
+def with_examples(module: fx.GraphModule, *inputs: Any) -> fx.GraphModule:
+    """The module, with an example of every value as captures keep it; nothing is computed with data."""
+    copied = copy.deepcopy(module)
+    with torch.enable_grad():  # puts back what the graph switches
+        FakeTensorProp(copied, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*copy.deepcopy(inputs))
+    for node, known in zip(module.graph.nodes, copied.graph.nodes, strict=True):
+        if "val" in known.meta:
+            node.meta["val"] = known.meta["val"]
+    return module
+
+
+def exported(model: nn.Module, *inputs: Any, decomposed: bool = True) -> fx.GraphModule:
+    """The functional ATen graph of a model, with writes to its buffers as `copy_` at the end.
+
+    Without `decomposed` it has the operators that the model calls: matmul, linear, softmax.
+    """
+    program = torch.export.export(model, inputs)
+    module = (program.run_decompositions({}) if decomposed else program).module()
     module.meta[EXPORTED] = True
     return module
 
