@@ -165,6 +165,8 @@ CASES: dict[str, tuple[str, str, Any, Any, torch.Tensor]] = {
     "buffer that was left": ("mutation", "count", doing(), doing(lambda m, x: m.count.add_(1)), X),
     "buffer bound anew": ("mutation", "count", doing(rebind), doing(), X),
     "buffer that the other lacks": ("mutation", "count", doing(rebind), Weighted(), X),
+    "buffer that only the other has": ("mutation", "count", Weighted(), doing(rebind), X),
+    "plain tensor that was left": ("mutation", "plain", doing(), doing(lambda m, x: m.plain.add_(1)), X),
     "parameter": ("mutation", "norm.weight", doing(lambda m, x: m.norm.weight.data.mul_(1.5)), doing(), X),
     "plain tensor": ("mutation", "plain", doing(lambda m, x: m.plain.add_(1)), doing(), X),
     "number of a module": ("mutation", "calls", doing(lambda m, x: setattr(m, "calls", 3)), doing(), X),
