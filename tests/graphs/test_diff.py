@@ -110,6 +110,14 @@ def test_one_of_two_equal_nodes_is_removed() -> None:
     assert names(diff_graphs(before, after)) == {**NOTHING, "removed": ["a"], "changed": [("c", "c")]}
 
 
+def test_equal_nodes_are_told_apart_by_name_and_those_whose_name_is_gone_were_renamed() -> None:
+    before = graph_of(("a", torch.sin, ("x",)), ("b", torch.sin, ("x",)), ("c", torch.sub, ("a", "b")))
+    swapped = graph_of(("b", torch.sin, ("x",)), ("a", torch.sin, ("x",)), ("c", torch.sub, ("a", "b")))
+    assert names(diff_graphs(before, swapped)) == NOTHING
+    renamed = graph_of(("z", torch.sin, ("x",)), ("a", torch.sin, ("x",)), ("c", torch.sub, ("a", "z")))
+    assert names(diff_graphs(before, renamed)) == {**NOTHING, "renamed": [("b", "z")]}
+
+
 def test_inputs_are_known_by_their_place() -> None:
     before, after = graph_of(("a", torch.sub, ("x", "y"))), graph_of(("a", torch.sub, ("y", "x")))
     assert names(diff_graphs(before, after)) == {**NOTHING, "changed": [("a", "a")]}

@@ -718,6 +718,29 @@ def test_pairs_that_feed_each_other_are_all_replaced() -> None:
     torch.testing.assert_close(module(x), before)
 
 
+@pytest.mark.parametrize("early_first", [True, False])
+def test_a_match_that_moves_up_and_one_that_feeds_it_are_not_both_taken_at_once(early_first: bool) -> None:
+    """One pair has to stand early, where its sine is used, and reads the sine of another pair, which moves down."""
+
+    def program(x: Any, z: Any) -> Any:
+        early = torch.sin(z) if early_first else None
+        feeding = torch.sin(x)
+        early = early if early_first else torch.sin(z)
+        used = torch.tanh(early)
+        late = torch.exp(used)
+        low = torch.mul(x, late)
+        return torch.mul(z, feeding) + low
+
+    module, inputs = traced(program), torch.randn(2, 4, dtype=torch.float64)
+    before = module(*inputs)
+    result = apply(module, SINES)
+    assert result.changed
+    torch.testing.assert_close(module(*inputs), before)
+    module = traced(program)
+    with disabled("pattern: one match for each node"), pytest.raises(RuntimeError, match="before it has been defined"):
+        apply(module, SINES)
+
+
 def test_checks_say_why_not() -> None:
     def positive(match: Match) -> str | None:
         if not isinstance(match["y"], int):
