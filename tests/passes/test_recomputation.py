@@ -11,10 +11,23 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.debugging import boxed_nop
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._functorch import config
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from fxopt_core.analysis import record_allocations
 from fxopt_core.passes import disabled
-from fxopt_core.passes.recomputation import BudgetError, RecomputationPlanner, recompute, recompute_segments
+from fxopt_core.passes.recomputation import (
+    BudgetError,
+    JointPoint,
+    RecomputationPlanner,
+    recomputation_backend,
+    recompute,
+    recompute_segments,
+)
+from fxopt_core.passes.recomputation.joint_graph import a_draw_comes_once
 from fxopt_core.passes.recomputation.ladder import Prediction, ladder
 from fxopt_core.passes.recomputation.segments import Segment, survey
 from fxopt_core.passes.recomputation.training_step import TrainingStep
@@ -440,3 +453,66 @@ def test_what_saves_most_for_its_cost_comes_first() -> None:
     live = [0, 50, 100, 50, 0]
     segments = [Segment("dear", 20, 10, (1, 3)), Segment("cheap", 15, 1, (1, 3))]
     assert [rung.segments for rung in ladder(live, segments, 9)] == [(), ("cheap",), ("dear", "cheap")]
+
+
+def test_a_joint_graph_within_a_budget_has_the_gradients_of_eager_mode() -> None:
+    """Torch's own partitioner draws dropout anew in backward at small budgets; ours never does."""
+    model, args = blocks(4, width=32, wide=128), inputs(128, 32)
+    expected, before = gradients(model, args), peak(model, args)
+    seen: list[tuple[tuple[JointPoint, ...], JointPoint]] = []
+    peaks = []
+    for budget in (1.0, 0.8, 0.7):
+        backend = recomputation_backend(budget, lambda curve, point: seen.append((curve, point)))
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend=backend, fullgraph=True)
+        found = gradients(compiled, args)
+        assert all(map(torch.equal, found[:-1], expected[:-1])), budget
+        peaks.append(peak(compiled, args))
+        point = seen[-1][1]
+        assert point.predicted_bytes == pytest.approx(peaks[-1], rel=0.1)
+        assert point.budget <= budget
+        assert peaks[-1] <= budget * before
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[-1] < peaks[0]
+    for above, below in pairwise(seen[0][0]):
+        assert below.predicted_bytes < above.predicted_bytes
+        assert below.cost > above.cost
+    assert seen[0][0] == seen[-1][0], "the curve does not depend on the budget"
+
+
+def test_a_joint_graph_refuses_what_it_cannot_reach() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(blocks(1), backend=recomputation_backend(0.01), fullgraph=True)
+    with pytest.raises(BackendCompilerFailed, match=r"the least that can be reached in this joint graph is 0\.\d+"):
+        compiled(*inputs())
+    with pytest.raises(BudgetError, match="above 0 and at most 1"):
+        recomputation_backend(1.5)
+
+
+def test_a_draw_in_backward_is_refused() -> None:
+    """With nothing saved at all, torch draws dropout anew, and the gradients are wrong."""
+    x = torch.randn(2000, requires_grad=True)
+    reasons: list[tuple[str | None, str | None]] = []
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x.sin(), 0.5).cos()
+
+    def cut(joint: Any, inputs: Any, **options: Any) -> Any:
+        with config.patch(activation_memory_budget=0.0):
+            halves = min_cut_rematerialization_partition(joint, inputs, **options)
+        with disabled("recomputation: a draw comes once"):
+            unchecked = a_draw_comes_once(halves)
+        reasons.append((a_draw_comes_once(halves), unchecked))
+        return halves
+
+    def gradient(function: Callable[..., torch.Tensor]) -> torch.Tensor:
+        torch.manual_seed(0)
+        return torch.autograd.grad(function(x).sum(), x)[0]
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=cut)
+    assert not torch.allclose(gradient(torch.compile(chain, backend=backend)), gradient(chain))
+    assert "anew" in (reasons[0][0] or "")
+    assert reasons[0][1] is None
+    torch._dynamo.reset()
+    assert torch.equal(gradient(torch.compile(chain, backend=recomputation_backend(1.0))), gradient(chain))
