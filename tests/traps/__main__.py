@@ -11,7 +11,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from traps.scoring import RIGHT, Outcome, available, of_peers, outcome_of_ours, scores
+from traps.scoring import RIGHT, Outcome, available, of_peers, outcome_of_ours, scores, scores_of_comparisons
 from traps.table import TRAPS
 
 
@@ -30,7 +30,7 @@ def main() -> int:
         each.add_row(trap.name, trap.about, _shown(judged["fxopt"]) if "fxopt" in judged else "no such pass", peers)
     console.print(each)
     total = Table("family", "pass", "right", "wrong", "timid", title="Scores")
-    for row in scores(found):
+    for row in (*scores_of_comparisons(), *scores(found)):
         total.add_row(*map(str, row))
     console.print(total)
     return int(any(judged["fxopt"].verdict != RIGHT for judged in found.values() if "fxopt" in judged))

@@ -124,6 +124,12 @@ def copy_that_nobody_can_tell() -> Program:
 
 
 @refused(by_check=False, **law(lambda x: aten.clone.default(x, memory_format=torch.contiguous_format), lambda x: x))
+def contiguous_copy_that_is_viewed() -> Program:
+    """The flat view works on the contiguous copy only."""
+    return one(lambda x: x.t().contiguous().view(-1).exp())
+
+
+@refused(by_check=False, **law(lambda x: aten.clone.default(x, memory_format=torch.contiguous_format), lambda x: x))
 def contiguous_copy_whose_strides_are_returned() -> Program:
     """The strides of a result are seen by the caller."""
     return one(lambda x: x.t().contiguous() * 2)

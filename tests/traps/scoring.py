@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from traps.cases_verification import PAIRS, naive
 from traps.oracle import differences, metadata_differences
 from traps.peers import Peer, peers_of
 from traps.trap import EVENTS, Trap
 
 from fxopt_core.passes import GraphEditor, PassResult, pass_names, run_pass
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
+from fxopt_core.verification import check_equivalence
 
 RIGHT, TIMID, WRONG = VERDICTS = ("right", "timid", "wrong")
 
@@ -189,3 +192,13 @@ def scores(found: dict[Trap, dict[str, Outcome]]) -> list[tuple[str, str, int, i
             counted.setdefault(("all", "best of PyTorch's"), Counter())[min(peers, key=VERDICTS.index)] += 1
     rows = [(*key, verdicts[RIGHT], verdicts[WRONG], verdicts[TIMID]) for key, verdicts in counted.items()]
     return sorted(rows, key=lambda row: (row[0] == "all", row[0], row[1] != "fxopt", row[1]))
+
+
+def scores_of_comparisons() -> list[tuple[str, str, int, int, int]]:
+    """Rows of the table for the pairs of programs: how often our verification is right, and `assert_close` is."""
+    judges = {
+        "fxopt": lambda pair: check_equivalence(*pair.programs(), pair.inputs, **pair.options).equal,
+        "torch.testing.assert_close": lambda pair: naive(*pair.programs(), copy.deepcopy(pair.inputs)),
+    }
+    right = {who: sum(judge(pair) == pair.same for pair in PAIRS) for who, judge in judges.items()}
+    return [("verification", who, number, len(PAIRS) - number, 0) for who, number in right.items()]

@@ -13,7 +13,17 @@ import torch
 from torch import fx, nn
 from traps.naive import NAIVE
 from traps.oracle import differences
-from traps.scoring import RIGHT, WRONG, Outcome, available, of_peers, outcome_of_ours, outcome_of_peer, scores
+from traps.scoring import (
+    RIGHT,
+    WRONG,
+    Outcome,
+    available,
+    of_peers,
+    outcome_of_ours,
+    outcome_of_peer,
+    scores,
+    scores_of_comparisons,
+)
 from traps.table import TRAPS
 from traps.trap import Trap, numbers
 
@@ -105,7 +115,7 @@ def falls(trap: Trap) -> bool:
 def test_both_scores(print_at_the_end: Callable[[list[tuple[str, str, int, int, int]]], None]) -> None:
     """Ours is full; PyTorch's own passes are judged by the same oracle, and the summary prints both."""
     found = {trap: ({"fxopt": ours(trap)} if available(trap) else {}) | of_peers(trap) for trap in TRAPS}
-    print_at_the_end(scores(found))
+    print_at_the_end([*scores_of_comparisons(), *scores(found)])
     assert [judged["fxopt"].verdict for judged in found.values() if "fxopt" in judged] == [RIGHT] * len(REGISTERED)
 
 
