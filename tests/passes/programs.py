@@ -61,6 +61,8 @@ def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str
         }
     finally:
         for tensor, value in before:
+            if tensor.shape != value.shape:  # an `out=` of another size
+                tensor.set_(tensor.untyped_storage(), 0, value.shape, value.stride())
             tensor.data.copy_(value)
 
 
