@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -179,7 +180,7 @@ CASES: dict[str, tuple[str, str, Any, Any, torch.Tensor]] = {
     "training flag": ("training flag", "norm.training", doing(lambda m, x: m.norm.eval()), doing(), X),
     "draws": ("random state", "the CPU generator", lambda x: x + 0 * torch.rand(3), lambda x: x + 0, X),
     "draws of Python": (
-        "random state", "the Python generator", function(lambda x: __import__("random").random()), function(), X),
+        "random state", "the Python generator", function(lambda x: random.random()), function(), X),
     "grad mode": ("mode", "grad mode", function(lambda x: torch.set_grad_enabled(False)), function(), X),
     "autocast": ("mode", "autocast on cpu", function(autocast), function(), X),
     "default dtype": ("mode", "default dtype", function(lambda x: torch.set_default_dtype(torch.half)), function(), X),
@@ -285,8 +286,26 @@ def test_a_result_may_share_memory_with_a_weight_of_another_name() -> None:
             return self.constant[1:]
 
     assert check_equivalence(Plain(), Renamed(), (X,))
-    copying = check_equivalence(Plain(), lambda x: torch.ones(2), (X,))
-    assert [difference.what for difference in copying.differences] == ["aliasing"]
+    for copying in (Weighted(), lambda x: torch.ones(2)):
+        copying.forward = lambda x: torch.ones(2)
+        found = check_equivalence(Plain(), copying, (X,))
+        assert [difference.what for difference in found.differences] == ["aliasing"]
+
+
+def test_draws_are_those_of_the_seed() -> None:
+    drawn = []
+
+    def draw(x: torch.Tensor) -> torch.Tensor:
+        drawn.append((random.random(), torch.rand(()).item()))
+        return x + 1
+
+    for seed, other in ((0, 1), (0, 2), (3, 2)):
+        random.seed(other)
+        torch.manual_seed(other)
+        assert check_equivalence(draw, draw, (X,), seed=seed, adversarial=False)
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
+    assert drawn[4][0] != drawn[0][0]
+    assert drawn[4][1] != drawn[0][1]
 
 
 def test_a_function_that_calls_the_module_is_seen_to_write_its_state() -> None:
