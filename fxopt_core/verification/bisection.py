@@ -8,8 +8,9 @@ from collections.abc import Callable
 def bisect_rewrites(count: int, right: Callable[[frozenset[int]], bool]) -> int:
     """The number of a rewrite that makes the result wrong.
 
-    Looks for the shortest prefix of rewrites that is wrong, by halving: its last one is guilty. About log2(count)
-    calls of `right`. Where several are wrong together only, it is the last of them.
+    Halves between a prefix of the rewrites that is right and a longer one that is wrong, until they differ by one
+    rewrite: that one is guilty. At most log2(count) calls of `right`, rounded up. Where several are wrong together
+    only, it is the last of them; where a later one repairs an earlier one, it is one that makes right wrong.
 
     Args:
         count: how many rewrites there are, in order.
