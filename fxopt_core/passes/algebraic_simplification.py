@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,59 +11,26 @@ from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.legality import legality
-from fxopt_core.passes.algebraic_rules import EXACT_RULES, FAST_RULES, Call, Pattern, Rule, Variable, spellings
+from fxopt_core.passes.algebraic_matching import (
+    Found,
+    Kind,
+    RuleTable,
+    Term,
+    Value,
+    place,
+    rule_table,
+    same_number,
+    value_example,
+)
+from fxopt_core.passes.algebraic_rules import Call, Pattern, Rule, Variable
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
-from fxopt_core.passes.operations import PYTHON_OPERATORS, Operations, function_like, operands_of
+from fxopt_core.passes.operations import PYTHON_OPERATORS, function_like, operands_of
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import GraphFacts, conditions, example_of
 from fxopt_core.verification import EXACT, Tolerance
 
 FAST_MATH = Tolerance(relative=1e-5, absolute=1e-6)
 """Of `fast_math` in float32: a few roundings (2^-24 each) of the largest value, for what the rules allow as inputs."""
-
-
-@dataclass(eq=False)
-class Term:
-    """A call that is going to be in the graph.
-
-    Attributes:
-        operation: in the words of ATen.
-        operands: nodes, terms, numbers.
-        like: the node for whose sake it is there.
-        function: what is called.
-        example: its value without data, if that of the operands is known.
-        made: its node, once there is one.
-    """
-
-    operation: str
-    operands: tuple[Any, ...]
-    like: fx.Node
-    function: Callable[..., Any]
-    example: torch.Tensor | None = None
-    made: fx.Node | None = None
-
-
-Value = fx.Node | Term
-
-
-@dataclass
-class Found:
-    """A rule that matches.
-
-    Attributes:
-        rule: which one.
-        values: of its variables.
-        inner: the values of the calls below the outermost one.
-    """
-
-    rule: Rule
-    values: dict[str, Any] = field(default_factory=dict)
-    inner: list[Value] = field(default_factory=list)
-
-    @property
-    def tensors(self) -> dict[str, Value]:
-        """The variables that stand for tensors."""
-        return {name: value for name, value in self.values.items() if isinstance(value, (fx.Node, Term))}
 
 
 _CONDITIONS = conditions("algebraic_simplification")
@@ -81,7 +45,7 @@ def holds_for_dtype(rule: Rule, dtype: torch.dtype) -> str | None:
 @legality("algebraic_simplification: one dtype")
 def one_dtype(found: Found) -> str | None:
     """An operation on a narrow operand, moved behind the promotion to a wider dtype, is another operation."""
-    examples = {name: _example(value) for name, value in found.tensors.items() if name != "mask"}
+    examples = {name: value_example(value) for name, value in found.tensors.items() if name != "mask"}
     dtypes = {str(example.dtype) for example in examples.values() if example is not None}
     return f"its operands are of {' and '.join(sorted(dtypes))}" if len(dtypes) > 1 else None
 
@@ -102,86 +66,10 @@ def gradients_still_flow(found: Found, dtype: torch.dtype, facts: GraphFacts, no
     return None if off else "its result takes part in autograd, and a constant does not"
 
 
-def _example(value: Any) -> torch.Tensor | None:
-    return value.example if isinstance(value, Term) else example_of(value)
-
-
-def _place(value: Value) -> fx.Node:
-    """The node that stands for the value in the graph as it is."""
-    return value.like if isinstance(value, Term) else value
-
-
-_Kind = str | tuple[float, bool] | None
-"""What an operand is, as far as rules are chosen by it: for tensors the operation that made it, or an empty string;
-for numbers that occur in rules the number, and whether it is -0.0; for others `_NUMBER`; for anything else `None`."""
-_NUMBER = (math.nan, False)
-
-
-class _Table:
-    """Rules by the operations and operands that they begin with."""
-
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules: dict[str, list[tuple[Rule, Call]]] = {}
-        names: dict[str, None] = {}
-        self._numbers: set[float] = set()
-        for rule in rules:
-            for pattern in spellings(rule.before):
-                assert isinstance(pattern, Call)
-                self._rules.setdefault(pattern.operation, []).append((rule, pattern))
-                self._note(pattern, names)
-        self.operations = Operations(names)
-        self._chosen: dict[tuple[str, tuple[_Kind, ...], bool], list[tuple[Rule, Call]]] = {}
-
-    def _note(self, pattern: Pattern, names: dict[str, None]) -> None:
-        if isinstance(pattern, Call):
-            names[pattern.operation] = None
-            for operand in pattern.operands:
-                self._note(operand, names)
-        elif not isinstance(pattern, Variable):
-            self._numbers.add(pattern)
-
-    def kind(self, number: float) -> _Kind:
-        """The kind of a number."""
-        if number not in self._numbers:
-            return _NUMBER
-        return (float(number), number == 0 and math.copysign(1.0, number) < 0)
-
-    def candidates(self, operation: str, kinds: tuple[_Kind, ...], same: bool) -> list[tuple[Rule, Call]]:
-        """The rules that may match a call. `same` says whether it has two operands, which are one value."""
-        key = (operation, kinds, same)
-        chosen = self._chosen.get(key)
-        if chosen is None:
-            rules = self._rules.get(operation, [])
-            self._chosen[key] = chosen = [entry for entry in rules if self._may_match(entry[1], kinds, same)]
-        return chosen
-
-    def _may_match(self, pattern: Call, kinds: tuple[_Kind, ...], same: bool) -> bool:
-        operands = pattern.operands
-        if operands[-1] == Variable("rest"):
-            operands, kinds = operands[:-1], kinds[: len(operands) - 1]
-        if len(operands) != len(kinds):
-            return False
-        if len(operands) == 2 and isinstance(operands[0], Variable) and operands[0] == operands[1] and not same:
-            return False
-        return all(map(self._fits, operands, kinds))
-
-    def _fits(self, operand: Pattern, kind: _Kind) -> bool:
-        if isinstance(operand, Call):
-            return kind == operand.operation
-        if isinstance(operand, Variable):
-            return isinstance(kind, (tuple, str) if operand.name == "other" else tuple if operand.numeric else str)
-        return kind == self.kind(operand)
-
-
-@cache
-def _table(fast_math: bool) -> _Table:
-    return _Table((*EXACT_RULES, *FAST_RULES) if fast_math else EXACT_RULES)
-
-
 class _Simplifier:
     """Walks through one graph and replaces values in thought."""
 
-    def __init__(self, editor: GraphEditor, table: _Table) -> None:
+    def __init__(self, editor: GraphEditor, table: RuleTable) -> None:
         self.editor = editor
         self.table = table
         self.analysis = Analysis()
@@ -223,8 +111,8 @@ class _Simplifier:
             return value.args
         return tuple([canonical.get(each, each) if type(each) is fx.Node else each for each in value.args])
 
-    def _kinds(self, operands: tuple[Any, ...]) -> tuple[_Kind, ...]:
-        kinds: list[_Kind] = []
+    def _kinds(self, operands: tuple[Any, ...]) -> tuple[Kind, ...]:
+        kinds: list[Kind] = []
         for operand in operands:
             class_ = type(operand)
             if class_ is fx.Node:
@@ -247,8 +135,8 @@ class _Simplifier:
                 break
         if applied:
             self.canonical[node] = value
-            if _place(value) is not node:
-                self.facts.substituted(node, _place(value))
+            if place(value) is not node:
+                self.facts.substituted(node, place(value))
             self.analysis.opportunities.append(Opportunity(node, value, ", then ".join(applied)))
         elif reasons:
             self.analysis.refuse(node, "; ".join(reasons))
@@ -279,9 +167,9 @@ class _Simplifier:
             ):
                 return False
             known_value = found.values.setdefault(pattern.name, value)
-            return known_value is value or (pattern.numeric and _same_number(known_value, value))
+            return known_value is value or (pattern.numeric and same_number(known_value, value))
         if not isinstance(pattern, Call):
-            return type(value) in (int, float, bool) and _same_number(pattern, value)
+            return type(value) in (int, float, bool) and same_number(pattern, value)
         if not isinstance(value, (fx.Node, Term)):
             return False
         name = self.operations.get(value) if isinstance(value, fx.Node) else value.operation
@@ -304,7 +192,7 @@ class _Simplifier:
 
     def _why_not(self, node: fx.Node, found: Found) -> str | None:
         """Why a rule does not hold, whatever the form of the replacement."""
-        examples = [_example(value) for value in found.tensors.values()]
+        examples = [value_example(value) for value in found.tensors.values()]
         reason = _CONDITIONS.known(example_of(node), *examples)
         example = next(
             (e for name, e in zip(found.tensors, examples, strict=True) if name != "mask" and e is not None), None
@@ -320,14 +208,14 @@ class _Simplifier:
 
     def _why_not_by(self, replacement: Value, node: fx.Node, found: Found) -> str | None:
         """Why the replacement may not stand for the node."""
-        examples = (_example(replacement), example_of(node))
-        inner = tuple(map(_place, found.inner))
-        if _place(replacement) is not node:
-            return _CONDITIONS.why_not(self.facts, node, _place(replacement), examples, inner)
+        examples = (value_example(replacement), example_of(node))
+        inner = tuple(map(place, found.inner))
+        if place(replacement) is not node:
+            return _CONDITIONS.why_not(self.facts, node, place(replacement), examples, inner)
         reason = _CONDITIONS.known(*examples) or _CONDITIONS.same_tensor(*examples)
         if reason is None and inner:
             # What stands further up is read later than it was.
-            read = tuple(map(_place, found.tensors.values()))
+            read = tuple(map(place, found.tensors.values()))
             reason = _CONDITIONS.not_written(self.facts, (*read, *inner))
             reason = reason or _CONDITIONS.same_mode(self.facts, node, inner)
         return reason
@@ -348,10 +236,6 @@ class _Simplifier:
         return Term(pattern.operation, tuple(operands), node, function, _computed(function, operands))
 
 
-def _same_number(one: float, other: float) -> bool:
-    return one == other and math.copysign(1.0, one) == math.copysign(1.0, other)
-
-
 def _are_tensors(node: fx.Node, found: Found) -> bool:
     """Whether all values are tensors, as far as it is known: sizes are calculated with too."""
     nodes = (node, *(value for value in found.tensors.values() if isinstance(value, fx.Node)))
@@ -361,7 +245,7 @@ def _are_tensors(node: fx.Node, found: Found) -> bool:
 
 def _computed(function: Callable[..., Any], operands: list[Any]) -> torch.Tensor | None:
     """What the function gives for the examples of its operands; `None` if they are unknown."""
-    examples = [_example(each) if isinstance(each, (fx.Node, Term)) else each for each in operands]
+    examples = [value_example(each) if isinstance(each, (fx.Node, Term)) else each for each in operands]
     if any(example is None for example in examples):
         return None
     with torch.no_grad():
@@ -399,7 +283,7 @@ class AlgebraicSimplification(OptimizationPass):
 
     def analyze(self, editor: GraphEditor) -> Analysis:
         """Find all nodes to which rules apply, and what each becomes in the end."""
-        return _Simplifier(editor, _table(self.fast_math)).run()
+        return _Simplifier(editor, rule_table(self.fast_math)).run()
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Put what the rules made in the node's place."""

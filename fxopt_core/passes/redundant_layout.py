@@ -13,7 +13,20 @@ from torch import fx
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
-from fxopt_core.passes.operations import Operations, function_like
+from fxopt_core.passes.layout_operations import (
+    FOLLOWS_ORDER,
+    KEEPS_ORDER,
+    OPERATIONS,
+    RETURNS_ITSELF,
+    TURNS,
+    VIEWS,
+    computed,
+    form,
+    geometry,
+    holds_every,
+    one_cast_does,
+)
+from fxopt_core.passes.operations import function_like
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import (
     GraphFacts,
@@ -23,65 +36,16 @@ from fxopt_core.passes.substitution import (
     object_is_new,
     same_mode,
     same_tensor,
-    size_key,
 )
-
-TURNS = frozenset("permute transpose t mT numpy_T".split())
-"""Permutations of dimensions."""
-
-VIEWS = TURNS | frozenset(
-    "alias detach expand expand_as broadcast_to movedim narrow select slice squeeze unflatten unsqueeze view view_as "
-    "lift_fresh".split()
-)
-"""Always a view of the first argument: with the same offset, shape and strides it is the same tensor."""
-
-CASTS = frozenset("to _to_copy type_as float double half bfloat16 long int short char byte bool".split())
-
-KEEPS_ORDER = CASTS | frozenset(
-    "alias clone contiguous detach flatten lift_fresh lift_fresh_copy ravel reshape squeeze unflatten unsqueeze view "
-    "view_as _unsafe_view".split()
-)
-"""The elements of the first argument in the same order, as a view or a copy: with the same shape they are the same."""
-
-RETURNS_ITSELF = (CASTS - {"_to_copy"}) | {"contiguous"}
-"""Returns its very argument where there is nothing to do."""
-
-FOLLOWS_ORDER = CASTS | frozenset("_unsafe_view clone contiguous flatten ravel reshape view".split())
-"""What it gives depends on the elements of its argument and their order, and on the shape at most."""
-
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 _CONDITIONS = conditions("redundant_layout")
 _object_is_new = legality("redundant_layout: returned views are two objects")(object_is_new)
-
-
-def holds_every(wide: torch.dtype, narrow: torch.dtype) -> bool:
-    """Whether `wide` holds every number of `narrow` exactly."""
-    if wide == narrow or narrow == torch.bool:
-        return True
-    if narrow in _INTEGERS and wide in _INTEGERS:
-        inner, outer = torch.iinfo(narrow), torch.iinfo(wide)
-        return outer.min <= inner.min and inner.max <= outer.max
-    if narrow in _INTEGERS and wide in _FLOATS:
-        largest = 2.0 / torch.finfo(wide).eps  # up to here every integer is a number of this dtype
-        return torch.iinfo(narrow).max <= min(largest, torch.finfo(wide).max)
-    if narrow in _FLOATS and wide in _FLOATS:
-        small, large = torch.finfo(narrow), torch.finfo(wide)
-        return large.eps <= small.eps and large.max >= small.max and large.tiny <= small.tiny
-    return False
 
 
 @legality("redundant_layout: casts lose nothing")
 def cast_loses_nothing(before: torch.dtype, after: torch.dtype) -> str | None:
     """A number that another dtype rounds does not come back."""
     return None if holds_every(after, before) else f"{after} does not hold every number of {before}"
-
-
-def one_cast_does(first: torch.dtype, between: torch.dtype, last: torch.dtype) -> bool:
-    """Whether a cast through a dtype that loses nothing is a cast: C++ leaves open what a real number out of range
-    becomes as an integer."""
-    return last not in _INTEGERS or between not in _FLOATS or holds_every(last, first)
 
 
 @legality("redundant_layout: detach stops gradients")
@@ -168,7 +132,7 @@ class _Layouts:
         return GraphFacts(self.editor)
 
     def run(self) -> Analysis:
-        functions, methods = _OPERATIONS.functions, _OPERATIONS.methods
+        functions, methods = OPERATIONS.functions, OPERATIONS.methods
         for node in self.editor.graph.nodes:
             if node.op == "call_function":
                 name = functions.get(node.target)
@@ -249,7 +213,7 @@ class _Layouts:
         )
 
     def _stops_gradients(self, node: fx.Node, source: fx.Node) -> str | None:
-        return detach_stops_gradients(self.facts, node, source) if _OPERATIONS.name_of(node) == "detach" else None
+        return detach_stops_gradients(self.facts, node, source) if OPERATIONS.name_of(node) == "detach" else None
 
     def _why_not_view(self, node: fx.Node, value: fx.Node, own: Lineage, other: Lineage) -> str | None:
         return (
@@ -265,8 +229,8 @@ class _Layouts:
         """Views of one storage with the same offset, shape and strides are the same tensor."""
         if name not in VIEWS:
             return None
-        lineage = self._through(node, source, self.views.of(source, _geometry(source)))
-        key = (lineage.root, lineage.detached, _geometry(node))
+        lineage = self._through(node, source, self.views.of(source, geometry(source)))
+        key = (lineage.root, lineage.detached, geometry(node))
         value = self.views.first.setdefault(key, node)
         if value is not node:
             reason = self._why_not_view(node, value, lineage, self.views.lineages[value])
@@ -280,7 +244,7 @@ class _Layouts:
         """What only copies and casts without loss come between contains the same."""
         if not self._keeps_order(node, name):
             return None
-        lineage = self.elements.of(source, _form(source))
+        lineage = self.elements.of(source, form(source))
         before, after = example_of(lineage.root), example_of(node)
         assert before is not None
         assert after is not None
@@ -291,7 +255,7 @@ class _Layouts:
         if lineage.root in self.lost and after.dtype == self.lost[lineage.root][0]:
             reasons.append(self.lost[lineage.root][1])
         lineage = self._through(node, source, lineage)
-        key = (lineage.root, lineage.detached, _form(node))
+        key = (lineage.root, lineage.detached, form(node))
         value = self.elements.first.setdefault(key, node)
         if value is not node:
             other = self.elements.lineages[value]
@@ -317,7 +281,7 @@ class _Layouts:
             if not self._keeps_order(between, self.names.get(between)):
                 break
             value = self._source(between)
-            examples = (_computed(node, value), example_of(node))
+            examples = (computed(node, value), example_of(node))
             first, second, third = (example_of(each) for each in (value, between, node))
             if first is None or second is None or third is None or examples[0] is None:
                 break
@@ -371,52 +335,13 @@ class _Layouts:
         rank = example.dim()
         dimensions: list[Any] = [dimension % rank for dimension in given] if rank else []  # type: ignore[operator]
         order = list(range(rank))
-        name = _OPERATIONS.name_of(node)
+        name = OPERATIONS.name_of(node)
         if name in ("permute", "numpy_T"):
             return dimensions or order[::-1]
         if rank > 1:
             one, other = dimensions or (-1, -2)
             order[one], order[other] = other, one
         return order
-
-
-_OPERATIONS = Operations((*VIEWS, *KEEPS_ORDER))
-
-
-def _form(node: fx.Node) -> Hashable:
-    """What tells two tensors with the same elements in the same order apart."""
-    example = example_of(node)
-    assert example is not None
-    if example.layout != torch.strided:
-        return node
-    lazy = (example.is_conj(), example.is_neg())
-    return (example.dtype, size_key(example.shape), size_key(example.stride()), str(example.device), *lazy)
-
-
-def _geometry(node: fx.Node) -> Hashable:
-    """What tells two views of one storage apart."""
-    example = example_of(node)
-    assert example is not None
-    if example.layout != torch.strided:
-        return node
-    return (_form(node), size_key((example.storage_offset(),)))
-
-
-def _computed(node: fx.Node, value: fx.Node) -> torch.Tensor | None:
-    """What a node would give for another first argument, without data; `None` where it would not run."""
-    arguments = (value, *node.args[1:])
-    if any(example_of(each) is None for each in arguments if isinstance(each, fx.Node)):
-        return None
-    args, kwargs = fx.node.map_arg((arguments, dict(node.kwargs)), example_of)
-    with torch.no_grad():
-        try:
-            if node.op == "call_method":
-                result: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
-            else:
-                result = node.target(*args, **kwargs)  # type: ignore[operator]
-        except (RuntimeError, ValueError):  # a view of other strides, say: then it has to read what it reads
-            return None
-    return result
 
 
 @register_pass("redundant_layout")

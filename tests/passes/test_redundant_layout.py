@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from fxopt_core.capture.whole import capture_whole
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.passes import disabled, run_pass
-from fxopt_core.passes.redundant_layout import holds_every
+from fxopt_core.passes.layout_operations import holds_every
 from fxopt_core.verification import check_equivalence
 
 DTYPES = (
