@@ -6,6 +6,7 @@ import typer
 
 from fxopt_core.commands.bench_models import models
 from fxopt_core.commands.bench_passes import passes
+from fxopt_core.commands.bench_recompute import recompute
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -16,4 +17,5 @@ def _root() -> None:
 
 
 bench.command()(passes)
+bench.command()(recompute)
 bench.command()(models)
