@@ -106,10 +106,11 @@ class Storages:
             for name in names:
                 self.merge(OUTSIDE, name)
             return
-        first: dict[Hashable, str] = {}
-        for name in names:
-            storage = _storage(_attribute(owner, name))
-            self.merge(OUTSIDE if storage is None else first.setdefault(storage, name), name)
+        first: dict[Hashable, Place] = {}
+        storages = {name: _storage(_attribute(owner, name)) for name in names}
+        unknown = None in storages.values()
+        for name, storage in storages.items():
+            self.merge(OUTSIDE if unknown else first.setdefault(storage, name), name)
 
     def of(self, place: Place) -> Place:
         """The class of a value, or of a parameter or buffer by its name: one of its members stands for all."""
@@ -152,7 +153,9 @@ class Storages:
 
 
 def _storage(value: Any) -> Hashable:
-    """What tensors over the same memory have in common; `None` where the value is not over one piece of memory."""
+    """What tensors over the same memory have in common; `None` where the value may be over the memory of several."""
+    if isinstance(value, torch.nn.Module):
+        return id(value)
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or is_traceable_wrapper_subclass(value):
         return None
     storage = value.untyped_storage()
