@@ -71,40 +71,61 @@ def mask_fits(match: Match) -> str | None:
     return None
 
 
-_KEEPS_FINITE = frozenset(
+_KEEPS_VALUES = frozenset(
     {
-        aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.neg.default, aten.expand.default, aten.view.default,
-        aten.reshape.default, aten.unsqueeze.default, aten.slice.Tensor, aten.permute.default, aten.transpose.int,
-        aten.to.dtype, aten.to.device, aten.clone.default, aten.contiguous.default, aten.embedding.default,
-        aten.squeeze.dim, aten.cat.default, aten.select.int, aten.alias.default, aten._to_copy.default,
+        aten.expand.default, aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.slice.Tensor,
+        aten.permute.default, aten.transpose.int, aten.to.dtype, aten.to.device, aten.clone.default, aten.neg.default,
+        aten.contiguous.default, aten.squeeze.dim, aten.select.int, aten.alias.default, aten._to_copy.default,
+        aten.embedding.default,
     }
 )  # fmt: skip
 _CHOOSES = (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar, aten.masked_fill.Scalar)
 _FILLS = {aten.full.default: 1, aten.scalar_tensor.default: 0}
 _ZEROS_AND_ONES = (aten.zeros.default, aten.ones.default, aten.zeros_like.default, aten.ones_like.default)
+_SUMS = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar)
+DEEPEST = 30
+"""How many nodes up the values of a mask are followed."""
 
 
-def is_finite(value: Any, depth: int = 30) -> bool:
-    """Whether a value holds finite numbers as long as the module's parameters and buffers do."""
+def is_finite(mask: Any) -> bool:
+    """Whether a mask holds finite numbers, for the values that the module's parameters and buffers have now."""
+    example = mask.meta.get("val") if isinstance(mask, fx.Node) else None
+    return example is not None and largest(mask, DEEPEST) <= torch.finfo(example.dtype).max
+
+
+def largest(value: Any, depth: int) -> float:
+    """A bound of the magnitude of a value's elements; infinity if none is known."""
     if not isinstance(value, fx.Node):
-        return not isinstance(value, (int, float)) or math.isfinite(value)
-    if value.op == "get_attr" and value.graph.owning_module is not None:
-        tensor: Any = value.graph.owning_module
-        for name in str(value.target).split("."):
-            tensor = getattr(tensor, name)
-        return isinstance(tensor, torch.Tensor) and bool(tensor.isfinite().all())
+        return abs(value) if isinstance(value, (int, float)) else math.inf
     example = value.meta.get("val")
-    if isinstance(example, torch.Tensor) and not example.is_floating_point():
-        return True
+    if isinstance(example, torch.Tensor) and example.dtype is torch.bool:
+        return 1.0
+    if value.op == "get_attr":
+        return _largest_element(value)
     if depth == 0 or value.op != "call_function":
-        return False
+        return math.inf
+    below = [largest(argument, depth - 1) for argument in value.args[:3] if isinstance(argument, (fx.Node, float, int))]
     if value.target in _ZEROS_AND_ONES:
-        return True
+        return 1.0
     if value.target in _FILLS:
-        return is_finite(value.args[_FILLS[value.target]])
+        return largest(value.args[_FILLS[value.target]], depth)
     if value.target in _CHOOSES:
-        return all(is_finite(argument, depth - 1) for argument in value.args[1:])
-    return value.target in _KEEPS_FINITE and all(is_finite(node, depth - 1) for node in value.all_input_nodes)
+        return max(below)
+    if value.target in _SUMS:
+        return sum(below) if "alpha" not in value.kwargs else math.inf
+    if value.target is aten.mul.Tensor:
+        return math.prod(below)
+    return below[0] if value.target in _KEEPS_VALUES else math.inf
+
+
+def _largest_element(node: fx.Node) -> float:
+    tensor: Any = node.graph.owning_module
+    for name in str(node.target).split("."):
+        tensor = getattr(tensor, name, None)
+    if not isinstance(tensor, torch.Tensor):
+        return math.inf
+    bound = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+    return math.inf if math.isnan(bound) else bound
 
 
 class Form(NamedTuple):

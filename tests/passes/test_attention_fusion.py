@@ -182,3 +182,21 @@ def test_training_with_dropout_is_left_alone() -> None:
     report = GraphOptimizer(model.train(), inputs).optimize(["attention_fusion"]).report
     assert not report.rewrites
     assert any("draws from the random stream" in refusal.reason for _, refusal in report.refusals)
+
+
+@pytest.mark.parametrize(
+    ("mask", "fused"),
+    [
+        (lambda keep: (1.0 - keep.to(torch.float32)) * -1e4, True),
+        (lambda keep: torch.where(keep, 0.0, torch.finfo(torch.float32).min), True),
+        (lambda keep: torch.where(keep, 0.0, torch.finfo(torch.float32).min) * 2, False),
+        (lambda keep: torch.where(keep, 0.0, -math.inf), False),
+        (lambda keep: torch.log(keep.to(torch.float32)), False),
+    ],
+)
+def test_masks_are_followed_to_what_they_are_made_of(mask: Callable[[torch.Tensor], torch.Tensor], fused: bool) -> None:
+    def function(query: torch.Tensor, keys: torch.Tensor, value: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(query @ keys + mask(keep), -1) @ value
+
+    inputs = (*heads(), torch.ones(5, 7, dtype=torch.bool))
+    assert run_pass("attention_fusion", exported(function, inputs)).changed is fused
