@@ -139,6 +139,7 @@ def test_generators_modes_and_inputs_are_as_they_were() -> None:
             torch.get_default_dtype(),
         ]
 
+    assert not torch.is_autocast_enabled("cpu"), "an earlier test left it on"
     before, x = modes(), X.clone().mul(1.0)
     assert check_equivalence(act, act, (x,))
     assert modes() == before
