@@ -196,6 +196,10 @@ CASES: dict[str, tuple[Callable[[Names], fx.Node], dict[str, Any]]] = {
         call(functional.fractional_max_pool2d, "$x", 2, output_size=2),
         {"aliases": {"x"}, "random": True},
     ),
+    "dropout that no tag tells of": (
+        call(aten.quantized_gru.input_legacy, "$x", "$h", ["$w"], True, 2, 0.5, True, False, False),
+        {"random": True},
+    ),
     "gumbel_softmax": (call(functional.gumbel_softmax, "$x"), {"opaque": True}),
     "a seed": (call(torch.manual_seed, 0), {"opaque": True}),
     # Modes
