@@ -12,6 +12,7 @@ import torch
 from hypothesis import strategies as st
 from passes.programs import aten
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from fxopt_core.capture.whole import keep_state_as_it_was
@@ -49,12 +50,14 @@ class Program:
         root: its modules and tensors.
         values: tensors by node, for the inputs of this program.
         calls: what was called so far, to call again.
+        examples: makes the example values of nodes.
     """
 
     graph: fx.Graph
     root: Root
     values: dict[fx.Node, torch.Tensor] = field(default_factory=dict)
     calls: list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    examples: FakeTensorMode = field(default_factory=FakeTensorMode)
 
     def call(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
         """Add a call if it can be computed."""
@@ -67,10 +70,16 @@ class Program:
         node = self.graph.create_node(op, target, args, kwargs)
         self.calls.append((op, target, args, kwargs))
         if isinstance(value, torch.Tensor):
-            self.values[node] = value
+            self.note(node, value)
         elif isinstance(value, (tuple, list)):
+            node.meta["val"] = [self.examples.from_tensor(part) for part in value]
             for index, part in enumerate(value):
-                self.values[self.graph.call_function(getitem, (node, index))] = part
+                self.note(self.graph.call_function(getitem, (node, index)), part)
+
+    def note(self, node: fx.Node, value: torch.Tensor) -> None:
+        """Remember the value of a node, and its example as captures keep it."""
+        self.values[node] = value
+        node.meta["val"] = self.examples.from_tensor(value)
 
     def _compute(self, op: str, target: Any, args: Any, kwargs: Any) -> Any:
         if op == "call_module":
@@ -154,7 +163,8 @@ def programs(draw: st.DrawFn, most_calls: int = 14) -> tuple[fx.GraphModule, tup
     # Programs switch the gradient mode; this puts it back.
     with torch.enable_grad():
         program = _program(draw, inputs, most_calls)
-    results = draw(st.lists(st.sampled_from(list(program.values)), min_size=1, max_size=3))
+    values = list(program.values)
+    results = [values[-1], *draw(st.lists(st.sampled_from(values), max_size=5))]
     program.graph.call_function(torch._C._set_grad_enabled, (True,))
     program.graph.output(tuple(results))
     root = Root()
@@ -167,14 +177,16 @@ def _program(draw: st.DrawFn, inputs: tuple[torch.Tensor, ...], most_calls: int)
     program = Program(fx.Graph(), Root())
     # The program is computed on copies that overlap as the inputs do, so that its writes do not reach the inputs.
     for number, tensor in enumerate(copy.deepcopy(inputs)):
-        program.values[program.graph.placeholder(f"x{number}")] = tensor
+        program.note(program.graph.placeholder(f"x{number}"), tensor)
     for _ in range(draw(st.integers(1, most_calls))):
         kind = draw(st.sampled_from(KINDS))
         if kind == "again":
             if program.calls:
                 program.call(*draw(st.sampled_from(program.calls)))
             continue
-        one, other = (draw(st.sampled_from(list(program.values))) for _ in range(2))
+        values = list(program.values)
+        # Recent values more often, so that much of the program is needed for what it returns.
+        one, other = (draw(st.sampled_from([*values, *values[-3:] * 3])) for _ in range(2))
         program.call(*draw(st.sampled_from(CALLS[kind](one, other, draw(st.sampled_from(LITERALS))))))
     return program
 
