@@ -327,12 +327,14 @@ def test_other_dtypes_have_a_tolerance_of_their_own(dtype: torch.dtype) -> None:
     assert make_pass(NAME).tolerance == SINGLE
 
 
-def test_convolutions_on_cuda_are_in_tf32_unless_torch_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolutions_on_cuda_are_in_tf32_unless_torch_is_told_otherwise() -> None:
     cuda, cpu = torch.device("cuda"), torch.device("cpu")
-    assert expected_tolerance(torch.float32, cuda) == HALF[torch.float16]
-    assert expected_tolerance(torch.float64, cuda) == expected_tolerance(torch.float32, cpu) == SINGLE
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    assert expected_tolerance(torch.float32, cuda) == SINGLE
+    # Through `flags`: torch's own test helpers, which other tests import, forbid to set the attribute.
+    with torch.backends.cudnn.flags(allow_tf32=True):
+        assert expected_tolerance(torch.float32, cuda) == HALF[torch.float16]
+        assert expected_tolerance(torch.float64, cuda) == expected_tolerance(torch.float32, cpu) == SINGLE
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        assert expected_tolerance(torch.float32, cuda) == SINGLE
 
 
 def test_a_denied_rewrite_is_not_made_and_the_others_are() -> None:
