@@ -64,11 +64,14 @@ def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str
             if tensor.shape != value.shape:  # an `out=` of another size
                 tensor.set_(tensor.untyped_storage(), 0, value.shape, value.stride())
             tensor.data.copy_(value)
+            if not tensor.is_leaf:  # a buffer that was written with something that records gradients
+                tensor.detach_()
 
 
 def bits(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], list[int]]:
     """A tensor as comparable values: NaN equals itself, and 0.0 differs from -0.0."""
-    tensor = tensor.detach().contiguous()
+    # Not contiguous(), which keeps the odd strides of a single element.
+    tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
     return tensor.dtype, tuple(tensor.shape), tensor.reshape(-1).view(torch.uint8).tolist()
 
 
