@@ -169,11 +169,12 @@ def committed_files() -> list[Path]:
     return [path for path in (*ROOT.iterdir(), *inside) if path.is_file()]
 
 
-# Put together here, so that this file does not name what it looks for.
+# What this machine has is asked of it, so that this file does not name what it looks for.
+HERE = [str(path) for path in (ROOT, ROOT.parent, Path(sys.prefix)) if len(path.parts) > 2]
 MACHINE = re.compile(
     "|".join(
         [
-            r"/work/(?:main|shared|venv)",
+            *map(re.escape, HERE),
             r"/(?:home|Users)/(?!you\b|runner\b)\w+/",
             r"/root/",
             r"(?:index|extra-index)-url[= ]\s*https?://",

@@ -41,6 +41,13 @@ def split_example_inputs(example_inputs: ExampleInputs) -> tuple[tuple[Any, ...]
     )
 
 
+def as_module(model: Model) -> torch.nn.Module:
+    """The model; a function in the form that `torch.export` takes, with its own signature."""
+    if isinstance(model, torch.nn.Module):
+        return model
+    return type("Function", (torch.nn.Module,), {"forward": staticmethod(model)})()
+
+
 def private_copy(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], method: str
 ) -> tuple[Model, tuple[Any, ...], dict[str, Any]]:

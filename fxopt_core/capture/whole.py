@@ -11,7 +11,14 @@ from torch import fx
 
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import explain_failure
-from fxopt_core.capture.isolation import ExampleInputs, Model, private_copy, same_random_state, split_example_inputs
+from fxopt_core.capture.isolation import (
+    ExampleInputs,
+    Model,
+    as_module,
+    private_copy,
+    same_random_state,
+    split_example_inputs,
+)
 from fxopt_core.capture.listening import without_repeated_warnings
 
 
@@ -100,8 +107,7 @@ def capture_whole(model: Model, example_inputs: ExampleInputs, method: str) -> W
     args, kwargs = split_example_inputs(example_inputs)
     with same_random_state(model, args, kwargs):
         copied, args_, kwargs_ = private_copy(model, args, kwargs, method)
-        if not isinstance(copied, torch.nn.Module):
-            copied = type("Function", (torch.nn.Module,), {"forward": staticmethod(copied)})()
+        copied = as_module(copied)
         try:
             graph_module = function(copied, args_, kwargs_)
         except CaptureError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of
+from fxopt_core.graphs.examples import attribute_of
 
 OUTSIDE = "<outside>"
 """Stands for all storage that somebody outside the graph may hold."""
@@ -107,7 +107,7 @@ class Storages:
                 self.merge(OUTSIDE, name)
             return
         first: dict[Hashable, Place] = {}
-        storages = {name: _storage(_attribute(owner, name)) for name in names}
+        storages = {name: _storage(attribute_of(owner, name)) for name in names}
         unknown = None in storages.values()
         for name, storage in storages.items():
             self.merge(OUTSIDE if unknown else first.setdefault(storage, name), name)
@@ -162,10 +162,3 @@ def _storage(value: Any) -> Hashable:
     # Storages of their own may lie on one address: two tensors made from one NumPy array.
     address = 0 if isinstance(value, FakeTensor) else storage.data_ptr()
     return address or ("without memory", storage._cdata)
-
-
-def _attribute(owner: torch.nn.Module, name: str) -> Any:
-    try:
-        return attrgetter(name)(owner)
-    except AttributeError:
-        return None

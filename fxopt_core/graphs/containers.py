@@ -7,6 +7,7 @@ from typing import Any
 from torch import fx
 
 from fxopt_core.graphs.behaviours import Behaviour
+from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_function, behaviour_of_method
 
@@ -20,7 +21,7 @@ def may_be_container(value: Any, depth: int = _DEPTH) -> bool:
         found: list[fx.Node] = []
         fx.node.map_arg(value, found.append)
         return bool(found)
-    example = value.meta.get("example_value", value.meta.get("val"))
+    example = value_of(value)
     if example is not None:
         return isinstance(example, (list, tuple, dict, set, frozenset))
     if depth == 0 or value.op == "placeholder":

@@ -15,13 +15,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import Target
 
 from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.examples import EXAMPLE_META
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""
-
-
-EXAMPLE_META = ("val", "example_value")
-"""Where captures keep a node's value for the example inputs, as a tensor without data: ATen level, torch level."""
 
 
 class NodeSnapshot(NamedTuple):
@@ -196,10 +193,10 @@ class GraphEditor:
         else:
             self.graph_module.register_buffer(name, tensor, persistent=False)
         node = self.insert("get_attr", name, like=like)
-        for name in EXAMPLE_META:
-            example = like.meta.get(name)
+        for key in EXAMPLE_META:
+            example = like.meta.get(key)
             if isinstance(example, FakeTensor):
-                node.meta[name] = example.fake_mode.from_tensor(tensor, static_shapes=True)
+                node.meta[key] = example.fake_mode.from_tensor(tensor, static_shapes=True)
         return node
 
     def module(self, module: nn.Module, hint: str) -> str:

@@ -14,8 +14,8 @@ from torch import fx, nn
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.arguments import Name, arguments_of
-from fxopt_core.graphs.editor import EXAMPLE_META
 from fxopt_core.graphs.effects import PURE, Place
+from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 from fxopt_core.graphs.patterns import Join, Pattern, function_key, nodes_in
 
@@ -152,9 +152,7 @@ class Match:
     def example(self, name: str) -> Any:
         """The example value of a wildcard or named value, a literal as it is; `None` where the capture kept none."""
         value = self[name]
-        if not isinstance(value, fx.Node):
-            return value
-        return next((value.meta[key] for key in EXAMPLE_META if key in value.meta), None)
+        return value_of(value) if isinstance(value, fx.Node) else value
 
     def resolved(self, replaced: dict[fx.Node, fx.Node]) -> Match:
         """The same match where other rewrites have put nodes in the place of its inputs."""
@@ -409,6 +407,6 @@ def _is_sequence(value: Any) -> bool:
     """Whether adding it may mean joining lists or tuples, where the order counts."""
     if not isinstance(value, fx.Node):
         return isinstance(value, (list, tuple, str))
-    if any(isinstance(value.meta.get(name), (list, tuple)) for name in EXAMPLE_META):
+    if isinstance(value_of(value), (list, tuple)):
         return True
     return value.target in ("size", "split", "chunk") or (value.target is getattr and value.args[1] == "shape")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import fx
 
+from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
@@ -204,10 +205,9 @@ def _rewrite_json(rewrite: Rewrite) -> dict[str, Any]:
 
 
 def _pictures(graph: OptimizedGraph) -> tuple[GraphPicture, GraphPicture]:
-    removed = {snapshot.name for rewrite in graph.result.rewrites for snapshot in rewrite.before}
-    added = {snapshot.name for rewrite in graph.result.rewrites for snapshot in rewrite.after}
-    pictures = []
-    for title, module, marked in (("before", graph.before, removed), ("after", graph.result.graph_module, added)):
-        names = {node.name for node in module.graph.nodes}
-        pictures.append(draw(module, title=title, highlight=sorted(marked & names)))
-    return pictures[0], pictures[1]
+    after = graph.result.graph_module
+    difference = diff_graphs(graph.before, after)
+    return (
+        draw(graph.before, title="before", highlight=sorted(difference.marked_before)),
+        draw(after, title="after", highlight=sorted(difference.marked_after)),
+    )

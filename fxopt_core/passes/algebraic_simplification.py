@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.examples import example_of, value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.algebraic_matching import (
     Found,
@@ -23,10 +24,10 @@ from fxopt_core.passes.algebraic_matching import (
     value_example,
 )
 from fxopt_core.passes.algebraic_rules import Call, Pattern, Rule, Variable
-from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.operations import PYTHON_OPERATORS, function_like, operands_of
 from fxopt_core.passes.registry import register_pass
-from fxopt_core.passes.substitution import GraphFacts, conditions, example_of
+from fxopt_core.passes.substitution import GraphFacts, conditions
 from fxopt_core.verification import EXACT, Tolerance
 
 FAST_MATH = Tolerance(relative=1e-5, absolute=1e-6)
@@ -126,18 +127,20 @@ class _Simplifier:
     def _simplify(self, node: fx.Node) -> None:
         """Apply rules to a node, and to what they make of it, until none applies any more."""
         value: Value = node
-        applied: list[str] = []
+        applied: list[Rule] = []
         reasons: list[str] = []
         while (step := self._step(node, value, reasons)) is not None:
             rule, value = step
-            applied.append(rule.name)
+            applied.append(rule)
             if isinstance(value, fx.Node):
                 break
         if applied:
             self.canonical[node] = value
             if place(value) is not node:
                 self.facts.substituted(node, place(value))
-            self.analysis.opportunities.append(Opportunity(node, value, ", then ".join(applied)))
+            tolerance = EXACT if all(rule.exact for rule in applied) else FAST_MATH
+            names = ", then ".join(rule.name for rule in applied)
+            self.analysis.opportunities.append(Opportunity(node, value, names, tolerance))
         elif reasons:
             self.analysis.refuse(node, "; ".join(reasons))
 
@@ -239,8 +242,7 @@ class _Simplifier:
 def _are_tensors(node: fx.Node, found: Found) -> bool:
     """Whether all values are tensors, as far as it is known: sizes are calculated with too."""
     nodes = (node, *(value for value in found.tensors.values() if isinstance(value, fx.Node)))
-    return not any(value.meta.get("val", value.meta.get("example_value")) is not None and example_of(value) is None
-                   for value in nodes)  # fmt: skip
+    return not any(value_of(value) is not None and example_of(value) is None for value in nodes)
 
 
 def _computed(function: Callable[..., Any], operands: list[Any]) -> torch.Tensor | None:
@@ -298,10 +300,5 @@ class AlgebraicSimplification(OptimizationPass):
         return value.made
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
-        """Nothing that was simplified is left. State which rewrites are exact."""
-        simplified = {rewrite.node for rewrite in result.rewrites}
-        if simplified and any(node.name in simplified for node in editor.graph.nodes):
-            raise PassError("algebraic_simplification: a node that was simplified is still in the graph.")
-        for rewrite in result.rewrites:
-            if "(fast_math)" not in rewrite.rule:
-                rewrite.exactness = str(EXACT)
+        """Nothing that was simplified is left."""
+        self.require_gone(editor, result.rewrites)

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.examples import attribute_of, example_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.matching import Match
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
@@ -89,7 +90,7 @@ DEEPEST = 30
 
 def is_finite(mask: Any) -> bool:
     """Whether a mask holds finite numbers, for the values that the module's parameters and buffers have now."""
-    example = mask.meta.get("val") if isinstance(mask, fx.Node) else None
+    example = example_of(mask) if isinstance(mask, fx.Node) else None
     return example is not None and largest(mask, DEEPEST) <= torch.finfo(example.dtype).max
 
 
@@ -97,8 +98,8 @@ def largest(value: Any, depth: int) -> float:
     """A bound of the magnitude of a value's elements; infinity if none is known."""
     if not isinstance(value, fx.Node):
         return abs(value) if isinstance(value, (int, float)) else math.inf
-    example = value.meta.get("val")
-    if isinstance(example, torch.Tensor) and example.dtype is torch.bool:
+    example = example_of(value)
+    if example is not None and example.dtype is torch.bool:
         return 1.0
     if value.op == "get_attr":
         return _largest_element(value)
@@ -119,9 +120,7 @@ def largest(value: Any, depth: int) -> float:
 
 
 def _largest_element(node: fx.Node) -> float:
-    tensor: Any = node.graph.owning_module
-    for name in str(node.target).split("."):
-        tensor = getattr(tensor, name, None)
+    tensor = attribute_of(node.graph.owning_module, node.target)
     if not isinstance(tensor, torch.Tensor):
         return math.inf
     bound = float(tensor.detach().abs().max()) if tensor.numel() else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,11 +25,13 @@ class Opportunity(NamedTuple):
         node: where; its name identifies the rewrite.
         data: what `transform` needs to know.
         rule: the rule within the pass, for passes of several.
+        tolerance: how far this rewrite may be off; `None` for that of the pass.
     """
 
     node: fx.Node
     data: Any = None
     rule: str | None = None
+    tolerance: Tolerance | None = None
 
 
 class Refusal(NamedTuple):
@@ -64,7 +66,7 @@ class PassResult:
         name: of the pass.
         rewrites: every rewrite, in order.
         refusals: every place left alone, with the reason.
-        statistics: how often each rule was applied.
+        statistics: how often each rule was applied, and what else the pass counts.
     """
 
     name: str
@@ -107,6 +109,21 @@ class OptimizationPass(ABC):
             PassError: the promise is broken.
         """
 
+    def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> Mapping[str, int]:
+        """What a run amounts to, besides how often each rule was applied."""
+        return {}
+
+    def require_gone(self, editor: GraphEditor, rewrites: Iterable[Rewrite]) -> None:
+        """For `verify`: the nodes that the rewrites were found at are no longer in the graph.
+
+        Raises:
+            PassError: one is.
+        """
+        removed = {rewrite.node for rewrite in rewrites}
+        left = [node.name for node in editor.graph.nodes if node.name in removed] if removed else []
+        if left:
+            raise PassError(f"{self.name}: {', '.join(left)} should be gone, and is still in the graph.")
+
     def run(self, editor: GraphEditor, *, denied: Iterable[str] = ()) -> PassResult:
         """Take every opportunity except those whose key (`rule@node`) is denied.
 
@@ -121,9 +138,12 @@ class OptimizationPass(ABC):
             if denied and f"{rule}@{opportunity.node.name}" in denied:
                 analysis.refuse(opportunity.node, "verification found that this rewrite changes what is computed")
                 continue
-            with editor.rewrite(rule, opportunity.node, exactness=str(self.tolerance)):
+            exactness = str(opportunity.tolerance or self.tolerance)
+            with editor.rewrite(rule, opportunity.node, exactness=exactness):
                 self.transform(editor, opportunity)
         rewrites = editor.rewrites[first:]
-        result = PassResult(self.name, rewrites, analysis.refusals, Counter(rewrite.rule for rewrite in rewrites))
+        statistics = Counter(rewrite.rule for rewrite in rewrites)
+        statistics.update(self.statistics(editor, rewrites))
+        result = PassResult(self.name, rewrites, analysis.refusals, statistics)
         self.verify(editor, result)
         return result

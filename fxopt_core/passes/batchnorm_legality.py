@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from fxopt_core.graphs.aliases import Storages
-from fxopt_core.graphs.editor import EXAMPLE_META
 from fxopt_core.graphs.effects import Place
+from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.batchnorm_arithmetic import ChannelAffine
 from fxopt_core.passes.batchnorm_nodes import BatchNorm, Layer, Weight
@@ -196,7 +195,7 @@ def written_tensors(graph: fx.Graph, storages: Storages) -> frozenset[int] | Non
                 if place.op == "placeholder":
                     return None
                 pending += storages.effects(place).aliases
-    tensors = (attrgetter(place)(graph.owning_module) for place in seen if isinstance(place, str))
+    tensors = (attribute_of(graph.owning_module, place) for place in seen if isinstance(place, str))
     return frozenset(_storage(tensor) for tensor in tensors)
 
 

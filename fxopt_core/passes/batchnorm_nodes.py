@@ -5,14 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from fxopt_core.graphs.torch_functions import behaviour_of_function
+from fxopt_core.graphs.arguments import arguments_of
+from fxopt_core.graphs.examples import attribute_of
 
 Weight = torch.Tensor | fx.Node | None
 """A tensor of the graph's module; or nothing; or, where it is neither, the node that gives it."""
@@ -129,7 +129,7 @@ def layer_at(node: fx.Node) -> Layer | None:
     name = LAYERS.get(node.target) if node.op == "call_function" else None
     if name is None:
         return None
-    given = arguments(node)
+    given = arguments_of(node.target, node.args, node.kwargs)
     if name in ("mm", "addmm"):
         # bias + input @ weight: the output channels are in the second dimension. With factors it is something else.
         if (given.get("beta", 1), given.get("alpha", 1)) != (1, 1) or "out_dtype" in given:
@@ -156,7 +156,7 @@ def batch_norm_at(node: fx.Node) -> BatchNorm | None:
     name = NORMS.get(node.target) if node.op == "call_function" else None
     if name is None:
         return None
-    given = arguments(node)
+    given = arguments_of(node.target, node.args, node.kwargs)
     statistics = (_weight(given.get("running_mean")), _weight(given.get("running_var")))
     values, others = ((node,), False) if name == "batch_norm" else _first_results(node)
     return BatchNorm(
@@ -172,17 +172,11 @@ def _first_results(node: fx.Node) -> tuple[tuple[fx.Node, ...], bool]:
     return firsts, len(parts) < len(node.users) or any(part.users for part in parts if part not in firsts)
 
 
-def arguments(node: fx.Node) -> dict[str, Any]:
-    """The arguments of a `call_function` node by name, with defaults."""
-    behaviour = behaviour_of_function(node.target)
-    return {**behaviour.defaults, **dict(zip(behaviour.names, node.args, strict=False)), **node.kwargs}
-
-
 def call_with(layer: Layer, weight: fx.Node, bias: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The call of a layer with other weights: target, positional and keyword arguments."""
     node = layer.node
     if LAYERS[node.target] in ("mm", "addmm"):
-        given = arguments(node)
+        given = arguments_of(node.target, node.args, node.kwargs)
         matrix = given["mat1"] if "mat1" in given else given["self"]
         return torch.ops.aten.addmm.default, (bias, matrix, weight), {}
     args, kwargs = list(node.args), dict(node.kwargs)
@@ -214,7 +208,7 @@ def _weight(argument: Any) -> Weight:
     if isinstance(argument, fx.Node) and (argument.target, *argument.args[1:]) in _TRANSPOSES:
         weight = _weight(argument.args[0])
         return weight.t() if isinstance(weight, torch.Tensor) and weight.dim() == 2 else argument
-    if isinstance(argument, fx.Node) and argument.op == "get_attr" and argument.graph.owning_module is not None:
-        value = attrgetter(str(argument.target))(argument.graph.owning_module)
+    if isinstance(argument, fx.Node) and argument.op == "get_attr":
+        value = attribute_of(argument.graph.owning_module, argument.target)
         return value if isinstance(value, torch.Tensor) else argument
     return argument

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,10 +10,11 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from fxopt_core.graphs.aliases import Storages
-from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.graphs.effects import PURE, Effects
+from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.legality import legality
-from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
 
 DEFAULT_LIMIT_BYTES = 16 * 2**20
@@ -84,7 +86,7 @@ class ConstantFolding(OptimizationPass):
         used = [
             node for node in constants if node.op != "get_attr" and any(user not in constants for user in node.users)
         ]
-        for node, value in _evaluate(editor.graph_module, constants, used):
+        for node, value in _evaluate(constants, used):
             if isinstance(value, torch.Tensor):
                 analysis.opportunities.append(Opportunity(node, value))
             elif isinstance(value, Exception):
@@ -105,7 +107,7 @@ class ConstantFolding(OptimizationPass):
             if effects is not PURE:
                 switched = switched or effects.context or effects.opaque
             if node.op == "get_attr":
-                tensor = _tensor(editor.graph_module, str(node.target))
+                tensor = _tensor(node)
                 if tensor is not None:
                     reason = state_stays_state(str(node.target), tensor, state, self.freeze)
                     reason = reason or written_is_variable(node, storages)
@@ -144,24 +146,19 @@ class ConstantFolding(OptimizationPass):
         node = opportunity.node
         editor.replace(node, editor.constant(opportunity.data, f"_folded_{node.name}", like=node))
 
-    def verify(self, editor: GraphEditor, result: PassResult) -> None:
-        """State how much memory the folded values take."""
-        names = [rewrite.after[0].target for rewrite in result.rewrites]
+    def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> dict[str, int]:
+        """How much memory the folded values take."""
+        names = [rewrite.after[0].target for rewrite in rewrites]
         storages = {
             tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
             for tensor in (getattr(editor.graph_module, str(name)) for name in names)
         }
-        if storages:
-            result.statistics["bytes added"] = sum(storages.values())
+        return {"bytes added": sum(storages.values())} if storages else {}
 
 
-def _tensor(owner: torch.nn.Module, name: str) -> torch.Tensor | None:
-    """A tensor with data by its name."""
-    module, _, attribute = name.rpartition(".")
-    try:
-        value = getattr(owner.get_submodule(module), attribute)
-    except AttributeError:
-        return None
+def _tensor(node: fx.Node) -> torch.Tensor | None:
+    """The tensor with data that a `get_attr` node stands for."""
+    value = attribute_of(node.graph.owning_module, node.target)
     return value if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else None
 
 
@@ -174,15 +171,15 @@ class _Examples:
 
     def of(self, node: fx.Node) -> Any:
         """The value of a node whose inputs were asked for before."""
-        if "val" in node.meta:
-            return node.meta["val"]
+        if (value := value_of(node)) is not None:
+            return value
         if node not in self.found:
             self.found[node] = self._compute(node)
         return self.found[node]
 
     def _compute(self, node: fx.Node) -> Any:
-        if node.op == "get_attr" and node.graph.owning_module is not None:
-            tensor = _tensor(node.graph.owning_module, str(node.target))
+        if node.op == "get_attr":
+            tensor = _tensor(node)
             return tensor if tensor is None else self.mode.from_tensor(tensor)
         inputs = {source: self.of(source) for source in node.all_input_nodes}
         with self.mode, torch.no_grad():
@@ -202,9 +199,7 @@ def _call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     return getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
 
 
-def _evaluate(
-    graph_module: fx.GraphModule, constants: dict[fx.Node, Any], used: list[fx.Node]
-) -> list[tuple[fx.Node, Any]]:
+def _evaluate(constants: dict[fx.Node, Any], used: list[fx.Node]) -> list[tuple[fx.Node, Any]]:
     """The values of `used`, computing only what they need and keeping nothing longer than needed.
 
     The value of a node that cannot be computed, and of those that depend on it, is the exception.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
-from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.graphs.editor import GraphEditor, Rewrite
+from fxopt_core.graphs.examples import EXAMPLE_META
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.batchnorm_arithmetic import batch_norm_affine, fold
 from fxopt_core.passes.batchnorm_legality import (
     Chain,
@@ -174,17 +176,17 @@ class ConvBatchNormFolding(OptimizationPass):
             unused += [source for source in above if not source.users]
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
-        """No normalisation that was folded is left. State how much memory the folded weights take."""
-        folded = {rewrite.node for rewrite in result.rewrites}
-        if folded and any(node.name in folded for node in editor.graph.nodes):
-            raise PassError("conv_batchnorm_folding: a normalisation that was folded is still in the graph.")
-        made = [new for rewrite in result.rewrites for new in rewrite.after if new.op in ("get_attr", "call_module")]
+        """No normalisation that was folded is left."""
+        self.require_gone(editor, result.rewrites)
+
+    def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> dict[str, int]:
+        """How much memory the folded weights take."""
+        made = [new for rewrite in rewrites for new in rewrite.after if new.op in ("get_attr", "call_module")]
         tensors: list[torch.Tensor] = []
         for name in {str(new.target) for new in made}:
             value = getattr(editor.graph_module, name)
             tensors += value.parameters() if isinstance(value, nn.Module) else [value]
-        if tensors:
-            result.statistics["bytes added"] = sum(tensor.nbytes for tensor in tensors)
+        return {"bytes added": sum(tensor.nbytes for tensor in tensors)} if tensors else {}
 
 
 def _folded_call(editor: GraphEditor, chain: Chain) -> fx.Node:

@@ -8,7 +8,7 @@ from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import Effects, Place
 from fxopt_core.graphs.legality import legality
-from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.registry import register_pass
 
 
@@ -101,6 +101,4 @@ class DeadCode(OptimizationPass):
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
         """Nothing that was taken out is still there."""
-        removed = {rewrite.node for rewrite in result.rewrites}
-        if removed and any(node.name in removed for node in editor.graph.nodes):
-            raise PassError("dead_code: a node that was taken out is still in the graph.")
+        self.require_gone(editor, result.rewrites)

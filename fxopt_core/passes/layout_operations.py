@@ -7,8 +7,9 @@ from collections.abc import Hashable
 import torch
 from torch import fx
 
+from fxopt_core.graphs.examples import example_of
 from fxopt_core.passes.operations import Operations
-from fxopt_core.passes.substitution import example_of, size_key
+from fxopt_core.passes.substitution import size_key
 
 TURNS = frozenset("permute transpose t mT numpy_T".split())
 """Permutations of dimensions."""

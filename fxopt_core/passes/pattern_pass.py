@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
-import torch
 from torch import fx
 
-from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
+from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import effects_of
+from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, outside_users, sharing, why_not
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
@@ -265,12 +265,9 @@ def _shares(match: Match, made: list[fx.Node]) -> bool:
 
 def _require_same_kind(rule: RewriteRule, output: fx.Node, value: Any) -> None:
     """What takes the place of a value is of its shape and dtype, as far as the capture kept examples."""
-    for name in EXAMPLE_META:
-        old, new = output.meta.get(name), value.meta.get(name)
-        if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
-            kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (old, new)]
-            if kinds[0] != kinds[1]:
-                raise PassError(
-                    f"the rule {rule.name} replaces {output} of {kinds[0]} with {value} of {kinds[1]}; expected the "
-                    "same shape, dtype and device. Add a check to the rule."
-                )
+    kinds = [(each.shape, each.dtype, each.device) for each in map(example_of, (output, value)) if each is not None]
+    if len(kinds) == 2 and kinds[0] != kinds[1]:
+        raise PassError(
+            f"the rule {rule.name} replaces {output} of {kinds[0]} with {value} of {kinds[1]}; expected the same "
+            "shape, dtype and device. Add a check to the rule."
+        )

@@ -11,8 +11,9 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
-from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.layout_operations import (
     FOLLOWS_ORDER,
     KEEPS_ORDER,
@@ -31,7 +32,6 @@ from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import (
     GraphFacts,
     conditions,
-    example_of,
     known,
     object_is_new,
     same_mode,
@@ -385,6 +385,4 @@ class RedundantLayout(OptimizationPass):
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
         """What was taken out is gone."""
-        removed = {rewrite.node for rewrite in result.rewrites if not rewrite.after}
-        if removed and any(node.name in removed for node in editor.graph.nodes):
-            raise PassError("redundant_layout: a node that was taken out is still in the graph.")
+        self.require_gone(editor, (rewrite for rewrite in result.rewrites if not rewrite.after))

@@ -8,18 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
-from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
+from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.legality import Check, legality
 
 _LEAVES = ("placeholder", "get_attr")
-
-
-def example_of(node: fx.Node) -> torch.Tensor | None:
-    """The tensor without data that a capture kept as a node's value; `None` where there is none."""
-    for name in EXAMPLE_META:
-        if isinstance(value := node.meta.get(name), torch.Tensor):
-            return value
-    return None
 
 
 class Mode(NamedTuple):

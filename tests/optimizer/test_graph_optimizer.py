@@ -129,10 +129,7 @@ class _Raising(_Wrong):
 
 class _Breaking(_Wrong):
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
-        users = next(iter(opportunity.node.users))
-        editor.graph.inserting_after(users)
-        users.append(opportunity.node)
-        editor._log()
+        next(iter(opportunity.node.users)).append(opportunity.node)
 
 
 class _Lying(_Wrong):
@@ -220,7 +217,7 @@ def test_bad_input_is_named() -> None:
         GraphOptimizer(meta, (X,))
 
 
-def test_a_result_that_differs_without_any_rewrite_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_differs_without_any_rewrite_is_an_error() -> None:
     optimizer = GraphOptimizer(program, (X,))
     assert optimizer._whole is not None
     graph_module = optimizer._whole.graph_module

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from passes.programs import aten, graph_module, observe, operations, traced
+from passes.programs import aten, graph_module, observe, operations
 from torch import fx, nn
 from torch.nn import functional
 
@@ -23,7 +23,7 @@ def merged(module: fx.GraphModule) -> int:
 
 
 def test_equal_expressions_of_equal_expressions_are_merged() -> None:
-    module = traced(lambda x: torch.sin(x + 1) * torch.sin(x + 1))
+    module = fx.symbolic_trace(lambda x: torch.sin(x + 1) * torch.sin(x + 1))
     x = torch.randn(3)
     before = observe(module, x)
     assert merged(module) == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from passes.programs import aten, graph_module, observe, operations, traced
+from passes.programs import aten, graph_module, observe, operations
 from torch import fx, nn
 from torch.nn import functional
 
@@ -22,7 +22,7 @@ def unused_chain(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_chain_that_nobody_uses_goes() -> None:
-    module, x = traced(unused_chain), torch.randn(3)
+    module, x = fx.symbolic_trace(unused_chain), torch.randn(3)
     before = observe(module, x)
     result = run_pass("dead_code", module)
     assert operations(module) == ["add"]

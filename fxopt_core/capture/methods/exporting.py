@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.isolation import Model, as_module
 from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.partition import GraphInput, Partition
 from fxopt_core.capture.result import Captured
@@ -29,7 +29,7 @@ def capture_with_export(model: Model, args: tuple[Any, ...], kwargs: dict[str, A
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
-    module = model if isinstance(model, torch.nn.Module) else _as_module(model)
+    module = as_module(model)
     shapes = tree_map(_every_dimension, kwargs or args) if dynamic else None
     with _without_partial_graph(), without_repeated_warnings():
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
@@ -52,11 +52,6 @@ def _without_partial_graph() -> Iterator[None]:
         raise
     finally:
         sys.stderr.write(printed.getvalue().replace(partial_graph, "") if partial_graph else printed.getvalue())
-
-
-def _as_module(function: Model) -> torch.nn.Module:
-    """A function in the form that `torch.export` takes, with its own signature."""
-    return type("Function", (torch.nn.Module,), {"forward": staticmethod(function)})()
 
 
 def _every_dimension(value: Any) -> Any:

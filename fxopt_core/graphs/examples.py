@@ -1,0 +1,31 @@
+"""What a capture knows of a node's value, and the tensors of a module by their dotted names."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+EXAMPLE_META = ("val", "example_value")
+"""Where captures keep a node's value for the example inputs, as tensors without data: ATen level, torch level."""
+
+
+def value_of(node: fx.Node) -> Any:
+    """The value that a capture kept of a node: a tensor without data, a number, or a container; `None` without one."""
+    return next((node.meta[name] for name in EXAMPLE_META if name in node.meta), None)
+
+
+def example_of(node: fx.Node) -> torch.Tensor | None:
+    """The tensor without data that a capture kept as a node's value; `None` where there is none."""
+    value = value_of(node)
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def attribute_of(owner: nn.Module | None, name: object) -> Any:
+    """What a module holds under a dotted name, such as the target of a `get_attr` node; `None` if nothing."""
+    try:
+        return None if owner is None else attrgetter(str(name))(owner)
+    except AttributeError:
+        return None
