@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of
+from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of, is_pure_function
 from fxopt_core.graphs.examples import attribute_of
 
 OUTSIDE = "<outside>"
@@ -43,7 +43,12 @@ class Storages:
         self._escaped: set[Place] = {OUTSIDE}
         outside: list[Place] = []
         returned: list[fx.Node] = []
+        # By identity: the hash of an operator is computed in Python.
+        pure_functions: dict[int, Any] = {}
         for node in graph.nodes:
+            target = node.target
+            if id(target) in pure_functions:
+                continue
             kind = node.op
             if kind == "placeholder":
                 outside.append(node)
@@ -53,6 +58,8 @@ class Storages:
             if effects is not PURE:
                 self._effects[node] = effects
                 self._record(node, effects, outside)
+            elif is_pure_function(node):
+                pure_functions[id(target)] = target
         self.returned: set[fx.Node] = self._alias_closure(returned)
         self._escaped.update(outside)
         self._join_tied(graph, [place for place in outside if isinstance(place, str)])
@@ -137,6 +144,11 @@ class Storages:
     def effects(self, node: fx.Node) -> Effects:
         """The effects of a node of the graph."""
         return self._effects.get(node, PURE)
+
+    @property
+    def effectful(self) -> Mapping[fx.Node, Effects]:
+        """The nodes that are not pure, in order, with their effects."""
+        return self._effects
 
     def written(self, place: Place) -> bool:
         """Whether some node of the graph may write the storage of the value."""

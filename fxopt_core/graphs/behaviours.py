@@ -172,6 +172,8 @@ def behaviour_of_operator(operator: OpOverload) -> Behaviour:
         checks=checks,
         container=len(schema.returns) > 1 or any("List" in str(result.type) for result in schema.returns),
         statistics=frozenset() if keeps else STATISTICS.intersection(names) - writes,
+        # One overload takes no argument that its schema does not name.
+        outs=frozenset(),
     )
 
 

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import Target
 
 from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
@@ -100,6 +101,7 @@ class GraphEditor:
         self.rewrites: list[Rewrite] = []
         self._current: Rewrite | None = None
         self._storages: Storages | None = None
+        self._examples = ExampleValues()
 
     @property
     def storages(self) -> Storages:
@@ -119,14 +121,20 @@ class GraphEditor:
         self.rewrites.append(rewrite)
         self._storages = None
 
-    def _log(self) -> Rewrite:
+    @property
+    def current(self) -> Rewrite:
+        """The rewrite that is being made.
+
+        Raises:
+            RuntimeError: none is.
+        """
         if self._current is None:
             raise RuntimeError("a graph is changed outside of `with editor.rewrite(...)`; expected it inside.")
         return self._current
 
     def replace(self, node: fx.Node, replacement: fx.Node) -> None:
         """Let every user of `node` use `replacement` instead, and erase `node`."""
-        log = self._log()
+        log = self.current
         if all(new.name != replacement.name for new in log.after):
             log.reused.append(replacement.name)
         node.replace_all_uses_with(replacement)
@@ -134,12 +142,12 @@ class GraphEditor:
 
     def erase(self, node: fx.Node) -> None:
         """Take out a node that nobody uses."""
-        self._log().before.append(snapshot(node))
+        self.current.before.append(snapshot(node))
         self.graph.erase_node(node)
 
     def change(self, node: fx.Node, *, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
         """Give a node other arguments."""
-        log = self._log()
+        log = self.current
         log.before.append(snapshot(node))
         node.args = args
         if kwargs is not None:
@@ -160,12 +168,12 @@ class GraphEditor:
 
         Its example value is computed from those of the inputs, where they have one.
         """
-        log = self._log()
+        log = self.current
         with self.graph.inserting_before(before if before is not None else like):
             node = self.graph.create_node(op, target, args, kwargs)
         node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}
         for name in EXAMPLE_META:
-            value = self._value(node, name)
+            value = self._examples.value(node, name, like)
             if value is not None:
                 node.meta[name] = value
         log.after.append(snapshot(node))
@@ -174,16 +182,6 @@ class GraphEditor:
     def call(self, function: Callable[..., Any], *args: Any, like: fx.Node, **kwargs: Any) -> fx.Node:
         """A new `call_function` node before `like`."""
         return self.insert("call_function", function, args, kwargs, like=like)
-
-    @staticmethod
-    def _value(node: fx.Node, name: str) -> Any:
-        """What the node gives for the example values of its inputs, without data; `None` if they are unknown."""
-        inputs = node.all_input_nodes
-        if node.op != "call_function" or not inputs or any(name not in source.meta for source in inputs):
-            return None
-        arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta[name])
-        with torch.no_grad():
-            return node.target(*arguments, **keywords)  # type: ignore[operator]
 
     def constant(self, tensor: torch.Tensor | nn.Parameter, hint: str, *, like: fx.Node) -> fx.Node:
         """A `get_attr` node of a new parameter or non-persistent buffer, before `like`. `hint` is part of its name."""

@@ -71,6 +71,14 @@ def effects_of(node: fx.Node) -> Effects:
     return PURE
 
 
+def is_pure_function(node: fx.Node) -> bool:
+    """Whether every call of what the node calls is pure, whatever its arguments."""
+    if node.op != "call_function" or node.target is getattr:
+        return False
+    behaviour = behaviour_of_function(node.target)
+    return behaviour.plain and not behaviour.outs
+
+
 def _inputs(argument: Any) -> list[fx.Node]:
     found: list[fx.Node] = []
     fx.node.map_arg(argument, found.append)

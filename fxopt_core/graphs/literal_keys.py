@@ -16,7 +16,7 @@ class UnknownLiteralError(TypeError):
     """An argument is of a type of which it is not known when two values are the same."""
 
 
-def literal_key(value: Any, canonical: Mapping[fx.Node, fx.Node]) -> Hashable:
+def literal_key(value: Any, canonical: Mapping[fx.Node, Hashable]) -> Hashable:
     """The key of an argument of a node.
 
     Types count: `1`, `1.0` and `True` differ. Floating-point numbers are the same when their bits are: `0.0` and

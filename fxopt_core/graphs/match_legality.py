@@ -12,7 +12,7 @@ from torch import fx
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.effects import PURE, Effects, Place
 from fxopt_core.graphs.legality import legality
-from fxopt_core.graphs.matching import Match
+from fxopt_core.graphs.matching import Match, outside_users
 
 Sharing = dict[tuple[int, fx.Node | int], bool]
 """Which output shares storage: its number, and the node outside or the number of the output before it with which it
@@ -99,19 +99,11 @@ class Taken:
                 pending += [*storages.effects(place).aliases, *self._shares.get(place, ())]
 
 
-def outside_users(match: Match) -> list[fx.Node]:
-    """The users of the match's outputs that are not of the match."""
-    own = set(match.nodes)
-    return [user for output in match.outputs for user in output.users if user not in own]
-
-
 def _moves_up(match: Match) -> bool:
     """Whether an output is used before the last node of the match, so that the replacement must stand earlier."""
     if len(match.outputs) == 1:
         return False
-    position = match.index.position
-    last = position[match.anchor]
-    return any(position[user] < last for user in outside_users(match))
+    return any(user < match.anchor for user in outside_users(match))
 
 
 @legality("pattern: one match for each node")
@@ -162,7 +154,7 @@ def draws_stay(match: Match, allowed: bool) -> str | None:
         return None
     if not allowed:
         return f"{drawing[0]} draws from the random stream"
-    between = index.between(index.draws, *_span(match), frozenset(match.nodes))
+    between = index.between(index.draws, match)
     return f"{between} draws in between" if between is not None else None
 
 
@@ -203,9 +195,8 @@ def unwritten_in_between(match: Match) -> str | None:
     places: list[Place] = [*match.nodes, *match.inputs]
     if any(node.op == "call_module" for node in match.nodes) or any(node.op == "get_attr" for node in match.inputs):
         places.append(OUTSIDE)
-    own, span = frozenset(match.nodes), _span(match)
     for place in {index.storages.of(place) for place in places}:
-        between = index.between(index.writes(place), *span, own)
+        between = index.between(index.writes(place), match)
         if between is not None:
             return f"{between} may write in between what the match reads"
     return None
@@ -215,7 +206,7 @@ def unwritten_in_between(match: Match) -> str | None:
 def mode_is_unswitched(match: Match) -> str | None:
     """Gradient and autocast mode decide what a node computes."""
     index = match.index
-    between = index.between(index.switches, *_span(match), frozenset(match.nodes))
+    between = index.between(index.switches, match)
     return None if between is None else f"{between} may switch a mode (gradients, autocast) in between"
 
 
@@ -224,9 +215,8 @@ def there_is_a_place(match: Match) -> str | None:
     """All inputs must be there before an output is used."""
     if not _moves_up(match):
         return None
-    position = match.index.position
-    first = min(outside_users(match), key=position.__getitem__)
-    late = [node for node in match.inputs if position[node] >= position[first]]
+    first = min(outside_users(match))
+    late = [node for node in match.inputs if node >= first]
     return f"{first} uses an output before the input {late[0]} is there" if late else None
 
 
@@ -248,12 +238,6 @@ def sharing_stays(match: Match, after: Sharing) -> str | None:
         if output in storages.returned and seen:
             return f"{which}, and the caller may hold both"
     return None
-
-
-def _span(match: Match) -> tuple[int, int]:
-    """The positions of the first and of the last node of a match."""
-    positions = [match.index.position[node] for node in match.nodes]
-    return min(positions), max(positions)
 
 
 def why_not(

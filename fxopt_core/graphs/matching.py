@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from torch import fx, nn
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.arguments import Name, arguments_of
-from fxopt_core.graphs.effects import PURE, Place
+from fxopt_core.graphs.effects import Place
 from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 from fxopt_core.graphs.patterns import Join, Pattern, function_key, nodes_in
@@ -26,14 +26,13 @@ MOST_WAYS = 64
 class GraphIndex:
     """A graph by what its nodes call, and the places where something happens besides computing.
 
-    Made in one walk; it describes the graph as it is then.
+    What is asked for is found then, and kept: the graph must not change until all matches are found.
 
     Args:
         graph: the graph.
         storages: its storage classes.
 
     Attributes:
-        position: of each node, in order.
         switches: positions of nodes after which another mode may hold.
         draws: positions of nodes that draw random numbers.
     """
@@ -41,23 +40,17 @@ class GraphIndex:
     def __init__(self, graph: fx.Graph, storages: Storages) -> None:
         self.storages = storages
         self.owner: nn.Module | None = graph.owning_module
-        self.nodes: list[fx.Node] = list(graph.nodes)
-        self.position: dict[fx.Node, int] = {}
+        self._graph = graph
         self.switches: list[int] = []
         self.draws: list[int] = []
         self._writes: dict[Place, list[int]] = {}
         self._calling: dict[Hashable, list[fx.Node]] = {}
         self._users: dict[tuple[fx.Node, Hashable], deque[fx.Node]] = {}
         self._grouped: set[fx.Node] = set()
-        for position, node in enumerate(self.nodes):
-            self.position[node] = position
-            if (kind := node.op) in ("call_function", "call_method"):
-                self._calling.setdefault(node.target, []).append(node)
-            elif kind == "call_module":
-                self._calling.setdefault(function_key(node, self.owner), []).append(node)
-            effects = storages.effects(node)
-            if effects is PURE:
+        for node, effects in storages.effectful.items():
+            if not effects.observable:
                 continue
+            position = self.position[node]
             if effects.context or effects.opaque:
                 self.switches.append(position)
             if effects.random or effects.opaque:
@@ -65,15 +58,34 @@ class GraphIndex:
             for place in (*effects.writes, *((OUTSIDE,) if effects.opaque else ())):
                 self._writes.setdefault(storages.of(place), []).append(position)
 
+    @cached_property
+    def nodes(self) -> list[fx.Node]:
+        """All nodes in order."""
+        return list(self._graph.nodes)
+
+    @cached_property
+    def position(self) -> dict[fx.Node, int]:
+        """The position of each node in order."""
+        return {node: position for position, node in enumerate(self.nodes)}
+
     def calling(self, key: Hashable) -> list[fx.Node]:
         """The nodes that call a function, method or class of module, in order."""
-        return self._calling.get(key, [])
+        if key not in self._calling:
+            self._calling[key] = list(self._find(key))
+        return self._calling[key]
+
+    def _find(self, key: Any) -> Iterable[fx.Node]:
+        if isinstance(key, str):
+            return self._graph.find_nodes(op="call_method", target=key)
+        if isinstance(key, type) and issubclass(key, nn.Module):
+            return (node for node in self._graph.find_nodes(op="call_module") if function_key(node, self.owner) is key)
+        return self._graph.find_nodes(op="call_function", target=key)
 
     def users(self, node: fx.Node, key: Hashable) -> deque[fx.Node]:
         """Those users of a node that call `key`, in order. Callers may take used ones off the front."""
         if node not in self._grouped:
             self._grouped.add(node)
-            for user in sorted(node.users, key=self.position.__getitem__):
+            for user in sorted(node.users):
                 self._users.setdefault((node, function_key(user, self.owner)), deque()).append(user)
         return self._users.get((node, key), deque())
 
@@ -81,12 +93,15 @@ class GraphIndex:
         """Positions of the nodes that may write the storage of a value, in order."""
         return self._writes.get(self.storages.of(place), [])
 
-    def between(self, positions: list[int], first: int, last: int, own: frozenset[fx.Node]) -> fx.Node | None:
-        """The first node at one of the positions after `first` and before `last` that is not one's own."""
+    def between(self, positions: list[int], match: Match) -> fx.Node | None:
+        """The first node at one of the positions that lies between those of a match, and is not one of them."""
+        if not positions:
+            return None
+        first, last = match.span
         for position in positions[bisect_right(positions, first) :]:
             if position >= last:
                 return None
-            if self.nodes[position] not in own:
+            if self.nodes[position] not in match.nodes:
                 return self.nodes[position]
         return None
 
@@ -134,6 +149,12 @@ class Match:
         return tuple(self.values[output] for output in self.pattern.outputs)
 
     @cached_property
+    def span(self) -> tuple[int, int]:
+        """The positions of the first and of the last node."""
+        positions = [self.index.position[node] for node in self.nodes]
+        return min(positions), max(positions)
+
+    @cached_property
     def inputs(self) -> tuple[fx.Node, ...]:
         """The nodes that wildcards stand for."""
         found = [node for wildcard in self.pattern.wildcards.values() for node in nodes_in(self.values[wildcard])]
@@ -142,7 +163,7 @@ class Match:
     @cached_property
     def anchor(self) -> fx.Node:
         """The last node of the match in the graph; an output."""
-        return max(self.outputs, key=self.index.position.__getitem__)
+        return max(self.outputs)
 
     def module(self, name: str) -> nn.Module:
         """The module that a named call of `module(...)` met."""
@@ -155,9 +176,7 @@ class Match:
         return value_of(value) if isinstance(value, fx.Node) else value
 
     def resolved(self, replaced: dict[fx.Node, fx.Node]) -> Match:
-        """The same match where other rewrites have put nodes in the place of its inputs."""
-        if not replaced:
-            return self
+        """The match as it is to be rewritten now: where its inputs have been replaced, and where the new nodes go."""
 
         def now(node: fx.Node) -> fx.Node:
             while node in replaced:
@@ -168,7 +187,12 @@ class Match:
             key: now(value) if isinstance(value, fx.Node) else fx.node.map_arg(value, now)
             for key, value in self.values.items()
         }
-        return replace(self, values=values)
+        return Match(self.pattern, values, self.index, before=min((self.anchor, *outside_users(self))))
+
+
+def outside_users(match: Match) -> list[fx.Node]:
+    """The users of the match's outputs that are not of the match."""
+    return [user for output in match.outputs for user in output.users if user not in match.nodes]
 
 
 class _Goal(NamedTuple):
@@ -350,6 +374,8 @@ class Matcher:
         Args:
             least: how many calls of the pattern have to be met there; `None` is returned where fewer are.
         """
+        if sum(bool(self.index.calling(key)) for key in self.pattern.keys.values()) < least:
+            return None
         for call in self.pattern.calls:
             for node in self.index.calling(self.pattern.keys[call])[:MOST_WAYS]:
                 next(self.matches(node, start=call), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from torch import fx
@@ -12,7 +12,7 @@ from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import effects_of
 from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
-from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, outside_users, sharing, why_not
+from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, sharing, why_not
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
 from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
@@ -51,6 +51,7 @@ class RewriteRule:
     drops_assertions: bool = False
     patterns: tuple[Pattern, ...] = field(init=False)
     traced: Pattern | None = field(init=False)
+    _sharing: Sharing = field(init=False)
 
     def __post_init__(self) -> None:
         """Trace the functions.
@@ -63,8 +64,10 @@ class RewriteRule:
         spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
         object.__setattr__(self, "patterns", tuple(map(pattern, spellings)))
         object.__setattr__(self, "traced", None if self.replacement is None else trace(self.replacement))
+        object.__setattr__(self, "_sharing", {})
         if self.traced is None:
             return
+        object.__setattr__(self, "_sharing", sharing(self.traced.outputs, self.traced.calls, effects_of))
         for each in self.patterns:
             unknown = self.traced.wildcards.keys() - each.names.keys()
             if unknown:
@@ -90,7 +93,7 @@ class RewriteRule:
         if self.traced is None:
             return {}
         shared: Sharing = {}
-        for (number, root), surely in sharing(self.traced.outputs, self.traced.calls, effects_of).items():
+        for (number, root), surely in self._sharing.items():
             met = root if isinstance(root, int) else match[str(root.target)]
             for other in (met,) if isinstance(root, int) else nodes_in(met):
                 shared[number, other] = surely and other is met
@@ -194,12 +197,10 @@ class PatternPass(OptimizationPass):
         """
         rule, match, replaced = opportunity.data
         match = match.resolved(replaced)
-        before = min((match.anchor, *outside_users(match)))
-        match = replace(match, before=before)
         made = rule.make(editor, match)
         if len(made) != len(match.outputs):
             raise PassError(f"the rule {rule.name} made {len(made)} values for {len(match.outputs)} outputs.")
-        if rule.build is not None and not rule.same_sharing and _shares(match, made):
+        if rule.build is not None and not rule.same_sharing and _shares(editor, match, made):
             raise PassError(
                 f"what the rule {rule.name} built for {match.anchor} may share storage with something else; expected "
                 "new storage, or a rule with same_sharing=True that keeps sharing as it was."
@@ -251,13 +252,14 @@ class PatternPass(OptimizationPass):
         )
 
 
-def _shares(match: Match, made: list[fx.Node]) -> bool:
+def _shares(editor: GraphEditor, match: Match, made: list[fx.Node]) -> bool:
     """Whether what was built shares storage with what was there, or with the module's."""
+    new = {node.name for node in editor.current.after}
     inside: set[fx.Node] = set()
     pending = list(made)
     while pending:
         node = pending.pop()
-        if node not in inside and node not in match.index.position and node not in match.inputs:
+        if node not in inside and node.name in new:
             inside.add(node)
             pending += node.all_input_nodes
     return any(node.op == "get_attr" for node in made) or bool(sharing(tuple(made), inside, effects_of))

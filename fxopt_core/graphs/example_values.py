@@ -1,0 +1,66 @@
+"""The example values of new nodes, computed without data."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.graphs.effects import is_pure_function
+from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
+
+
+class ExampleValues:
+    """Computes example values, and remembers of what kind the results of pure functions are.
+
+    A computation without data takes some 80 microseconds even where nothing new can come of it. So where a pure
+    function has been called with arguments of these kinds before, and a value of the same kind as its result is
+    about to be replaced, the new node takes that value over.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[Hashable, Hashable] = {}
+
+    def value(self, node: fx.Node, name: str, like: fx.Node) -> Any:
+        """What a new node gives for the example values of its inputs; `None` if they are unknown.
+
+        Args:
+            node: the new node.
+            name: of the example values in `meta`.
+            like: the node in whose place it stands, whose value it takes over if that is of the same kind.
+        """
+        inputs = node.all_input_nodes
+        if node.op != "call_function" or not inputs or any(name not in source.meta for source in inputs):
+            return None
+        key = self._key(node, name) if is_pure_function(node) else None
+        known = self._kinds.get(key) if key is not None else None
+        if known is not None and kind_of(old := like.meta.get(name)) == known:
+            return old
+        arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta[name])
+        with torch.no_grad():
+            value = node.target(*arguments, **keywords)  # type: ignore[operator]
+        if key is not None:
+            self._kinds[key] = kind_of(value)
+        return value
+
+    @staticmethod
+    def _key(node: fx.Node, name: str) -> Hashable:
+        """Equal for calls of one function with arguments of the same kinds; `None` where they are not all known."""
+        kinds: dict[fx.Node, Any] = {source: kind_of(source.meta[name]) for source in node.all_input_nodes}
+        if None in kinds.values():
+            return None
+        try:
+            return (node.target, literal_key(node.args, kinds), literal_key(node.kwargs, kinds))
+        except UnknownLiteralError:
+            return None
+
+
+def kind_of(value: Any) -> Hashable:
+    """All that a computation without data depends on; `None` where that is more than can be compared."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.is_conj() or value.is_neg():
+        return None
+    sizes = (*value.shape, *value.stride(), value.storage_offset())
+    # Comparing symbolic sizes would make assumptions about inputs.
+    return (type(value), value.dtype, value.device, sizes) if all(type(size) is int for size in sizes) else None
