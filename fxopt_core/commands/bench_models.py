@@ -6,14 +6,16 @@ import copy
 import importlib.util
 import json
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from fxopt_core.commands.output import output_console
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,7 +69,7 @@ def models(
         typer.echo(f"fxopt bench models: no model {unknown}; expected some of {', '.join(ARCHITECTURES)}.", err=True)
         raise typer.Exit(2)
     rows: list[ModelRow] = []
-    console = Console()
+    console = output_console()
     for name in names:
         rows += compare(name, *build_architecture(name, TINY if tiny else MODERATE), repeats)
         console.print(_table(name, [row for row in rows if row.model == name]))
@@ -92,7 +94,8 @@ def compare(name: str, model: nn.Module, inputs: dict[str, Any], repeats: int) -
     with torch.no_grad():
         for candidate, make in candidates(model, inputs):
             try:
-                run = make()
+                with warnings.catch_warnings(action="ignore"):  # of converters, about what the error shows
+                    run = make()
                 errors[candidate] = largest_error(_tensors(run()), exact)
             except Exception as error:  # a peer may raise anything; it is shown beside the others' figures
                 failures[candidate] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
@@ -151,6 +154,8 @@ def _onnx_runtime(model: nn.Module, inputs: dict[str, Any]) -> Run:
         torch.onnx.export(copy.deepcopy(model), kwargs=inputs, f=path, dynamo=True, verbose=False)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
+        # Threads that wait for work at full speed would slow down whoever runs next.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     given = {node.name: inputs[node.name].numpy() for node in session.get_inputs()}
     return lambda: [torch.from_numpy(value) for value in session.run(None, given)]

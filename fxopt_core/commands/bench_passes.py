@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from fxopt_core.commands.output import output_console
+
 if TYPE_CHECKING:
     from fxopt_core.benchmark.passes import Row
     from fxopt_core.commands.timed_passes import Timed
@@ -47,8 +49,7 @@ def passes(
     except (ValueError, OSError) as error:
         typer.echo(f"fxopt bench passes: {error}", err=True)
         raise typer.Exit(CANNOT) from error
-    console = Console(markup=False, highlight=False)
-    console = console if console.is_terminal else Console(markup=False, highlight=False, width=WIDTH)
+    console = output_console(WIDTH)
     console.print(comparison_table(rows))
     console.print(growth_table(growths(rows)))
 

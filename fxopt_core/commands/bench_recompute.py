@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from fxopt_core.commands.output import output_console
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +69,7 @@ def recompute(
         raise typer.Exit(2)
     model, inputs = build_gpt2(layers, width, vocabulary, tokens, batch)
     rows = compare(model, inputs, BUDGETS, repeats)
-    console = Console()
+    console = output_console()
     console.print(_table(rows))
     for line in at_equal_peak(rows):
         console.print(line)

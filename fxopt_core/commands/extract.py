@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+
+from fxopt_core.commands.output import output_console
 
 if TYPE_CHECKING:
     from fxopt_core.capture import Captured
@@ -45,7 +46,7 @@ def extract(
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_core.visualize.rendering import PictureError
 
-    console = _console()
+    console = output_console()
     try:
         target = choose_device(device)
         if model == COMPARE:
@@ -120,12 +121,6 @@ def _draw(captured: Captured, path: Path, model: str) -> list[Path]:
         draw(graph, title=title).save(one)
         written.append(one)
     return written
-
-
-def _console() -> Console:
-    console = Console(markup=False, highlight=False)
-    # A pipe or file has no width of its own; Rich would take 80 columns, too few for a table of nodes.
-    return console if console.is_terminal else Console(markup=False, highlight=False, width=120)
 
 
 def _print_json(content: dict[str, Any]) -> None:
