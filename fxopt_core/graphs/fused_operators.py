@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 from torch.nn import Parameter, functional
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
     ("relu", ""): functional.relu,
     ("gelu", "none"): functional.gelu,
     ("gelu", "tanh"): lambda value: functional.gelu(value, approximate="tanh"),

@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.editor import EXAMPLE_META, GraphEditor
 from fxopt_core.graphs.fused_operators import linear_activation
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.matching import Match
@@ -41,7 +41,7 @@ def is_worthwhile(match: Match) -> str | None:
     if layer is None or weight is None or least is None:
         return "the shapes, or which activation it is, are not known"
     if layer.device.type != "cpu" or layer.dtype != torch.float32:
-        return f"it is computed in {layer.dtype} on {layer.device.type}; the kernel that is faster is for float32 on CPU"
+        return f"it is computed in {layer.dtype} on {layer.device.type}; the faster kernel is for float32 on the CPU"
     if not torch.backends.mkldnn.is_available():
         return "this PyTorch is built without oneDNN, whose kernel it would become"
     # A size that varies may be as small as one.
@@ -130,7 +130,11 @@ def _build(editor: GraphEditor, match: Match) -> fx.Node:
     else:
         weight = insert("get_attr", f"{layer.target}.weight")
         bias = insert("get_attr", f"{layer.target}.bias") if match.module("layer").bias is not None else None
-    return insert("call_function", linear_activation, match["input"], weight, bias, *_activation(match))
+    fused = insert("call_function", linear_activation, match["input"], weight, bias, *_activation(match))
+    for name in EXAMPLE_META:
+        if name in match.anchor.meta:
+            fused.meta.setdefault(name, match.anchor.meta[name])
+    return fused
 
 
 def _rule(layer: Call, activation: Call) -> RewriteRule:
