@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 from torch.nn import Parameter, functional
+from torch.overrides import handle_torch_function, has_torch_function
 
 ACTIVATIONS: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
     ("relu", ""): functional.relu,
@@ -38,6 +39,11 @@ def linear_activation(
         (..., out_features), contiguous, with storage of its own.
     """
     tensors = (input, weight) if bias is None else (input, weight, bias)
+    if has_torch_function(tensors):  # such as what torch.fx traces with, when a saved graph is loaded
+        told: torch.Tensor = handle_torch_function(
+            linear_activation, tensors, input, weight, bias, activation, algorithm
+        )
+        return told
     if all(map(_is_plain, tensors)) and _fits(input, weight, bias) and not _is_watched(tensors):
         fused: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, activation, [], algorithm)
         return fused
