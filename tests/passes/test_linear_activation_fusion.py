@@ -206,6 +206,16 @@ def test_the_kernel_takes_every_other_input(shape: tuple[int, ...], layout: str)
     assert (found.shape, found.stride()) == (expected.shape, expected.stride())
 
 
+@pytest.mark.parametrize("shape", [(), (128, 63), (64, 128), (0,)])
+def test_what_does_not_fit_is_refused_as_by_the_linear_layer(shape: tuple[int, ...]) -> None:
+    _, weight, bias = tensors()
+    with pytest.raises(Exception) as expected:  # noqa: PT011  whatever PyTorch raises
+        functional.linear(torch.randn(shape), weight, bias)
+    with pytest.raises(type(expected.value)) as found:
+        linear_activation(torch.randn(shape), weight, bias, "gelu", "none")
+    assert str(found.value) == str(expected.value)
+
+
 def test_parameters_without_gradients_take_the_kernel_in_either_mode() -> None:
     with uses_kernel(True):
         linear_activation(*tensors(), "gelu", "tanh")
