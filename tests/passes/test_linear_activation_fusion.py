@@ -24,7 +24,7 @@ from fxopt_core.passes import PRESETS, disabled, run_pass
 
 FUSED = "linear_activation"
 KERNEL = "mkldnn::_linear_pointwise"
-ROWS = {"none": 512, "tanh": 128}
+ROWS = {"none": 512, "tanh": 256}
 """As many rows as make fusing worthwhile with 256 features, by the algorithm of gelu."""
 
 
@@ -47,7 +47,7 @@ def uses_kernel(expected: bool) -> Iterator[None]:
     assert (KERNEL in recorder.called) is expected
 
 
-def tensors(rows: int = 128, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+def tensors(rows: int = 256, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
     """Input, weight and bias from 64 to 256 features."""
     torch.manual_seed(0)
     return tuple(torch.randn(*shape, dtype=dtype) for shape in ((rows, 64), (256, 64), (256,)))
@@ -168,10 +168,10 @@ SLOW: dict[str, tuple[Callable[[], Any], Callable[[], AbstractContextManager[Any
     "half precision": (lambda: tensors(dtype=torch.bfloat16), nullcontext),
     "a weight of another class": (lambda: (tensors()[0], tensors()[1].as_subclass(Subclass), None), nullcontext),
     "a bias that is broadcast": (lambda: (*tensors()[:2], torch.ones(1)), nullcontext),
-    "a bias for each row": (lambda: (*tensors()[:2], torch.randn(128, 256)), nullcontext),
+    "a bias for each row": (lambda: (*tensors()[:2], torch.randn(256, 256)), nullcontext),
     "a weight that is a vector": (lambda: (tensors()[0], tensors()[1][0], None), nullcontext),
     "no rows": (lambda: tensors(rows=0), nullcontext),
-    "sums of nothing": (lambda: (torch.randn(128, 0), torch.randn(256, 0), tensors()[2]), nullcontext),
+    "sums of nothing": (lambda: (torch.randn(256, 0), torch.randn(256, 0), tensors()[2]), nullcontext),
     "another device": (lambda: tuple(tensor.to("meta") for tensor in tensors()), nullcontext),
     "a sparse weight": (lambda: (tensors()[0], tensors()[1].to_sparse_csr(), None), nullcontext),
 }
@@ -256,8 +256,8 @@ def tanh_gelu(value: torch.Tensor) -> torch.Tensor:
 STAY: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = {
     "relu": (linear_and(functional.relu), tensors(512), "makes 0 of NaN"),
     "what is between is returned": (linear_and(lambda y: (y, tanh_gelu(y))), tensors(), "also used by"),
-    "too small for exact gelu": (linear_and(functional.gelu), tensors(), "32768 elements, and below 131072"),
-    "too small": (linear_and(tanh_gelu), tensors(127), "32512 elements, and below 32768"),
+    "too small for exact gelu": (linear_and(functional.gelu), tensors(), "65536 elements, and below 131072"),
+    "too small": (linear_and(tanh_gelu), tensors(255), "65280 elements, and below 65536"),
     "double precision": (linear_and(tanh_gelu), tensors(dtype=torch.float64), "torch.float64 on cpu"),
     "another device": (linear_and(tanh_gelu), tuple(t.to("meta") for t in tensors()), "torch.float32 on meta"),
     "a weight stored transposed": (

@@ -35,12 +35,12 @@ fused = partial(trap, True, tolerance=1e-5, peer_rules=RULES)
 refused = partial(trap, False, tolerance=1e-5, peer_rules=RULES)
 
 
-def layer(rows: int = 128) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def layer(rows: int = 256) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """A module that holds a weight and a bias from 8 to 256 features, as buffers, and an input."""
     return state(weight=torch.randn(256, 8), bias=torch.randn(256)), (torch.randn(rows, 8),)
 
 
-def written(build: Callable[[fx.Graph, fx.Node, fx.Node, fx.Node], Any], rows: int = 128) -> Program:
+def written(build: Callable[[fx.Graph, fx.Node, fx.Node, fx.Node], Any], rows: int = 256) -> Program:
     """A graph of input, weight and bias, written node by node, with examples."""
     root, inputs = layer(rows)
 
@@ -56,7 +56,7 @@ TANH = {"approximate": "tanh"}
 @fused()
 def gelu_with_tanh() -> Program:
     """The plain case, with gradients for weights and inputs, which the kernel itself does not give."""
-    model, inputs = nn.Sequential(nn.Linear(8, 256), nn.GELU("tanh")), (torch.randn(128, 8),)
+    model, inputs = nn.Sequential(nn.Linear(8, 256), nn.GELU("tanh")), (torch.randn(256, 8),)
     return exported(model, *inputs, decomposed=False), inputs
 
 
@@ -74,7 +74,7 @@ def exact_gelu() -> Program:
 @fused()
 def a_product_of_matrices() -> Program:
     """Decomposed, a linear layer is a product with the transposed weight."""
-    model, inputs = nn.Sequential(nn.Linear(8, 256), nn.GELU("tanh")), (torch.randn(128, 8),)
+    model, inputs = nn.Sequential(nn.Linear(8, 256), nn.GELU("tanh")), (torch.randn(256, 8),)
     return exported(model, *inputs), inputs
 
 
