@@ -27,6 +27,7 @@ from fxopt_core.graphs.behaviours import (
     behaviour_of_operator,
     behaviour_of_packet,
 )
+from fxopt_core.graphs.fused_operators import linear_activation
 
 _NAMESPACES: tuple[ModuleType, ...] = (torch, torch._C._nn, torch.special, torch.linalg, torch.fft)
 """Where functions implemented in C++ live; their `__name__` is that of the ATen operator."""
@@ -103,6 +104,7 @@ def _table() -> dict[Any, Behaviour]:
     table |= {function: _python_operator(name) for name, function in vars(operator).items() if callable(function)}
     table |= {getattr(where, name): CONTEXT for where, name in _CONTEXT_FUNCTIONS if hasattr(where, name)}
     table |= {torch._assert: CHECK, torch._check: CHECK}
+    table[linear_activation] = _with_signature(FRESH, linear_activation)
     return table
 
 

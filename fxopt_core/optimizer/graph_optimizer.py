@@ -140,7 +140,7 @@ class GraphOptimizer:
         while True:
             module, graphs = self._build(chosen, denied)
             self._tolerance, self._gradients = _promise(chosen, graphs)
-            equivalence = self._compare(module) if verify else None
+            equivalence = self._check(module, self._tolerance) if verify else None
             if equivalence is None or equivalence:
                 break
             denied |= {self._guilty(chosen, denied, graphs, equivalence)}
@@ -186,9 +186,18 @@ class GraphOptimizer:
 
         return torch.compile(copy.deepcopy(self.model), backend=backend)
 
-    def _compare(self, module: torch.nn.Module) -> Equivalence:
+    def _check(
+        self, module: torch.nn.Module, tolerance: Tolerance, more_inputs: Sequence[ExampleInputs] = ()
+    ) -> Equivalence:
         return check_equivalence(
-            self.model, module, self.example_inputs, tolerance=self._tolerance, gradients=self._gradients
+            self.model,
+            module,
+            self.example_inputs,
+            tolerance=tolerance,
+            gradients=self._gradients,
+            # In the other mode Dynamo would capture other graphs.
+            both_modes=self._whole is not None,
+            more_inputs=more_inputs,
         )
 
     def _guilty(
@@ -209,7 +218,7 @@ class GraphOptimizer:
         def right(kept: frozenset[int]) -> bool:
             without = frozenset(key for number, key in enumerate(keys) if number not in kept)
             module, _ = self._build(passes, denied | without)
-            return bool(self._compare(module))
+            return bool(self._check(module, self._tolerance))
 
         if not keys or not right(frozenset()):
             raise VerificationError(f"the graph without any rewrite already differs from the model: {equivalence}")
@@ -221,14 +230,7 @@ class GraphOptimizer:
         Raises:
             RuntimeError: `optimize` has not been called.
         """
-        return check_equivalence(
-            self.model,
-            self._last().module,
-            self.example_inputs,
-            tolerance=self._tolerance if tolerance is None else tolerance,
-            gradients=self._gradients,
-            more_inputs=more_inputs,
-        )
+        return self._check(self._last().module, self._tolerance if tolerance is None else tolerance, more_inputs)
 
     def benchmark(self, *, warmup: int = 5, repeats: int = 30) -> BenchmarkReport:
         """Time the model beside the last result of `optimize`, interleaved, without gradients.

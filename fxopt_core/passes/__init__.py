@@ -9,6 +9,7 @@ from fxopt_core.passes import (  # noqa: F401  importing registers them
     constant_folding,
     conv_batchnorm_folding,
     dead_code,
+    linear_activation_fusion,
     redundant_layout,
 )
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, Refusal

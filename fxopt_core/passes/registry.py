@@ -20,7 +20,7 @@ _EXACT = ("dead_code", "constant_folding", "algebraic_simplification", "redundan
 
 PRESETS: dict[str, tuple[str, ...]] = {
     "exact": _EXACT,
-    "inference": (*_EXACT, "conv_batchnorm_folding", "attention_fusion"),
+    "inference": (*_EXACT, "conv_batchnorm_folding", "attention_fusion", "linear_activation_fusion"),
     "training": _EXACT,
 }
 """Sequences of passes: `exact` changes no bit of a result, `training` keeps gradients, `inference` may fold weights."""

@@ -84,6 +84,7 @@ def check_equivalence(
     gradient_tolerance: Tolerance | None = None,
     seed: int = 0,
     adversarial: bool = True,
+    both_modes: bool = False,
     more_inputs: Sequence[ExampleInputs] = (),
 ) -> Equivalence:
     """Call both on copies of the same inputs, from the same state and seed, and compare everything observable.
@@ -115,6 +116,7 @@ def check_equivalence(
         gradient_tolerance: for gradients; by default `ROUNDING`, and wider for 16-bit ones.
         seed: of all draws.
         adversarial: whether to try other values than those given.
+        both_modes: whether to try the given inputs with gradients off too, where a module may take another way.
         more_inputs: further inputs to try as they are.
 
     Raises:
@@ -125,8 +127,11 @@ def check_equivalence(
     compared: list[str] = []
     raised: list[str] = []
     largest, reason = 0.0, ""
-    for case in _all_cases(inputs, more_inputs, seed, adversarial=adversarial, special=tolerance.exact):
-        flow = gradients != "none"
+    every = list(_all_cases(inputs, more_inputs, seed, adversarial=adversarial, special=tolerance.exact))
+    flows = [(case, gradients != "none") for case in every]
+    if both_modes and gradients != "none":
+        flows.insert(1, (every[0]._replace(name=f"{every[0].name}, without gradients"), False))
+    for case, flow in flows:
         expected = observe(original, transformed, case, seed, gradients=flow)
         found = observe(transformed, original, case, seed, gradients=flow)
         compared.append(case.name)

@@ -9,6 +9,7 @@ from traps import (
     cases_dead_code,
     cases_folding,
     cases_layout,
+    cases_linear_activation,
     cases_patterns,
     cases_subexpressions,
 )
@@ -23,4 +24,5 @@ TRAPS: tuple[Trap, ...] = (
     *cases_algebra.TRAPS,
     *cases_layout.TRAPS,
     *cases_attention.TRAPS,
+    *cases_linear_activation.TRAPS,
 )

@@ -32,7 +32,7 @@ from fxopt_core.passes import LEGALITY, disabled
 WAITING: frozenset[str] = frozenset()
 """Passes that traps are there for and that are not yet written."""
 
-WITHOUT_TRAPS = frozenset({"linear_activation_fusion", "recomputation"})
+WITHOUT_TRAPS = frozenset({"recomputation"})
 """Passes whose traps are not yet written."""
 
 REGISTERED = [trap for trap in TRAPS if available(trap)]

@@ -439,6 +439,18 @@ def test_more_inputs_are_tried_as_they_are() -> None:
     assert found.differences[0].case == "more inputs 0"
 
 
+def test_another_way_without_gradients_is_seen_where_it_is_asked_for() -> None:
+    def two_ways(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if torch.is_grad_enabled() else x * 3
+
+    assert check_equivalence(lambda x: x * 2, two_ways, (X,))
+    found = check_equivalence(lambda x: x * 2, two_ways, (X,), both_modes=True)
+    assert [(difference.what, difference.case) for difference in found.differences] == [
+        ("value", "as given, without gradients")
+    ]
+    assert check_equivalence(lambda x: x * 3, two_ways, (X,), both_modes=True, gradients="none")
+
+
 def test_the_result_reads_as_a_sentence_and_as_json() -> None:
     same = check_equivalence(torch.sin, torch.sin, (X,))
     assert str(same) == "the same on 4 sets of inputs; largest error 0"

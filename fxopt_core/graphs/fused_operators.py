@@ -1,0 +1,83 @@
+"""Operators that passes put into graphs in place of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.nn import Parameter, functional
+from torch.overrides import handle_torch_function, has_torch_function
+
+ACTIVATIONS: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
+    ("relu", ""): functional.relu,
+    ("gelu", "none"): functional.gelu,
+    ("gelu", "tanh"): lambda value: functional.gelu(value, approximate="tanh"),
+}
+"""What may follow a linear layer, by its name and algorithm in oneDNN."""
+
+
+def linear_activation(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str, algorithm: str
+) -> torch.Tensor:
+    """A linear layer and the activation after it: in one kernel of oneDNN where that can be, else one by one.
+
+    The kernel has no derivative, does not follow autocast or the transforms of `torch.func`, and takes plain float32
+    tensors on the CPU, of shapes that broadcast nothing. So this is decided at each call, as
+    `torch.nn.TransformerEncoderLayer` does for its fast path. Traced by AOTAutograd it is the two operators again,
+    which Inductor fuses in its own way.
+
+    Args:
+        input: (..., in_features).
+        weight: (out_features, in_features).
+        bias: (out_features,), or nothing.
+        activation: `relu` or `gelu`.
+        algorithm: of gelu: `none` or `tanh`; of relu empty.
+
+    Returns:
+        (..., out_features), contiguous, with storage of its own.
+    """
+    tensors = (input, weight) if bias is None else (input, weight, bias)
+    if has_torch_function(tensors):  # such as what torch.fx traces with, when a saved graph is loaded
+        told: torch.Tensor = handle_torch_function(
+            linear_activation, tensors, input, weight, bias, activation, algorithm
+        )
+        return told
+    if all(map(_is_plain, tensors)) and _fits(input, weight, bias) and not _is_watched(tensors):
+        fused: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, activation, [], algorithm)
+        return fused
+    return ACTIVATIONS[activation, algorithm](functional.linear(input, weight, bias))
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor holds float32 numbers in the memory of the CPU, and is no subclass that sees what is called."""
+    return (
+        type(tensor) in (torch.Tensor, Parameter)
+        and tensor.device.type == "cpu"
+        and tensor.dtype == torch.float32
+        and tensor.layout == torch.strided
+    )
+
+
+def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
+    """Whether oneDNN, where it is there and switched on, takes the shapes. It takes no sums of nothing."""
+    return (
+        torch.backends.mkldnn.is_available()
+        and torch._C._get_mkldnn_enabled()
+        and input.dim() > 0
+        and weight.dim() == 2
+        and input.numel() > 0
+        and input.shape[-1] == weight.shape[1]
+        and (bias is None or bias.shape == weight.shape[:1])
+    )
+
+
+def _is_watched(tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether derivatives, autocast or a transform need to see the operators one by one."""
+    return (
+        (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+    )
