@@ -25,8 +25,8 @@ def linear_activation(
 
     The kernel has no derivative, does not follow autocast or the transforms of `torch.func`, and takes plain float32
     tensors on the CPU, of shapes that broadcast nothing. So this is decided at each call, as
-    `torch.nn.TransformerEncoderLayer` does for its fast path. Traced by AOTAutograd it is the two operators again,
-    which Inductor fuses in its own way.
+    `torch.nn.TransformerEncoderLayer` does for its fast path. For Dynamo, AOTAutograd and
+    `torch.export` it is the two operators again.
 
     Args:
         input: (..., in_features).
@@ -44,7 +44,9 @@ def linear_activation(
             linear_activation, tensors, input, weight, bias, activation, algorithm
         )
         return told
-    if all(map(_is_plain, tensors)) and _fits(input, weight, bias) and not _is_watched(tensors):
+    # A compiler fuses the two in its own way, and sees through none of what follows.
+    compiled = torch.compiler.is_compiling()
+    if not compiled and all(map(_is_plain, tensors)) and _fits(input, weight, bias) and not _is_watched(tensors):
         fused: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, activation, [], algorithm)
         return fused
     return ACTIVATIONS[activation, algorithm](functional.linear(input, weight, bias))

@@ -397,3 +397,22 @@ def test_behind_dynamo(then: str) -> None:
     x.requires_grad_()
     found, expected = (torch.autograd.grad(function(x).sum(), x) for function in (compiled, model))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_dynamo_takes_the_result_whole_and_sees_the_two_operators(gradients: bool) -> None:
+    captured: list[fx.GraphModule] = []
+
+    def keep(graph_module: fx.GraphModule, inputs: Any) -> Any:
+        captured.append(graph_module)
+        return graph_module
+
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(approximate="tanh")).eval()
+    (x, *_) = tensors()
+    module = GraphOptimizer(model, (x,)).optimize("inference").module
+    assert FUSED in operations(module)
+    with torch.set_grad_enabled(gradients):
+        result = torch.compile(module, backend=keep, fullgraph=True)(x)
+        assert torch.equal(result, model(x))
+    (graph_module,) = captured
+    assert {functional.linear, functional.gelu} <= {node.target for node in graph_module.graph.nodes}
