@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 
 import typer
 
+from fxopt_core.commands.analyze import analyze
 from fxopt_core.commands.bench import bench
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
@@ -20,6 +21,7 @@ def _root() -> None:
 
 app.command()(doctor)
 app.command()(extract)
+app.command()(analyze)
 app.add_typer(bench, name="bench")
 
 

@@ -1,0 +1,191 @@
+"""What each node of a graph costs, found by running the graph on fake tensors: shapes only, no memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+from torch.export.graph_signature import InputKind
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fxopt_core.analysis.counting import Counter, storage_of
+from fxopt_core.analysis.liveness import live_bytes
+from fxopt_core.analysis.report import Analysis, NodeCost
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
+from fxopt_core.graphs.names import operation_name
+from fxopt_core.visualize.grouping import module_path
+from fxopt_core.visualize.nodes import shape_and_dtype
+
+
+def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
+    """The costs of one call of a model in its present mode, without gradients.
+
+    Nothing is computed and nothing of the model's size is allocated: a copy on fake tensors goes through
+    `torch.export`. The model may itself be built on fake tensors (in a `FakeTensorMode`).
+
+    Args:
+        model: the model.
+        example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
+
+    Raises:
+        CaptureError: `torch.export` cannot follow the model.
+        ValueError: a size depends on data.
+        TypeError: `example_inputs` is neither positional nor keyword arguments.
+    """
+    args, kwargs = split_example_inputs(example_inputs)
+    mode = _fake_mode([*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))])
+    with FakeCopyMode(mode):
+        model, args, kwargs = copy.deepcopy((model, args, kwargs))
+    try:
+        with mode, torch.no_grad():
+            program = torch.export.export(model, args, kwargs)
+    except Exception as error:
+        raise CaptureError(
+            "export",
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
+            'capture the model with another method and analyse each graph with "analyze_graph".',
+        ) from error
+    parameters = {
+        spec.arg.name: str(spec.target)
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.PARAMETER
+    }
+    return analyze_graph(program.graph_module, parameters)
+
+
+def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | None = None) -> Analysis:
+    """The costs of each node of a graph.
+
+    Args:
+        graph_module: the graph. Its placeholders carry `meta["val"]` or `meta["example_value"]`, as those from
+            `torch.export`, Dynamo and AOTAutograd do. Symbolic sizes count as in the example.
+        parameters: names of the placeholders that stand for parameters, and the parameters' names. Parameters that
+            the graph holds itself are found without.
+
+    Raises:
+        ValueError: a placeholder carries no value, or a size depends on data.
+    """
+    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    values = [_example(node) for node in placeholders]
+    mode = _fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
+    run = _Costs(graph_module, mode, parameters or {})
+    with mode, torch.no_grad(), torch.inference_mode(False):
+        run.run(*tree_map(_plain(mode), values))
+    return run.analysis()
+
+
+def _fake_mode(values: list[Any]) -> FakeTensorMode:
+    found = detect_fake_mode(values)
+    return found if found is not None else FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _example(node: fx.Node) -> Any:
+    for key in ("val", "example_value"):
+        if key in node.meta:
+            return node.meta[key]
+    raise ValueError(
+        f"the placeholder {node.name!r} carries no value in its meta; capture the graph with export, dynamo or aot."
+    )
+
+
+def _plain(mode: FakeTensorMode) -> Callable[[Any], Any]:
+    """Makes fake tensors of the sizes that symbols have in the example, and numbers of symbolic numbers."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, torch.SymInt):
+            return _hint(value)
+        if not isinstance(value, torch.Tensor):
+            return value
+        with mode:
+            return torch.empty_strided(
+                [_hint(size) for size in value.shape],
+                [_hint(stride) for stride in value.stride()],
+                dtype=value.dtype,
+                device=value.device,
+            )
+
+    return convert
+
+
+def _hint(size: int | torch.SymInt) -> int:
+    if isinstance(size, int):
+        return size
+    hint = size.node.hint
+    if hint is None:
+        raise ValueError(f"the size {size} depends on data; costs need sizes that are known.")
+    return int(hint)
+
+
+class _Costs(fx.Interpreter):
+    """Runs a graph on fake tensors and notes of each node what it costs and where its value lies."""
+
+    # Storages are told apart by their addresses, so none may be freed and its address used again.
+    def __init__(self, module: fx.GraphModule, mode: FakeTensorMode, parameters: Mapping[str, str]) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.mode = mode
+        self.parameters = parameters
+        self.costs: list[tuple[fx.Node, Counter]] = []
+        self.storages: dict[fx.Node, dict[int, int]] = {}
+        self.outside: dict[int, int] = {}
+        self.read: dict[fx.Node, str] = {}
+        self.elements: dict[str, int] = {}
+
+    def run_node(self, node: fx.Node) -> Any:
+        with Counter() as counter:
+            value = super().run_node(node)
+        tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        held = {storage_of(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
+        if node.op in ("placeholder", "get_attr"):
+            if node.users:
+                self.outside |= held
+            name = self.parameters.get(node.name)
+            if node.op == "get_attr" and isinstance(self.fetch_attr(str(node.target)), torch.nn.Parameter):
+                name = str(node.target)
+            if name is not None and node.users:
+                self.read[node] = name
+                self.elements[name] = tensors[0].numel()
+            return value
+        self.storages[node] = {key: size for key, size in held.items() if key not in self.outside}
+        if node.op != "output":
+            self.costs.append((node, counter))
+        return value
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+        return self.mode.from_tensor(value, static_shapes=True) if real else value
+
+    def analysis(self) -> Analysis:
+        live = dict(zip(self.graph.nodes, live_bytes(self.graph, self.storages), strict=True))
+        nodes = []
+        for node, counter in self.costs:
+            path, classes = module_path(node)
+            names = [self.read[source] for source in node.all_input_nodes if source in self.read]
+            if node.op == "call_module":
+                own = {f"{node.target}.{name}": tensor for name, tensor in _parameters(self.module, str(node.target))}
+                self.elements |= {name: tensor.numel() for name, tensor in own.items()}
+                names += own
+            nodes.append(
+                NodeCost(
+                    name=node.name,
+                    operation=operation_name(node),
+                    module=path,
+                    module_class=classes.get(path, ""),
+                    shape=shape_and_dtype(self.env[node])[0],
+                    cost=counter.cost,
+                    dtype=counter.dtype,
+                    parameters=tuple(names),
+                    live_bytes=live[node],
+                )
+            )
+        return Analysis(tuple(nodes), dict(self.elements), sum(self.outside.values()))
+
+
+def _parameters(root: torch.nn.Module, target: str) -> list[tuple[str, torch.nn.Parameter]]:
+    return list(root.get_submodule(target).named_parameters())
