@@ -10,6 +10,7 @@ from fxopt_core.commands.analyze import analyze
 from fxopt_core.commands.bench import bench
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
+from fxopt_core.commands.hardware import hardware
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -23,6 +24,7 @@ app.command()(doctor)
 app.command()(extract)
 app.command()(analyze)
 app.add_typer(bench, name="bench")
+app.add_typer(hardware, name="hardware")
 
 
 def main() -> None:

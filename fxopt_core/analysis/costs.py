@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import copy
+import io
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from typing import Any
 
 import torch
 from torch import fx
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.analysis.counting import Counter, storage_of
@@ -42,15 +52,18 @@ def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
     mode = _fake_mode([*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))])
     with FakeCopyMode(mode):
         model, args, kwargs = copy.deepcopy((model, args, kwargs))
+    printed = io.StringIO()
     try:
-        with mode, torch.no_grad():
+        with redirect_stderr(printed), mode, torch.no_grad():
             program = torch.export.export(model, args, kwargs)
     except Exception as error:
+        # What was printed is the graph as far as it came.
         raise CaptureError(
             "export",
             f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
             'capture the model with another method and analyse each graph with "analyze_graph".',
         ) from error
+    sys.stderr.write(printed.getvalue())
     parameters = {
         spec.arg.name: str(spec.target)
         for spec in program.graph_signature.input_specs
@@ -128,6 +141,7 @@ class _Costs(fx.Interpreter):
     # Storages are told apart by their addresses, so none may be freed and its address used again.
     def __init__(self, module: fx.GraphModule, mode: FakeTensorMode, parameters: Mapping[str, str]) -> None:
         super().__init__(module, garbage_collect_values=False)
+        self.extra_traceback = False
         self.mode = mode
         self.parameters = parameters
         self.costs: list[tuple[fx.Node, Counter]] = []
@@ -137,8 +151,14 @@ class _Costs(fx.Interpreter):
         self.elements: dict[str, int] = {}
 
     def run_node(self, node: fx.Node) -> Any:
-        with Counter() as counter:
-            value = super().run_node(node)
+        try:
+            with Counter() as counter:
+                value = super().run_node(node)
+        except (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode) as error:
+            raise ValueError(
+                f"the size of {node.name!r} ({operation_name(node)}) or of what it reads depends on data; "
+                "costs need sizes that are known."
+            ) from error
         tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         held = {storage_of(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
         if node.op in ("placeholder", "get_attr"):

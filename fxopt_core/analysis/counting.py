@@ -115,7 +115,10 @@ OVERWRITES = {getattr(aten, name) for name in ("copy_", "fill_", "zero_", "norma
 
 _MOVES_NOTHING = {
     getattr(aten, name)
-    for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_assert_tensor_metadata")
+    for name in (
+        *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+        *("_assert_tensor_metadata", "_linalg_check_errors"),
+    )
 }
 
 
@@ -161,7 +164,7 @@ class Counter(TorchDispatchMode):
         if formula is not None:
             return int(formula(*args, **kwargs, out_val=result)), ()
         namespace, _, bare = name.partition(".")
-        known = namespace in ("aten", "prims") and not bare.startswith(UNCOUNTED_PREFIXES)
+        known = packet in _MOVES_NOTHING or (namespace in ("aten", "prims") and not bare.startswith(UNCOUNTED_PREFIXES))
         return 0, () if known else (name,)
 
 

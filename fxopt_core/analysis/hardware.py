@@ -125,11 +125,11 @@ TABLE: dict[str, Hardware] = {
         Hardware(
             "m2",
             "Apple M2, GPU with 10 cores, 24 GB",
-            {"float32": 3.58e12, "float16": 3.58e12},
+            {"float32": 3.58e12},
             100e9,
             24e9,
-            "Apple newsroom, 6 June 2022, Apple unveils M2 (bandwidth, memory); rates: 10 cores of 128 multiply-adds "
-            "a cycle at 1.398 GHz, float16 no faster (github.com/philipturner/metal-benchmarks)",
+            "Apple newsroom, 6 June 2022, Apple unveils M2 (bandwidth, memory); rate: 10 cores of 128 multiply-adds "
+            "a cycle (github.com/philipturner/metal-benchmarks) at 1.398 GHz (askgeek.io/en/cpus/Apple/M2-10-core-GPU)",
         ),
     )
 }

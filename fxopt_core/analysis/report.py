@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -113,7 +114,7 @@ class Analysis:
             ValueError: another word.
         """
         if by == "node":
-            return [Group(node.name, (node,)) for node in self.nodes if node.cost.bytes or node.cost.uncounted]
+            return [Group(node.name, (node,)) for node in self.nodes]
         if by == "operation":
             return self.by_operation()
         if by != "module":
@@ -155,6 +156,29 @@ class Analysis:
         if self.total.uncounted:
             notes.append(f"No formula, so FLOPs not counted: {', '.join(self.total.uncounted)}.")
         return tuple(notes)
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data for JSON; bytes and FLOPs."""
+        nodes = [
+            {
+                **asdict(node.cost),
+                "name": node.name,
+                "operation": node.operation,
+                "module": ".".join(node.module),
+                "shape": node.shape,
+                "dtype": str(node.dtype).removeprefix("torch.") if node.dtype else None,
+                "parameters": node.parameters,
+                "live_bytes": node.live_bytes,
+            }
+            for node in self.nodes
+        ]
+        return {
+            "total": asdict(self.total),
+            "parameters": self.parameters,
+            "held_bytes": self.held_bytes,
+            "peak": {"node": self.peak.name, "bytes": self.peak.live_bytes},
+            "nodes": nodes,
+        }
 
     def __str__(self) -> str:
         return str(self.sheet())

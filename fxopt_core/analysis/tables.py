@@ -15,6 +15,9 @@ from rich.text import Text
 
 NONE = "–"
 
+WIDTH = 150
+"""Columns of a table that goes into a pipe, a file or a notebook."""
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -48,7 +51,7 @@ class Sheet:
         return table
 
     def __str__(self) -> str:
-        console = Console(file=StringIO(), width=140, force_terminal=False, color_system=None)
+        console = Console(file=StringIO(), width=WIDTH, force_terminal=False, color_system=None)
         with console.capture() as captured:
             console.print(self.table())
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -63,6 +66,14 @@ class Sheet:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         head = f"<caption>{escape(self.title)}</caption><thead><tr>{cells('th', self.headings)}</tr></thead>"
         return f"<table>{head}<tbody>{body}</tbody></table>{notes}"
+
+
+def print_sheets(sheets: Sequence[Sheet]) -> None:
+    """Print tables to the terminal, or into a pipe or file, which have no width of their own."""
+    console = Console()
+    console = console if console.is_terminal else Console(width=WIDTH)
+    for sheet in sheets:
+        console.print(sheet.table())
 
 
 def format_count(number: float, unit: str = "") -> str:
