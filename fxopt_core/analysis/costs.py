@@ -37,23 +37,25 @@ def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
     """The costs of one call of a model in its present mode, without gradients.
 
     Nothing is computed and nothing of the model's size is allocated: a copy on fake tensors goes through
-    `torch.export`. The model may itself be built on fake tensors (in a `FakeTensorMode`).
+    `torch.export`. Model and inputs may themselves be built without memory, under `with torch.device("meta"):`; they
+    are analysed as on the CPU.
 
     Args:
         model: the model.
         example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
 
     Raises:
-        CaptureError: `torch.export` cannot follow the model.
+        CaptureError: the model cannot be copied, or `torch.export` cannot follow it.
         ValueError: a size depends on data.
         TypeError: `example_inputs` is neither positional nor keyword arguments.
     """
     args, kwargs = split_example_inputs(example_inputs)
-    mode = _fake_mode([*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))])
-    with FakeCopyMode(mode):
-        model, args, kwargs = copy.deepcopy((model, args, kwargs))
+    tensors = [*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))]
+    mode = _fake_mode(tensors)
     printed = io.StringIO()
     try:
+        with FakeCopyMode(mode):
+            model, args, kwargs = copy.deepcopy((model, args, kwargs), _off_meta(mode, tensors))
         with redirect_stderr(printed), mode, torch.no_grad():
             program = torch.export.export(model, args, kwargs)
     except Exception as error:
@@ -96,6 +98,18 @@ def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | 
 def _fake_mode(values: list[Any]) -> FakeTensorMode:
     found = detect_fake_mode(values)
     return found if found is not None else FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _off_meta(mode: FakeTensorMode, values: list[Any]) -> dict[int, torch.Tensor]:
+    """Fake tensors on the CPU in the place of tensors on the meta device, by the identities of these."""
+    found: dict[int, torch.Tensor] = {}
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.device.type == "meta":
+            with mode:
+                fake = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+            parameter = isinstance(value, torch.nn.Parameter)
+            found[id(value)] = torch.nn.Parameter(fake, value.requires_grad) if parameter else fake
+    return found
 
 
 def _example(node: fx.Node) -> Any:

@@ -139,17 +139,21 @@ class Analysis:
         return _grouped(self.nodes, lambda node: ".".join(node.module[:depth]) or "(top)")
 
     def sheet(self, by: str = "operation") -> Sheet:
-        """A table with a row for each group of `grouped(by)`."""
-        rows = [(group.name, *group.cells(self.parameter_elements)) for group in self.grouped(by)]
-        whole = Group("all", self.nodes)
-        return Sheet("", (by, *HEADINGS), [*rows, (whole.name, *whole.cells(self.parameter_elements))], self.notes())
+        """A table with a row for each group of `grouped(by)` that costs something."""
+        rows = [(group.name, *group.cells(self.parameter_elements)) for group in self.costly(by)]
+        return Sheet("", (by, *HEADINGS), rows, self.notes())
+
+    def costly(self, by: str) -> list[Group]:
+        """The groups of `grouped(by)` that cost something, and last the whole."""
+        costly = [group for group in self.grouped(by) if group.cost.bytes or group.cost.uncounted]
+        return [*costly, Group("all", self.nodes)]
 
     def notes(self) -> tuple[str, ...]:
         """What the figures mean, and what they leave out."""
         peak = self.peak
         notes = [
             f"{format_count(self.parameters)} parameters ({self.parameters}); a multiply-add counts as two FLOPs, and "
-            "only matrix products, convolutions and attention count.",
+            "only matrix products, convolutions and attention count. Nodes that move nothing have no row.",
             f"Memory: {format_bytes(self.held_bytes)} held (parameters, buffers, inputs); at most "
             f"{format_bytes(peak.live_bytes)} of values at once, at {peak.name} ({'.'.join(peak.module) or 'top'}).",
         ]

@@ -80,9 +80,9 @@ class Estimate:
         return {estimated.node.name: estimated for estimated in self.nodes}
 
     def sheet(self, by: str = "operation") -> Sheet:
-        """A table of costs and times, with a row for each group of `Analysis.grouped(by)`."""
-        groups = [*self.analysis.grouped(by), Group("all", self.analysis.nodes)]
-        rows = [(group.name, *group.cells(self.analysis.parameter_elements), *self._cells(group)) for group in groups]
+        """A table of costs and times, with a row for each group of `Analysis.costly(by)`."""
+        elements = self.analysis.parameter_elements
+        rows = [(group.name, *group.cells(elements), *self._cells(group)) for group in self.analysis.costly(by)]
         note = (
             f"{self.hardware.description}: at least {format_seconds(self.seconds)}, {self.share(COMPUTE):.0%} of it in "
             f"nodes bound by compute. Source: {self.hardware.source}."

@@ -85,12 +85,13 @@ def analyze(
 
 
 def _analysis(model: str, dtype: str) -> Analysis:
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    import torch
 
     from fxopt_core import analysis, zoo
 
-    with FakeTensorMode(allow_non_fake_inputs=True), _default_dtype(dtype):
-        chosen = zoo.build(model, "cpu")
+    meta = torch.device("meta")
+    with meta, _default_dtype(dtype):
+        chosen = zoo.build(model, meta)
     return analysis.analyze(chosen.model, chosen.example_inputs)
 
 

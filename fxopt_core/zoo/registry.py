@@ -77,6 +77,4 @@ def build(name: str, device: torch.device | str | None = None, seed: int = 0) ->
         torch.random.default_generator.manual_seed(seed)
         model, example_inputs = builder()
     moved = tree_map_only(torch.Tensor, lambda tensor: tensor.to(target), example_inputs)
-    # A model on fake tensors is on the CPU too, and cannot be moved.
-    placed = model if target.type == "cpu" else model.to(target)
-    return ZooModel(placed.eval(), moved, description)
+    return ZooModel(model.eval().to(target), moved, description)
