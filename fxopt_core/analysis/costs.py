@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import io
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stderr
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,13 +92,12 @@ def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | 
     mode = _fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
     run = _Costs(graph_module, mode, parameters or {})
     with mode, torch.no_grad(), torch.inference_mode(False):
-        run.run(*tree_map(_plain(mode), values))
+        run.run(*(tree_map(partial(_fresh, mode), value) for value in values))
     return run.analysis()
 
 
 def _fake_mode(values: list[Any]) -> FakeTensorMode:
-    found = detect_fake_mode(values)
-    return found if found is not None else FakeTensorMode(allow_non_fake_inputs=True)
+    return detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def _off_meta(mode: FakeTensorMode, values: list[Any]) -> dict[int, torch.Tensor]:
@@ -105,11 +105,23 @@ def _off_meta(mode: FakeTensorMode, values: list[Any]) -> dict[int, torch.Tensor
     found: dict[int, torch.Tensor] = {}
     for value in values:
         if isinstance(value, torch.Tensor) and value.device.type == "meta":
-            with mode:
-                fake = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+            fake = _fresh(mode, value, torch.device("cpu"))
             parameter = isinstance(value, torch.nn.Parameter)
             found[id(value)] = torch.nn.Parameter(fake, value.requires_grad) if parameter else fake
     return found
+
+
+def _fresh(mode: FakeTensorMode, value: Any, device: torch.device | None = None) -> Any:
+    """A fake tensor like this one, or a number, with the sizes that symbols have in the example."""
+    if isinstance(value, torch.SymInt):
+        if value.node.hint is None:
+            raise ValueError(f"the size {value} depends on data; costs need sizes that are known.")
+        return int(value.node.hint)
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape, strides = ([_fresh(mode, size) for size in sizes] for sizes in (value.shape, value.stride()))
+    with mode:
+        return torch.empty_strided(shape, strides, dtype=value.dtype, device=device or value.device)
 
 
 def _example(node: fx.Node) -> Any:
@@ -119,34 +131,6 @@ def _example(node: fx.Node) -> Any:
     raise ValueError(
         f"the placeholder {node.name!r} carries no value in its meta; capture the graph with export, dynamo or aot."
     )
-
-
-def _plain(mode: FakeTensorMode) -> Callable[[Any], Any]:
-    """Makes fake tensors of the sizes that symbols have in the example, and numbers of symbolic numbers."""
-
-    def convert(value: Any) -> Any:
-        if isinstance(value, torch.SymInt):
-            return _hint(value)
-        if not isinstance(value, torch.Tensor):
-            return value
-        with mode:
-            return torch.empty_strided(
-                [_hint(size) for size in value.shape],
-                [_hint(stride) for stride in value.stride()],
-                dtype=value.dtype,
-                device=value.device,
-            )
-
-    return convert
-
-
-def _hint(size: int | torch.SymInt) -> int:
-    if isinstance(size, int):
-        return size
-    hint = size.node.hint
-    if hint is None:
-        raise ValueError(f"the size {size} depends on data; costs need sizes that are known.")
-    return int(hint)
 
 
 class _Costs(fx.Interpreter):
@@ -161,8 +145,7 @@ class _Costs(fx.Interpreter):
         self.costs: list[tuple[fx.Node, Counter]] = []
         self.storages: dict[fx.Node, dict[int, int]] = {}
         self.outside: dict[int, int] = {}
-        self.read: dict[fx.Node, str] = {}
-        self.elements: dict[str, int] = {}
+        self.read: dict[fx.Node, dict[str, int]] = {}
 
     def run_node(self, node: fx.Node) -> Any:
         try:
@@ -176,14 +159,11 @@ class _Costs(fx.Interpreter):
         tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         held = {storage_of(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
         if node.op in ("placeholder", "get_attr"):
+            own = node.op == "get_attr" and isinstance(self.fetch_attr(str(node.target)), torch.nn.Parameter)
+            name = str(node.target) if own else self.parameters.get(node.name)
             if node.users:
                 self.outside |= held
-            name = self.parameters.get(node.name)
-            if node.op == "get_attr" and isinstance(self.fetch_attr(str(node.target)), torch.nn.Parameter):
-                name = str(node.target)
-            if name is not None and node.users:
-                self.read[node] = name
-                self.elements[name] = tensors[0].numel()
+                self.read[node] = {name: tensors[0].numel()} if name else {}
             return value
         self.storages[node] = {key: size for key, size in held.items() if key not in self.outside}
         if node.op != "output":
@@ -197,29 +177,15 @@ class _Costs(fx.Interpreter):
 
     def analysis(self) -> Analysis:
         live = dict(zip(self.graph.nodes, live_bytes(self.graph, self.storages), strict=True))
+        elements: dict[str, int] = {}
         nodes = []
         for node, counter in self.costs:
-            path, classes = module_path(node)
-            names = [self.read[source] for source in node.all_input_nodes if source in self.read]
+            read = {name: size for source in node.all_input_nodes for name, size in self.read.get(source, {}).items()}
             if node.op == "call_module":
-                own = {f"{node.target}.{name}": tensor for name, tensor in _parameters(self.module, str(node.target))}
-                self.elements |= {name: tensor.numel() for name, tensor in own.items()}
-                names += own
-            nodes.append(
-                NodeCost(
-                    name=node.name,
-                    operation=operation_name(node),
-                    module=path,
-                    module_class=classes.get(path, ""),
-                    shape=shape_and_dtype(self.env[node])[0],
-                    cost=counter.cost,
-                    dtype=counter.dtype,
-                    parameters=tuple(names),
-                    live_bytes=live[node],
-                )
-            )
-        return Analysis(tuple(nodes), dict(self.elements), sum(self.outside.values()))
-
-
-def _parameters(root: torch.nn.Module, target: str) -> list[tuple[str, torch.nn.Parameter]]:
-    return list(root.get_submodule(target).named_parameters())
+                own = self.module.get_submodule(str(node.target)).named_parameters()
+                read |= {f"{node.target}.{name}": tensor.numel() for name, tensor in own}
+            elements |= read
+            path, shape = module_path(node)[0], shape_and_dtype(self.env[node])[0]
+            figures = (counter.cost, counter.dtype, tuple(read), live[node])
+            nodes.append(NodeCost(node.name, operation_name(node), path, shape, *figures))
+        return Analysis(tuple(nodes), elements, sum(self.outside.values()))

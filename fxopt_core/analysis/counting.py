@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,13 +54,16 @@ class Cost:
         return self.flops / self.bytes if self.bytes else math.nan
 
 
-def _matrix_vector(matrix: Any, vector: Any, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(matrix)
+@flop_counter.shape_wrapper
+def _whole(a: Any, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(a)
 
 
-def _grouped(a: Any, b: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
-    """Each row of `a` meets one of the matrices of `b`; of two matrices, a run of columns meets a run of rows."""
-    return 2 * math.prod(a) * b[-1]
+@flop_counter.shape_wrapper
+def _columns(a: Any, b: Any, *_: Any, **__: Any) -> int:
+    # Of several matrices on the left and one on the right, each meets its own columns.
+    left = a[1:] if len(a) > len(b) else a
+    return 2 * math.prod(left) * b[-1]
 
 
 @flop_counter.shape_wrapper
@@ -67,45 +71,30 @@ def _after_addend(addend: Any, a: Any, b: Any, *_: Any, **__: Any) -> int:
     return 2 * math.prod(a) * (b[-1] if len(b) > 1 else 1)
 
 
-_attention = flop_counter.sdpa_flop
-_attention_backward = flop_counter.sdpa_backward_flop
+_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu{0} _scaled_dot_product_fused_attention_overrideable{0}"
 
 FORMULAS: Mapping[Any, Callable[..., int]] = {
     getattr(aten, name): formula
-    for name, formula in {
-        "mv": flop_counter.shape_wrapper(_matrix_vector),
-        "dot": flop_counter.shape_wrapper(_matrix_vector),
-        "vdot": flop_counter.shape_wrapper(_matrix_vector),
-        "addmv": _after_addend,
-        "addbmm": _after_addend,
-        "_addmm_activation": _after_addend,
-        "_int_mm": flop_counter.flop_registry[aten.mm],
-        "_grouped_mm": flop_counter.shape_wrapper(_grouped),
-        "_scaled_dot_product_flash_attention_for_cpu": _attention,
-        "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
-        "_scaled_dot_product_fused_attention_overrideable": _attention,
-        "_scaled_dot_product_fused_attention_overrideable_backward": _attention_backward,
-        "_scaled_dot_product_attention_math_for_mps": _attention,
-    }.items()
+    for names, formula in (
+        ("mv dot vdot", _whole),
+        ("_int_mm _grouped_mm", _columns),
+        ("addmv addmv_ addmm_ addbmm addbmm_ baddbmm_ _addmm_activation", _after_addend),
+        (_ATTENTION.format("") + " _scaled_dot_product_attention_math_for_mps", flop_counter.sdpa_flop),
+        (_ATTENTION.format("_backward"), flop_counter.sdpa_backward_flop),
+    )
+    for name in names.split()
     if hasattr(aten, name)
 }
 """What torch's own registry (`torch.utils.flop_counter`, asked first) has no formula for."""
 
-UNCOUNTED_PREFIXES = (
-    *("_linalg", "linalg", "cholesky", "_cholesky", "lu_", "ormqr", "geqrf", "triangular_solve", "_fft", "_cdist"),
-    *("_trilinear", "mkldnn_rnn", "_cudnn_rnn", "miopen_rnn", "_thnn_fused", "_transformer", "_native_multi_head"),
-    *(
-        "_triton",
-        "_scaled",
-        "_weight_int",
-        "_mixed_dtypes",
-        "_sparse_semi",
-        "_sparse_mm",
-        "_sparse_addmm",
-        "_dyn_quant",
-    ),
+_CONTRACTS = re.compile(
+    "linalg|cholesky|(^|_)lu_|ormqr|geqrf|triangular_solve|spsolve|fft|cdist|euclidean|trilinear|rnn|lstm|gru|conv|mm|"
+    "linear|attention|transformer|multi_head|matmul|addmv"
 )
-"""How names of ATen operators begin that multiply matrices, or solve with them, and have no formula."""
+_CONTRACTS_NOT = re.compile(
+    "upsample|convert|reorder|_pack|unpack|cummin|hamming|gamma|dummy|freq|norm|cross|powsum|combination|check_errors|"
+    "_cell|slice|diagonal"
+)
 
 LOOK_UPS = {getattr(aten, name) for name in ("embedding", "_embedding_bag", "index", "index_select", "gather", "take")}
 """Operators that read of their first operand no more than they look up."""
@@ -117,7 +106,7 @@ _MOVES_NOTHING = {
     getattr(aten, name)
     for name in (
         *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
-        *("_assert_tensor_metadata", "_linalg_check_errors"),
+        "_assert_tensor_metadata",
     )
 }
 
@@ -149,23 +138,25 @@ class Counter(TorchDispatchMode):
         if func.namespace == "prim":
             return result
         packet = func.overloadpacket if isinstance(func, OpOverload) else func
-        flops, uncounted = self._flops(packet, str(func), args, kwargs, result)
-        read, written = _traffic(func, packet, args, kwargs, result)
-        self.cost += Cost(flops, read, written, uncounted)
+        formula = flop_counter.flop_registry.get(packet) or FORMULAS.get(packet)
+        flops = int(formula(*args, **kwargs, out_val=result)) if formula else 0
+        known = formula or not may_contract(str(func))
+        self.cost += Cost(flops, *_traffic(func, packet, args, kwargs, result), () if known else (str(func),))
         if flops > self._most:
             self._most = flops
             self.dtype = next(leaf.dtype for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
         return result
 
-    def _flops(
-        self, packet: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-    ) -> tuple[int, tuple[str, ...]]:
-        formula = flop_counter.flop_registry.get(packet) or FORMULAS.get(packet)
-        if formula is not None:
-            return int(formula(*args, **kwargs, out_val=result)), ()
-        namespace, _, bare = name.partition(".")
-        known = packet in _MOVES_NOTHING or (namespace in ("aten", "prims") and not bare.startswith(UNCOUNTED_PREFIXES))
-        return 0, () if known else (name,)
+
+def may_contract(name: str) -> bool:
+    """Whether an operator may do what counts as FLOPs, by its full name, such as `aten.mm.default`.
+
+    An operator that is not PyTorch's own may do anything.
+    """
+    namespace, _, bare = name.partition(".")
+    if namespace not in ("aten", "prims"):
+        return True
+    return _CONTRACTS.search(bare) is not None and _CONTRACTS_NOT.search(bare) is None
 
 
 def _traffic(func: Any, packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> tuple[int, int]:

@@ -53,86 +53,42 @@ class Hardware:
         return self.rates[dtype]
 
 
-def _tensor_cores(float64: float, float32: float, tf32: float, half: float) -> dict[str, float]:
+def _nvidia(float64: float, float32: float, tf32: float, half: float) -> dict[str, float]:
     return {"float64": float64, "float32": float32, "tf32": tf32, "bfloat16": half, "float16": half}
-
-
-_HOPPER = _tensor_cores(67e12, 67e12, 494.5e12, 989.5e12)
-_SPARSE = "its figures with sparsity halved, as its footnote says; float64 on tensor cores"
 
 
 def _tpu(half: float) -> dict[str, float]:
     return {"float32": half, "bfloat16": half}
 
 
-_TPU_FLOAT32 = (
-    "float32 as bfloat16: XLA multiplies float32 in one bfloat16 pass unless told otherwise "
-    "(docs.jax.dev/en/latest/201/precision.html)"
+_HOPPER = _nvidia(67e12, 67e12, 494.5e12, 989.5e12)
+_A100 = _nvidia(19.5e12, 19.5e12, 156e12, 312e12)
+_DATASHEET = (
+    "NVIDIA {} Tensor Core GPU datasheet ({}); dense: its figures with sparsity halved; float64 on tensor cores"
+)
+_CLOUD = (
+    "Google Cloud documentation, TPU {0} (docs.cloud.google.com/tpu/docs/{0}); float32 as bfloat16: XLA multiplies "
+    "float32 in one bfloat16 pass unless told otherwise (docs.jax.dev/en/latest/201/precision.html)"
+)
+_A100_DATASHEET = "www.nvidia.com/en-us/data-center/a100, nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
+_APPLE = (
+    "Apple newsroom, 6 June 2022, Apple unveils M2 (bandwidth, memory); rate: 10 cores of 128 multiply-adds a cycle "
+    "(github.com/philipturner/metal-benchmarks) at 1.398 GHz (askgeek.io/en/cpus/Apple/M2-10-core-GPU)"
+)
+_H100 = _DATASHEET.format("H100", "www.nvidia.com/en-us/data-center/h100")
+_H200 = _DATASHEET.format("H200", "www.nvidia.com/en-us/data-center/h200")
+
+_ROWS = (
+    Hardware("h100", "NVIDIA H100 SXM, 80 GB", _HOPPER, 3.35e12, 80e9, _H100),
+    Hardware("h200", "NVIDIA H200 SXM, 141 GB", _HOPPER, 4.8e12, 141e9, _H200),
+    Hardware("a100", "NVIDIA A100 SXM, 80 GB", _A100, 2.039e12, 80e9, _DATASHEET.format("A100", _A100_DATASHEET)),
+    Hardware("tpu-v4", "Google TPU v4, one chip", _tpu(275e12), 1.2e12, 32 * 2**30, _CLOUD.format("v4")),
+    Hardware("tpu-v5e", "Google TPU v5e, one chip", _tpu(197e12), 819e9, 16e9, _CLOUD.format("v5e")),
+    Hardware("tpu-v5p", "Google TPU v5p, one chip", _tpu(459e12), 2.765e12, 95e9, _CLOUD.format("v5p")),
+    Hardware("m2", "Apple M2, GPU with 10 cores, 24 GB", {"float32": 3.58e12}, 100e9, 24e9, _APPLE),
 )
 
-TABLE: dict[str, Hardware] = {
-    hardware.name: hardware
-    for hardware in (
-        Hardware(
-            "h100",
-            "NVIDIA H100 SXM, 80 GB",
-            _HOPPER,
-            3.35e12,
-            80e9,
-            f"NVIDIA H100 Tensor Core GPU datasheet (www.nvidia.com/en-us/data-center/h100), {_SPARSE}",
-        ),
-        Hardware(
-            "h200",
-            "NVIDIA H200 SXM, 141 GB",
-            _HOPPER,
-            4.8e12,
-            141e9,
-            f"NVIDIA H200 Tensor Core GPU datasheet (www.nvidia.com/en-us/data-center/h200), {_SPARSE}",
-        ),
-        Hardware(
-            "a100",
-            "NVIDIA A100 SXM, 80 GB",
-            _tensor_cores(19.5e12, 19.5e12, 156e12, 312e12),
-            2.039e12,
-            80e9,
-            "NVIDIA A100 Tensor Core GPU datasheet nvidia-a100-datasheet-us-nvidia-1758950-r4 "
-            "(www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf); float64 on tensor cores",
-        ),
-        Hardware(
-            "tpu-v4",
-            "Google TPU v4, one chip",
-            _tpu(275e12),
-            1.2e12,
-            32 * 2**30,
-            f"Google Cloud documentation, TPU v4 (docs.cloud.google.com/tpu/docs/v4); {_TPU_FLOAT32}",
-        ),
-        Hardware(
-            "tpu-v5e",
-            "Google TPU v5e, one chip",
-            _tpu(197e12),
-            819e9,
-            16e9,
-            f"Google Cloud documentation, TPU v5e (docs.cloud.google.com/tpu/docs/v5e); {_TPU_FLOAT32}",
-        ),
-        Hardware(
-            "tpu-v5p",
-            "Google TPU v5p, one chip",
-            _tpu(459e12),
-            2.765e12,
-            95e9,
-            f"Google Cloud documentation, TPU v5p (docs.cloud.google.com/tpu/docs/v5p); {_TPU_FLOAT32}",
-        ),
-        Hardware(
-            "m2",
-            "Apple M2, GPU with 10 cores, 24 GB",
-            {"float32": 3.58e12},
-            100e9,
-            24e9,
-            "Apple newsroom, 6 June 2022, Apple unveils M2 (bandwidth, memory); rate: 10 cores of 128 multiply-adds "
-            "a cycle (github.com/philipturner/metal-benchmarks) at 1.398 GHz (askgeek.io/en/cpus/Apple/M2-10-core-GPU)",
-        ),
-    )
-}
+TABLE: dict[str, Hardware] = {row.name: row for row in _ROWS}
 """Published peak figures; what a program reaches is less."""
 
 

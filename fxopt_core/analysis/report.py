@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 
 from fxopt_core.analysis.counting import Cost
-from fxopt_core.analysis.tables import Sheet, format_count
+from fxopt_core.analysis.tables import Sheet, Shown, format_count
 from fxopt_core.benchmark.report import format_bytes
 
 BY = ("node", "module", "operation")
 """How nodes can be grouped."""
 
-MOST_ROWS = 40
-"""Modules that are shown at most; deeper ones count to the one above."""
+MOST_MODULES = 40
+"""So many rows are read as a whole."""
 
 HEADINGS = ("nodes", "parameters", "FLOPs", "read", "written", "FLOPs/byte")
 
@@ -30,7 +29,6 @@ class NodeCost:
         name: of the node in its graph.
         operation: what it does, such as `linear`.
         module: path of the module that it comes from, such as `("layers", "0")`; empty at the top level.
-        module_class: the class of that module; empty where the graph does not say.
         shape: of its value, as text.
         cost: FLOPs and bytes.
         dtype: in which its FLOPs are computed; `None` where it has none.
@@ -41,7 +39,6 @@ class NodeCost:
     name: str
     operation: str
     module: tuple[str, ...]
-    module_class: str
     shape: str
     cost: Cost
     dtype: torch.dtype | None
@@ -79,7 +76,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Analysis:
+class Analysis(Shown):
     """What one run of a graph costs. For what counts as a FLOP and as a byte, see `Cost`.
 
     Attributes:
@@ -107,36 +104,28 @@ class Analysis:
         """The first node at which the values made by the graph take most memory (`peak.live_bytes`)."""
         return max(self.nodes, key=lambda node: node.live_bytes)
 
-    def grouped(self, by: str) -> list[Group]:
-        """The nodes by `node`, `operation` or `module`; modules as deep as gives at most 40 rows.
-
-        Raises:
-            ValueError: another word.
-        """
-        if by == "node":
-            return [Group(node.name, (node,)) for node in self.nodes]
-        if by == "operation":
-            return self.by_operation()
-        if by != "module":
-            raise ValueError(f"by is {by!r}; expected one of {', '.join(BY)}.")
-        deepest = max((len(node.module) for node in self.nodes), default=1)
-        return next(
-            groups
-            for depth in range(max(deepest, 1), 0, -1)
-            if len(groups := self.by_module(depth)) <= MOST_ROWS or depth == 1
-        )
-
-    def by_operation(self) -> list[Group]:
-        """The nodes by what they do, those with most bytes first."""
-        return sorted(_grouped(self.nodes, lambda node: node.operation), key=lambda group: -group.cost.bytes)
-
-    def by_module(self, depth: int | None = None) -> list[Group]:
-        """The nodes by module, in order of the first node.
+    def grouped(self, by: str, depth: int | None = None) -> list[Group]:
+        """The nodes by `node`, `operation` or `module`, in order of their first.
 
         Args:
-            depth: names of a path that are kept, so that deeper modules count to the one above; `None` keeps all.
+            by: one of `BY`.
+            depth: of a module's path so many names are kept: deeper modules count to the one above. `None` keeps as
+                many as gives at most 40 modules.
+
+        Raises:
+            ValueError: `by` is another word.
         """
-        return _grouped(self.nodes, lambda node: ".".join(node.module[:depth]) or "(top)")
+        if by not in BY:
+            raise ValueError(f"by is {by!r}; expected one of {', '.join(BY)}.")
+        groups: dict[str, list[NodeCost]] = {}
+        for node in self.nodes:
+            path = ".".join(node.module[:depth]) or "(top)"
+            groups.setdefault({"node": node.name, "operation": node.operation, "module": path}[by], []).append(node)
+        deepest = max((len(node.module) for node in self.nodes), default=0)
+        if by == "module" and depth is None and len(groups) > MOST_MODULES:
+            fitting = (self.grouped(by, smaller) for smaller in range(deepest - 1, 1, -1))
+            return next((found for found in fitting if len(found) <= MOST_MODULES), self.grouped(by, 1))
+        return [Group(name, tuple(members)) for name, members in groups.items()]
 
     def sheet(self, by: str = "operation") -> Sheet:
         """A table with a row for each group of `grouped(by)` that costs something."""
@@ -160,39 +149,3 @@ class Analysis:
         if self.total.uncounted:
             notes.append(f"No formula, so FLOPs not counted: {', '.join(self.total.uncounted)}.")
         return tuple(notes)
-
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data for JSON; bytes and FLOPs."""
-        nodes = [
-            {
-                **asdict(node.cost),
-                "name": node.name,
-                "operation": node.operation,
-                "module": ".".join(node.module),
-                "shape": node.shape,
-                "dtype": str(node.dtype).removeprefix("torch.") if node.dtype else None,
-                "parameters": node.parameters,
-                "live_bytes": node.live_bytes,
-            }
-            for node in self.nodes
-        ]
-        return {
-            "total": asdict(self.total),
-            "parameters": self.parameters,
-            "held_bytes": self.held_bytes,
-            "peak": {"node": self.peak.name, "bytes": self.peak.live_bytes},
-            "nodes": nodes,
-        }
-
-    def __str__(self) -> str:
-        return str(self.sheet())
-
-    def _repr_html_(self) -> str:
-        return self.sheet()._repr_html_()
-
-
-def _grouped(nodes: Iterable[NodeCost], key: Callable[[NodeCost], str]) -> list[Group]:
-    groups: dict[Hashable, list[NodeCost]] = {}
-    for node in nodes:
-        groups.setdefault(key(node), []).append(node)
-    return [Group(str(name), tuple(members)) for name, members in groups.items()]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fxopt_core.analysis.hardware import Hardware
 from fxopt_core.analysis.report import HEADINGS, Analysis, Group, NodeCost
-from fxopt_core.analysis.tables import Sheet
+from fxopt_core.analysis.tables import Sheet, Shown
 from fxopt_core.benchmark.report import format_seconds
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class NodeEstimate:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Shown):
     """The least time of a graph on one device, its nodes one after another.
 
     What really runs takes longer: kernels stay below the peak and cost time to start. It may be faster where values
@@ -95,12 +95,6 @@ class Estimate:
         computing = sum(node.seconds for node in nodes if node.bound == COMPUTE)
         bound = "" if not seconds else COMPUTE if computing > seconds / 2 else MEMORY
         return format_seconds(seconds), f"{seconds / self.seconds:.0%}" if self.seconds else "", bound
-
-    def __str__(self) -> str:
-        return str(self.sheet())
-
-    def _repr_html_(self) -> str:
-        return self.sheet()._repr_html_()
 
     def share(self, bound: str) -> float:
         """The part of the time, from 0 to 1, that nodes bound by `compute` or by `memory` take."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxopt_core.analysis.roofline import COMPUTE, MEMORY, Estimate
-from fxopt_core.analysis.tables import Sheet, format_count
+from fxopt_core.analysis.tables import NONE, Sheet, format_count
 from fxopt_core.benchmark.report import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -18,31 +19,33 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def comparison(estimates: Sequence[Estimate]) -> Sheet:
-    """A row for each device, the others beside the first."""
+    """A row for each device: its roof, the time at best, and how many nodes lie under its slope and its flat part."""
     first = estimates[0]
     needed = first.analysis.held_bytes + first.analysis.peak.live_bytes
-    rows = [
-        (
-            one.hardware.name,
-            ", ".join(f"{name} {format_count(rate, 'FLOP/s')}" for name, rate in _rates(one).items()),
-            format_count(one.hardware.bandwidth, "B/s"),
-            format_seconds(one.seconds),
-            f"{first.seconds / one.seconds:.3g}×",
-            f"{one.share(COMPUTE):.0%}",
-            "yes" if needed <= one.hardware.memory else "no",
+    rows = []
+    for one in estimates:
+        machine, bounds = one.hardware, Counter(node.bound for node in one.nodes)
+        roofs = (
+            f"{name} {format_count(rate, 'FLOP/s')} from {format_count(rate / machine.bandwidth)} FLOPs/byte"
+            for name, rate in _rates(one).items()
         )
-        for one in estimates
-    ]
-    headings = ("hardware", "rate", "bandwidth", "time", f"speed, {first.hardware.name} = 1", "compute-bound", "fits")
+        speed = f"{first.seconds / one.seconds:.3g}×" if one.seconds else NONE
+        fits = "yes" if needed <= machine.memory else "no"
+        figures = (", ".join(roofs), format_count(machine.bandwidth, "B/s"), format_seconds(one.seconds), speed)
+        rows.append(
+            (machine.name, *figures, str(bounds[MEMORY]), f"{bounds[COMPUTE]} ({one.share(COMPUTE):.0%})", fits)
+        )
+    headings = ("hardware", "roof", "bandwidth", "time", f"{first.hardware.name} = 1", "memory-bound", "compute-bound")
     sources = (f"{one.hardware.name}: {one.hardware.source}." for one in estimates)
-    return Sheet("Time at best", headings, rows, (f"fits: {format_bytes(needed)} are needed at once.", *sources))
+    note = f"bound: nodes (part of the time). fits: {format_bytes(needed)} are needed at once."
+    return Sheet("Time at best", (*headings, "fits"), rows, (note, *sources))
 
 
 def plot(estimates: Sequence[Estimate]) -> Figure:
     """FLOP/s over FLOPs per byte, both logarithmic: the roof of each device and the nodes under it.
 
     A node stands at the FLOP/s that the estimate allows it, larger the longer it takes. Nodes without FLOPs have no
-    place on such axes. Devices differ in line and marker as well as in colour. `plot_text` says the same in words.
+    place on such axes. Devices differ in line and marker as well as in colour. `comparison` says the same in words.
     """
     # pyplot, so that a notebook shows the figure; closed, so that it shows it once.
     from matplotlib import pyplot
@@ -80,30 +83,10 @@ def plot(estimates: Sequence[Estimate]) -> Figure:
     return figure
 
 
-def plot_text(estimates: Sequence[Estimate]) -> str:
-    """The figure of `plot` in words."""
-    lines = ["Roofline: FLOP/s at best over FLOPs per byte moved, both axes logarithmic."]
-    for one in estimates:
-        roofs = ", ".join(
-            f"{name} flat at {format_count(rate, 'FLOP/s')} from {format_count(rate / one.hardware.bandwidth)} "
-            "FLOPs per byte on"
-            for name, rate in _rates(one).items()
-        )
-        counts = [sum(node.bound == bound for node in one.nodes) for bound in (COMPUTE, MEMORY)]
-        without = [node for node in one.nodes if node.seconds and not node.node.cost.flops]
-        lines.append(
-            f"{one.hardware.name}: rises with {format_count(one.hardware.bandwidth, 'B/s')}; {roofs}. "
-            f"{counts[0]} nodes are bound by compute, {counts[1]} by memory; {len(without)} of these have no FLOPs, so "
-            f"no mark, and take {format_seconds(sum(node.seconds for node in without))} of "
-            f"{format_seconds(one.seconds)}."
-        )
-    return "\n".join(lines)
-
-
 def save_plot(estimates: Sequence[Estimate], path: Path) -> None:
-    """Write the plot (`.svg`) or its text (`.txt`)."""
+    """Write the plot (`.svg`), or the comparison that says the same in words (`.txt`)."""
     if path.suffix == ".txt":
-        path.write_text(plot_text(estimates) + "\n")
+        path.write_text(comparison(estimates).text() + "\n")
     else:
         plot(estimates).savefig(path, metadata={"Date": None})
 

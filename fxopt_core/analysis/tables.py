@@ -28,44 +28,52 @@ class Sheet:
         headings: of the columns. The first column holds names, the others figures.
         rows: the cells as text.
         notes: sentences below it.
-        names: how many columns, from the first on, hold words and are set to the left.
     """
 
     title: str
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     notes: tuple[str, ...] = ()
-    names: int = 1
 
     def table(self) -> Table:
         """For a terminal."""
         # As text, because Rich would read square brackets as markup.
         notes = Text("\n".join(self.notes))
-        table = Table(title=Text(self.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        table.caption, table.caption_justify = notes, "left"
+        table = Table(title=Text(self.title), title_justify="left", caption=notes, caption_justify="left")
+        table.box, table.pad_edge = SIMPLE_HEAD, False
         for place, heading in enumerate(self.headings):
-            words = place < self.names
-            table.add_column(heading, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+            table.add_column(heading, justify="right" if place else "left", overflow="fold", no_wrap=place > 0)
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table
 
-    def __str__(self) -> str:
+    def text(self) -> str:
+        """In characters."""
         console = Console(file=StringIO(), width=WIDTH, force_terminal=False, color_system=None)
         with console.capture() as captured:
             console.print(self.table())
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
-    def _repr_html_(self) -> str:
-        def cells(tag: str, row: Sequence[str]) -> str:
-            sides = ("left" if place < self.names else "right" for place in range(len(row)))
-            pairs = zip(sides, row, strict=True)
-            return "".join(f'<{tag} style="text-align: {side}">{escape(cell)}</{tag}>' for side, cell in pairs)
-
-        body = "".join(f"<tr>{cells('td', row)}</tr>" for row in self.rows)
+    def html(self) -> str:
+        """For a notebook."""
+        rows = ["".join(f"<th>{escape(heading)}</th>" for heading in self.headings)]
+        rows += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.rows]
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        head = f"<caption>{escape(self.title)}</caption><thead><tr>{cells('th', self.headings)}</tr></thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>{notes}"
+        return f"<p>{escape(self.title)}</p><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{notes}"
+
+
+class Shown:
+    """Shows itself as its `sheet()`, in a notebook and as text."""
+
+    def sheet(self) -> Sheet:
+        """The table."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self.sheet().html()
 
 
 def print_sheets(sheets: Sequence[Sheet]) -> None:

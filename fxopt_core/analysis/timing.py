@@ -88,25 +88,15 @@ class _Timed(fx.Interpreter):
         super().__init__(module)
         self.device = device
         self.seconds: dict[str, list[float]] = defaultdict(list)
-        self._node = ""
 
     def run_node(self, node: fx.Node) -> Any:
-        self._node = node.name
-        return super().run_node(node)
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return self._timed(super().call_function, target, args, kwargs)
-
-    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return self._timed(super().call_method, target, args, kwargs)
-
-    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return self._timed(super().call_module, target, args, kwargs)
-
-    def _timed(self, call: Any, *arguments: Any) -> Any:
+        if not node.op.startswith("call_"):
+            return super().run_node(node)
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        call = getattr(self, node.op)
         synchronize(self.device)
         start = time.perf_counter()
-        value = call(*arguments)
+        value = call(node.target, args, kwargs)
         synchronize(self.device)
-        self.seconds[self._node].append(time.perf_counter() - start)
+        self.seconds[node.name].append(time.perf_counter() - start)
         return value

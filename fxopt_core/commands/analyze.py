@@ -141,12 +141,15 @@ def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing:
     return {
         "model": model,
         "multiply_add_counts_as": 2,
-        **analysis.document(),
+        "total": asdict(analysis.total),
+        "parameters": analysis.parameters,
+        "held_bytes": analysis.held_bytes,
+        "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
+        "nodes": [{**asdict(node), "dtype": node.dtype and str(node.dtype)[6:]} for node in analysis.nodes],
         "estimates": [
             {
                 "hardware": asdict(one.hardware),
                 "seconds": one.seconds,
-                "compute_bound": one.share("compute"),
                 "nodes": {node.node.name: {"seconds": node.seconds, "bound": node.bound} for node in one.nodes},
             }
             for one in estimates

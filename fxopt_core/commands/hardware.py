@@ -70,7 +70,6 @@ def _show(rows: Sequence[Hardware], as_json: bool, note: str) -> None:
     cells = [
         (
             row.name,
-            row.description,
             *(format_count(row.rates[dtype]) if dtype in row.rates else "" for dtype in dtypes),
             format_count(row.bandwidth, "B/s"),
             format_count(row.memory, "B"),
@@ -78,9 +77,9 @@ def _show(rows: Sequence[Hardware], as_json: bool, note: str) -> None:
         for row in rows
     ]
     meaning = "Dense matrix products in FLOP/s, a multiply-add being two."
-    notes = (meaning, *(f"{row.name}: {row.source}." for row in rows), *([note] if note else []))
-    headings = ("name", "what", *dtypes, "bandwidth", "memory")
-    print_sheets([Sheet("", headings, cells, notes, names=2)])
+    sources = (f"{row.name}: {row.description}. Source: {row.source}." for row in rows)
+    notes = (meaning, *sources, *([note] if note else []))
+    print_sheets([Sheet("", ("name", *dtypes, "bandwidth", "memory"), cells, notes)])
 
 
 def _refuse(error: Exception) -> typer.Exit:

@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from fxopt_core import zoo
 from fxopt_core.analysis import Analysis, Cost, analyze, analyze_graph, record_allocations
+from fxopt_core.analysis.counting import may_contract
 from fxopt_core.capture import CaptureError, capture
 
 
@@ -48,6 +50,9 @@ def t(*shape: int, **options: Any) -> torch.Tensor:
         (torch.addmm, (t(7), t(3, 5), t(5, 7)), 2 * 3 * 7 * 5),
         (torch.addmv, (t(3), t(3, 5), t(5)), 2 * 3 * 5),
         (torch.addbmm, (t(3, 7), t(2, 3, 5), t(2, 5, 7)), 2 * 2 * 3 * 7 * 5),
+        (lambda c, a, b: (c + 1).addmm_(a, b), (t(3, 7), t(3, 5), t(5, 7)), 2 * 3 * 7 * 5),
+        (lambda c, a, b: (c + 1).baddbmm_(a, b), (t(2, 3, 7), t(2, 3, 5), t(2, 5, 7)), 2 * 2 * 3 * 7 * 5),
+        (torch._int_mm, (t(32, 16, dtype=torch.int8), t(16, 8, dtype=torch.int8)), 2 * 32 * 8 * 16),
         (torch.baddbmm, (t(2, 3, 7), t(2, 3, 5), t(2, 5, 7)), 2 * 2 * 3 * 7 * 5),
         (functional.linear, (t(2, 3, 5), t(7, 5), t(7)), 2 * 2 * 3 * 7 * 5),
         (lambda a, b: torch.einsum("bij,bkj->bik", a, b), (t(2, 3, 5), t(2, 7, 5)), 2 * 2 * 3 * 7 * 5),
@@ -81,9 +86,17 @@ def test_flops_by_hand(function: Any, inputs: tuple[torch.Tensor, ...], flops: i
 
 
 def test_grouped_products_in_all_their_forms() -> None:
-    offsets = torch.tensor([2, 6], dtype=torch.int32)
-    a, b = t(6, 16, dtype=torch.bfloat16), t(2, 16, 8, dtype=torch.bfloat16)
-    assert cost(lambda a, b, o: functional.grouped_mm(a, b, offs=o), a, b, offsets).flops == 2 * 6 * 16 * 8
+    half = torch.bfloat16
+    one, two, three = t(16, 16, dtype=half), t(2, 16, 8, dtype=half), t(2, 6, 16, dtype=half)
+    offsets = torch.tensor([8, 16], dtype=torch.int32)
+
+    def grouped(a: torch.Tensor, b: torch.Tensor, *ends: torch.Tensor) -> torch.Tensor:
+        return functional.grouped_mm(a, b, offs=ends[0] if ends else None)
+
+    assert cost(grouped, one, two, offsets).flops == 2 * 16 * 16 * 8, "rows of one matrix, each with one of several"
+    assert cost(grouped, three, two).flops == 2 * 2 * 6 * 16 * 8, "matrix by matrix"
+    assert cost(grouped, three, one, offsets).flops == 2 * 6 * 16 * 16, "columns of one, each with one of several"
+    assert cost(grouped, one, t(16, 8, dtype=half), offsets).flops == 2 * 16 * 16 * 8, "a run of the inner length each"
 
 
 @pytest.mark.parametrize(
@@ -144,9 +157,40 @@ def test_what_has_no_formula_is_named() -> None:
     assert "fxopt_test_costs.twice.default" in analysis._repr_html_()
 
 
-def test_a_formula_that_the_user_registers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.utils import flop_counter
+def aten_operators() -> dict[str, Any]:
+    names = {name.removeprefix("aten::").partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    packets = {name: getattr(torch.ops.aten, name, None) for name in sorted(names) if "::" not in name}
+    return {name: packet for name, packet in packets.items() if packet is not None}
 
+
+def test_the_rule_for_what_may_have_flops() -> None:
+    """It names whatever torch has a formula for, and nothing that works element by element or makes a view."""
+    for packet in flop_counter.flop_registry:
+        name = str(packet)
+        assert may_contract(name if "." in name else f"higher_order.{name}"), name
+    harmless = 0
+    for name, packet in aten_operators().items():
+        overloads = [getattr(packet, overload) for overload in packet.overloads()]
+        views = all(op.is_view for op in overloads)
+        if views or any(torch.Tag.pointwise in op.tags for op in overloads):
+            harmless += 1
+            assert not may_contract(f"aten.{name}.default"), name
+    assert harmless > 300
+    for name in (
+        "mkldnn_rnn_layer",
+        "_trilinear",
+        "_fft_r2c",
+        "linalg_eig",
+        "_linalg_svd",
+        "_cdist_forward",
+        "lu_solve",
+    ):
+        assert may_contract(f"aten.{name}.default"), name
+    for name in ("native_layer_norm", "_softmax", "max_pool2d_with_indices", "upsample_bilinear2d", "gelu_", "cumsum"):
+        assert not may_contract(f"aten.{name}.default"), name
+
+
+def test_a_formula_that_the_user_registers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flop_counter, "flop_registry", dict(flop_counter.flop_registry))
     inputs = (t(3, 5), t(5, 7))
 
@@ -240,10 +284,10 @@ def test_tied_parameters_are_one() -> None:
 def test_sums_over_modules_and_operations_are_the_whole() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(5, 7), nn.ReLU()), nn.Linear(7, 2))
     analysis = analyze(model, (t(3, 5),))
-    modules = {group.name: group.cost.flops for group in analysis.by_module()}
+    modules = {group.name: group.cost.flops for group in analysis.grouped("module")}
     assert modules == {"0.0": 2 * 3 * 5 * 7, "0.1": 0, "1": 2 * 3 * 7 * 2}
-    assert [group.name for group in analysis.by_module(1)] == ["0", "1"]
-    for groups in (analysis.by_module(1), analysis.by_operation(), analysis.grouped("node")):
+    assert [group.name for group in analysis.grouped("module", 1)] == ["0", "1"]
+    for groups in (analysis.grouped(by) for by in ("module", "operation", "node")):
         assert sum((group.cost for group in groups), Cost()) == analysis.total
         assert analysis.total.bytes > 0
     with pytest.raises(ValueError, match="by is 'layer'; expected one of node, module, operation"):
