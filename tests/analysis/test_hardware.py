@@ -80,6 +80,17 @@ def test_this_is_measured_and_kept(cache: Path, small: None) -> None:
     assert re.search(r"measured on \d{4}-\d\d-\d\d with torch ", measured.source)
 
 
+def test_rates_come_from_times(cache: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def two_seconds(function: Any, device: torch.device) -> float:
+        function()
+        return 2.0
+
+    monkeypatch.setattr(this_machine, "_fastest", two_seconds)
+    measured = measure_this(CPU)
+    assert measured.bandwidth == 2 * 2**16 / 2, "a copy reads and writes"
+    assert set(measured.rates.values()) == {2 * 64**3 / 2}
+
+
 def test_another_number_of_threads_is_another_machine(cache: Path, small: None) -> None:
     measure_this(CPU)
     threads = torch.get_num_threads()
