@@ -105,7 +105,7 @@ class Analysis(Shown):
         return max(self.nodes, key=lambda node: node.live_bytes)
 
     def grouped(self, by: str, depth: int | None = None) -> list[Group]:
-        """The nodes by `node`, `operation` or `module`, in order of their first.
+        """The nodes by `node`, `operation` or `module`: in order, operations by their bytes, most first.
 
         Args:
             by: one of `BY`.
@@ -125,7 +125,8 @@ class Analysis(Shown):
         if by == "module" and depth is None and len(groups) > MOST_MODULES:
             fitting = (self.grouped(by, smaller) for smaller in range(deepest - 1, 1, -1))
             return next((found for found in fitting if len(found) <= MOST_MODULES), self.grouped(by, 1))
-        return [Group(name, tuple(members)) for name, members in groups.items()]
+        found = [Group(name, tuple(members)) for name, members in groups.items()]
+        return sorted(found, key=lambda group: -group.cost.bytes) if by == "operation" else found
 
     def sheet(self, by: str = "operation") -> Sheet:
         """A table with a row for each group of `grouped(by)` that costs something."""

@@ -317,6 +317,7 @@ def test_sums_over_modules_and_operations_are_the_whole() -> None:
     for groups in (analysis.grouped(by) for by in ("module", "operation", "node")):
         assert sum((group.cost for group in groups), Cost()) == analysis.total
         assert analysis.total.bytes > 0
+    assert [group.name for group in analysis.grouped("operation")] == ["aten.linear.default", "aten.relu.default"]
     with pytest.raises(ValueError, match="by is 'layer'; expected one of node, module, operation"):
         analysis.grouped("layer")
 
