@@ -6,9 +6,11 @@ from importlib.metadata import entry_points
 
 import typer
 
+from fxopt_core.commands.analyze import analyze
 from fxopt_core.commands.bench import bench
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
+from fxopt_core.commands.hardware import hardware
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -20,7 +22,9 @@ def _root() -> None:
 
 app.command()(doctor)
 app.command()(extract)
+app.command()(analyze)
 app.add_typer(bench, name="bench")
+app.add_typer(hardware, name="hardware")
 
 
 def main() -> None:

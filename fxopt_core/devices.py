@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 
 import torch
@@ -88,6 +89,13 @@ def choose_device(name: str | None = None) -> torch.device:
             f"Present here: {here}. Choose one of these, or leave the choice out."
         )
     return device
+
+
+def device_name(device: torch.device) -> str:
+    """What a device calls itself."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine() or device.type}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def capabilities(device: torch.device | str) -> Capabilities:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -90,7 +89,7 @@ def benchmark(
     return BenchmarkReport(
         candidates=tuple(_candidate(name, first_calls[name], steady, peaks[name], errors[name]) for name in candidates),
         device=str(place),
-        device_name=_device_name(place),
+        device_name=devices.device_name(place),
         torch_version=torch.__version__,
         threads=torch.get_num_threads(),
         warmup=warmup,
@@ -203,9 +202,3 @@ def _errors(candidates: Mapping[str, Function]) -> dict[str, float | None]:
         except ValueError as error:
             raise ValueError(f"{name!r} computes something else than {names[0]!r}: {error}") from error
     return errors
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{platform.machine() or device.type}, {torch.backends.cpu.get_cpu_capability()}"

@@ -1,0 +1,168 @@
+"""`fxopt analyze`: what a model costs, and how long it takes at best on given hardware."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import torch
+
+    from fxopt_core.analysis import Analysis, Estimate
+    from fxopt_core.analysis.tables import Sheet
+    from fxopt_core.analysis.timing import Timing
+
+CANNOT = 2
+"""Exit code for bad input."""
+
+FAILED = 1
+"""Exit code when the model cannot be captured."""
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def analyze(
+    model: Annotated[str, typer.Option(help="A model of the zoo.")],
+    hardware: Annotated[str | None, typer.Option(help="Estimate the time on this: h100, tpu-v5e, this, …")] = None,
+    compare: Annotated[str | None, typer.Option(help="Estimate it on several, with commas: h100,tpu-v5e,this.")] = None,
+    by: Annotated[str, typer.Option(help="A row for each node, module or operation.")] = "operation",
+    dtype: Annotated[str, typer.Option(help="Of parameters and inputs: float32, bfloat16, …")] = "float32",
+    tf32: Annotated[bool, typer.Option("--tf32", help="Round float32 products to TF32 where there is TF32.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Run it here: estimated beside measured time.")] = False,
+    device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; as it comes, the best one.")] = None,
+    draw: Annotated[Path | None, typer.Option(help="Draw the roofline: .svg, or .txt in words.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """FLOPs, bytes, parameters and memory of a model, and its time at best, without computing anything.
+
+    Exit code 1 when the model cannot be captured, 2 for bad input.
+    """
+    # torch takes seconds to import, which `fxopt --help` does not need.
+    from fxopt_core.analysis import estimate
+    from fxopt_core.analysis.report import BY
+    from fxopt_core.analysis.roofline_plot import comparison, save_plot
+    from fxopt_core.analysis.tables import print_sheets
+    from fxopt_core.analysis.this_machine import find_hardware
+    from fxopt_core.capture import CaptureError
+    from fxopt_core.commands.extract import _check_file
+    from fxopt_core.devices import DeviceUnavailableError, choose_device
+
+    try:
+        _one_of("--by", by, BY)
+        _one_of("--dtype", dtype, DTYPES)
+        _check_file(draw, (".svg", ".txt"))
+        target = choose_device(device)
+        names = (compare or hardware or ("this" if measure or draw else "")).split(",")
+        machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
+        here = find_hardware("this", target) if measure else None
+        analysis, timing = _analysis(model, dtype), None
+        if here is not None:
+            analysis, timing = _run(model, dtype, target, analysis)
+        estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
+        measured = estimate(analysis, here, tf32=tf32) if here else None
+        if draw is not None:
+            save_plot(estimates, draw)
+    except CaptureError as error:
+        raise _refuse(error, FAILED) from error
+    except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
+        raise _refuse(error, CANNOT) from error
+
+    if as_json:
+        typer.echo(json.dumps(_document(model, analysis, estimates, timing), indent=2, allow_nan=False))
+        return
+    sheets: list[Sheet] = [(estimates[0] if estimates else analysis).sheet(by)]
+    sheets += [comparison(estimates)] if len(estimates) > 1 else []
+    sheets += [timing.sheet(measured, by)] if timing and measured else []
+    print_sheets(sheets)
+    if draw is not None:
+        typer.echo(f"Written: {draw}")
+
+
+def _analysis(model: str, dtype: str) -> Analysis:
+    import torch
+
+    from fxopt_core import analysis, zoo
+
+    meta = torch.device("meta")
+    with meta, _default_dtype(dtype):
+        chosen = zoo.build(model, meta)
+    return analysis.analyze(chosen.model, chosen.example_inputs)
+
+
+def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tuple[Analysis, Timing]:
+    """The analysis of what really runs on the device, and its times.
+
+    Raises:
+        ValueError: the model is too large for the device.
+    """
+    from fxopt_core import zoo
+    from fxopt_core.analysis import analyze_graph
+    from fxopt_core.analysis.this_machine import memory_bytes
+    from fxopt_core.analysis.timing import time_nodes
+    from fxopt_core.benchmark.report import format_bytes
+    from fxopt_core.capture import capture
+
+    # A capture holds the model, its own copy, and the values of the example call.
+    needed, there = 3 * expected.held_bytes + expected.peak.live_bytes, memory_bytes(device)
+    if needed > there:
+        raise ValueError(
+            f"{model} takes about {format_bytes(needed)} to capture and run; {device} has {format_bytes(there)}. "
+            "Leave --measure out to analyse it without running it."
+        )
+    with _default_dtype(dtype):
+        chosen = zoo.build(model, device)
+    (partition,) = capture(chosen.model, chosen.example_inputs, "export").partitions
+    parameters = {one.name: one.source for one in partition.inputs if one.kind == "parameter"}
+    assert partition.example_inputs is not None  # export has run it
+    timing = time_nodes(partition.graph_module, partition.example_inputs, device)
+    return analyze_graph(partition.graph_module, parameters), timing
+
+
+@contextmanager
+def _default_dtype(name: str) -> Iterator[None]:
+    """Models and inputs that are built meanwhile have this dtype."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing: Timing | None) -> dict[str, Any]:
+    return {
+        "model": model,
+        "multiply_add_counts_as": 2,
+        "total": asdict(analysis.total),
+        "parameters": analysis.parameters,
+        "held_bytes": analysis.held_bytes,
+        "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
+        "nodes": [{**asdict(node), "dtype": node.dtype and str(node.dtype)[6:]} for node in analysis.nodes],
+        "estimates": [
+            {
+                "hardware": asdict(one.hardware),
+                "seconds": one.seconds,
+                "nodes": {node.node.name: {"seconds": node.seconds, "bound": node.bound} for node in one.nodes},
+            }
+            for one in estimates
+        ],
+        "measured": timing and {"seconds": timing.whole.seconds, "nodes": timing.nodes},
+    }
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{option} is {value!r}; expected {', '.join(known)}.")
+
+
+def _refuse(error: Exception, exit_code: int) -> typer.Exit:
+    typer.echo(f"fxopt analyze: {error}", err=True)
+    return typer.Exit(exit_code)
