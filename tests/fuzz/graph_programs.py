@@ -72,14 +72,15 @@ class Program:
         if isinstance(value, torch.Tensor):
             self.note(node, value)
         elif isinstance(value, (tuple, list)):
-            node.meta["val"] = [self.examples.from_tensor(part) for part in value]
+            node.meta["val"] = [self.examples.from_tensor(part.detach()) for part in value]
             for index, part in enumerate(value):
                 self.note(self.graph.call_function(getitem, (node, index)), part)
 
     def note(self, node: fx.Node, value: torch.Tensor) -> None:
         """Remember the value of a node, and its example as captures keep it."""
         self.values[node] = value
-        node.meta["val"] = self.examples.from_tensor(value)
+        # Of a view whose base became part of autograd, torch cannot make an example with its history.
+        node.meta["val"] = self.examples.from_tensor(value.detach())
 
     def _compute(self, op: str, target: Any, args: Any, kwargs: Any) -> Any:
         if op == "call_module":
