@@ -71,6 +71,9 @@ def recompute(
     rows = compare(model, inputs, BUDGETS, repeats)
     console = output_console()
     console.print(_table(rows))
+    for row in rows:
+        if row.refusal is not None:
+            console.print(f"{row.way} {row.setting}, refused: {row.refusal}")
     for line in at_equal_peak(rows):
         console.print(line)
     if as_json is not None:
@@ -236,7 +239,7 @@ def _table(rows: Sequence[RecomputationRow]) -> Table:
         table.add_column(heading, no_wrap=heading == "way")
     for row in rows:
         if row.refusal is not None:
-            table.add_row(row.way, f"{row.setting}", "", "", "", "refused", "", row.refusal)
+            table.add_row(row.way, f"{row.setting}", "", "", "", "refused", "", "")
             continue
         within = "" if row.way == PEER else ("yes" if row.within else "no")
         table.add_row(

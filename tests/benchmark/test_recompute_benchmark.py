@@ -56,6 +56,7 @@ def test_the_command_writes_its_rows(tmp_path: Path) -> None:
     options = "--layers 1 --width 64 --vocabulary 32 --tokens 8 --batch 1 --repeats 1"
     answer = CliRunner().invoke(app, ["bench", "recompute", *options.split(), "--json", str(path)])
     assert answer.exit_code == 0, answer.output
+    assert "refused: the budget 0.1" in answer.output
     assert {"eager", MODULES, JOINT, PEER} == {entry["way"] for entry in json.loads(path.read_text())}
 
 
