@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from pathlib import Path
@@ -23,7 +24,13 @@ COMPARE = "compare"
 
 
 def extract(
-    model: Annotated[str, typer.Option(help="simple, control, loops or bert; or compare: methods side by side.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="simple, bert, yolov8n, …; your own as mypackage.mymodule:factory, which returns (model, inputs); "
+            "or compare: methods side by side."
+        ),
+    ],
     method: Annotated[
         str | None, typer.Option(help="dynamo (as it comes), symbolic_trace, export or aot.", show_default=False)
     ] = None,
@@ -59,8 +66,8 @@ def extract(
             return
         if method is not None and method not in METHODS:
             raise ValueError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
-        if model not in zoo.names():
-            _explain_unknown(model)
+        if model not in zoo.names() and difflib.get_close_matches(model, (*zoo.names(), COMPARE), n=1) == [COMPARE]:
+            raise ValueError(f"there is no model {model!r}. Did you mean {COMPARE!r}?")
         _check_file(save_graph, (".py",))
         _check_file(draw, (".svg", ".dot", ".txt"))
         chosen = zoo.build(model, target)
@@ -76,17 +83,6 @@ def extract(
         _print_json(document(captured, model, str(target), written))
     else:
         show(captured, chosen.description, written, console, show_all=show_all)
-
-
-def _explain_unknown(model: str) -> None:
-    import difflib
-
-    from fxopt_core import zoo
-
-    known = (*zoo.names(), COMPARE)
-    near = difflib.get_close_matches(model, known, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    raise ValueError(f"there is no model {model!r}; --model takes {', '.join(known)}.{hint}")
 
 
 def _check_file(path: Path | None, endings: tuple[str, ...]) -> None:
