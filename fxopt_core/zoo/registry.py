@@ -10,7 +10,18 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from fxopt_core.devices import capabilities, choose_device
-from fxopt_core.zoo import control, convolutional, huggingface, loops, multilayer, own, redundant, simple, yolo
+from fxopt_core.zoo import (
+    control,
+    convolutional,
+    huggingface,
+    loops,
+    multilayer,
+    own,
+    published,
+    redundant,
+    simple,
+    yolo,
+)
 from fxopt_core.zoo.recipe import ExampleInputs, Recipe, SizeName
 
 
@@ -41,10 +52,9 @@ RECIPES: dict[str, Recipe] = {
     "cnn": Recipe(convolutional.build, convolutional.DESCRIPTION),
     "deep-cnn": Recipe(convolutional.build_deep, convolutional.DEEP_DESCRIPTION),
     "redundant": Recipe(redundant.build, redundant.DESCRIPTION),
-    **huggingface.recipes("tiny"),
-    **huggingface.recipes("moderate"),
+    **huggingface.RECIPES,
     **yolo.RECIPES,
-    **huggingface.recipes("published"),
+    **published.RECIPES,
 }
 
 

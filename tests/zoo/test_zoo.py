@@ -180,6 +180,6 @@ def test_a_dtype_that_the_device_does_not_have_is_refused():
 
 def test_without_transformers_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ModuleNotFoundError, match=r'DetrModel needs .*pip install "fxopt\[hf\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r'DetrModel needs transformers .*pip install "fxopt\[hf\]"'):
         zoo.build("detr", "cpu")
     assert zoo.build("yolov8n", "meta")
