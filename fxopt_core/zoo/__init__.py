@@ -2,6 +2,6 @@
 
 from fxopt_core.zoo.own import OwnModelError
 from fxopt_core.zoo.recipe import ExampleInputs
-from fxopt_core.zoo.registry import UnknownModelError, ZooModel, build, names
+from fxopt_core.zoo.registry import ModelTooLargeError, UnknownModelError, ZooModel, build, names
 
-__all__ = ["ExampleInputs", "OwnModelError", "UnknownModelError", "ZooModel", "build", "names"]
+__all__ = ["ExampleInputs", "ModelTooLargeError", "OwnModelError", "UnknownModelError", "ZooModel", "build", "names"]

@@ -11,18 +11,9 @@ DEEP_DESCRIPTION = "A deep convolutional classifier: twelve convolutions with ba
 
 def build() -> tuple[nn.Module, tuple[torch.Tensor]]:
     """The classifier, from `[batch, 1, 28, 28]` to `[batch, 10]`, `float32`, and two images."""
-    network = nn.Sequential(
-        nn.Conv2d(1, 8, kernel_size=3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, kernel_size=3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(16 * 7 * 7, 32),
-        nn.ReLU(),
-        nn.Linear(32, 10),
-    )
+    first = [nn.Conv2d(1, 8, kernel_size=3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(8, 16, kernel_size=3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    network = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(16 * 7 * 7, 32), nn.ReLU(), nn.Linear(32, 10))
     return network, (torch.randn(2, 1, 28, 28),)
 
 

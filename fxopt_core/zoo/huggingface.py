@@ -144,6 +144,10 @@ def _patches(size: Size) -> Settings:
     return {"image_size": size.edge, "patch_size": size.edge // 8} | _encoder(size)
 
 
+def _yolos(size: Size) -> Settings:
+    return _patches(size) | {"image_size": size.example.pixels, "num_detection_tokens": 10}
+
+
 def _both(size: Size, layers: int, feed_forward: int) -> Settings:
     """Encoder and decoder alike, under the names that DETR, RT-DETR and Whisper share."""
     each = {"layers": layers, "attention_heads": size.heads, "ffn_dim": feed_forward}
@@ -193,6 +197,10 @@ def _llama(size: Size) -> Settings:
     return WORDS | NO_CACHE | _encoder(size) | {"num_key_value_heads": size.heads // 2}
 
 
+def _mixtral(size: Size) -> Settings:
+    return _llama(size) | {"num_local_experts": 4}
+
+
 def _resnet(size: Size) -> Settings:
     stages = {"hidden_sizes": [size.width, 2 * size.width], "depths": [size.layers] * 2}
     return {"embedding_size": size.width // 4} | stages
@@ -201,6 +209,8 @@ def _resnet(size: Size) -> Settings:
 def _mamba(size: Size) -> Settings:
     return WORDS | NO_CACHE | {"hidden_size": size.width, "num_hidden_layers": size.layers}
 
+
+SOURCE = "HuggingFace, from its configuration, random weights"
 
 Row = tuple[str, Callable[[Size], Settings], InputMaker, str]
 ARCHITECTURES: dict[str, Row] = {
@@ -211,33 +221,21 @@ ARCHITECTURES: dict[str, Row] = {
     "detr": ("DetrModel", _detr, image, "DETR, a detector: convolutional backbone, transformer encoder and decoder"),
     "t5": ("T5Model", _t5, text_pair, "T5, encoder and decoder of texts with relative positions"),
     "rt-detr": ("RTDetrForObjectDetection", _rt_detr, image, "RT-DETR, a detector with deformable attention"),
-    "yolos": (
-        "YolosForObjectDetection",
-        lambda size: _patches(size) | {"image_size": size.example.pixels, "num_detection_tokens": 10},
-        image,
-        "YOLOS, a ViT with tokens that detect",
-    ),
+    "yolos": ("YolosForObjectDetection", _yolos, image, "YOLOS, a ViT with tokens that detect"),
     "whisper": ("WhisperModel", _whisper, speech, "Whisper, encoder of speech and decoder of text"),
     "clip": ("CLIPModel", _clip, image_and_text, "CLIP, encoders of images and texts into one space"),
     "llama": ("LlamaForCausalLM", _llama, masked_text, "Llama, a text decoder with rotary positions, grouped heads"),
-    "mixtral": (
-        "MixtralForCausalLM",
-        lambda size: _llama(size) | {"num_local_experts": 4},
-        masked_text,
-        "Mixtral, a text decoder with a mixture of experts, two of four for each token",
-    ),
+    "mixtral": ("MixtralForCausalLM", _mixtral, masked_text, "Mixtral, a text decoder, two of four experts a token"),
     "mamba": ("MambaForCausalLM", _mamba, text, "Mamba, a text decoder with a state-space recurrence, no attention"),
 }
 MODERATE_ONES = ("bert", "gpt2", "vit", "resnet", "detr", "t5")
 """Those that benchmarks run."""
 
-SMALL = "(HuggingFace, from its configuration, random weights)."
-
 
 def _recipe(name: str, size: Size) -> Recipe:
     model, settings, inputs, description = ARCHITECTURES[name]
     build = partial(make, model, settings(size), inputs, size.example)
-    return Recipe(build, f"{description} {SMALL}", "tiny" if size is TINY else "moderate")
+    return Recipe(build, f"{description} ({SOURCE}).", "tiny" if size is TINY else "moderate")
 
 
 RECIPES = {name: _recipe(name, TINY) for name in ARCHITECTURES}

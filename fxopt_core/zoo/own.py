@@ -6,8 +6,6 @@ import difflib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ class OwnModelError(ValueError):
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe behind `module:factory`; the module may lie in the current folder.
+    """The recipe behind `module:factory`; the current folder joins the path of imports, last.
 
     The factory takes no arguments and returns (model, example_inputs). The first line of its docstring is the
     description.
@@ -38,30 +36,20 @@ def recipe(name: str) -> Recipe:
     module_name, _, factory_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *factory_name.split("."))):
         raise OwnModelError(f"{name!r} is no module:factory; expected, for example, mypackage.mymodule:build.")
-    with _current_folder_importable():
-        factory = _find(module_name, factory_name)
+    if str(Path.cwd()) not in sys.path:
+        # As for `python -m`; an installed command does not look there. What is installed goes first.
+        sys.path.append(str(Path.cwd()))
+    factory = _find(module_name, factory_name)
 
     def build() -> tuple[nn.Module, ExampleInputs]:
-        with _current_folder_importable():
-            try:
-                result = factory()
-            except Exception as error:
-                raise OwnModelError(f"the factory {name} failed: {_in_short(error)}.") from error
+        try:
+            result = factory()
+        except Exception as error:
+            raise OwnModelError(f"the factory {name} failed: {_in_short(error)}.") from error
         return _checked(name, result)
 
     documented = (factory.__doc__ or "").strip().splitlines()
     return Recipe(build, documented[0] if documented else f"Made by {name}.")
-
-
-@contextmanager
-def _current_folder_importable() -> Iterator[None]:
-    """Let modules of the current folder be found, as `python -m` does and an installed command does not."""
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
 
 
 def _find(module_name: str, factory_name: str) -> Any:
@@ -90,23 +78,17 @@ def _find(module_name: str, factory_name: str) -> Any:
 
 def _checked(name: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
     if not isinstance(result, tuple) or len(result) != 2:
-        kind = (
-            f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a value of the type {type(result).__name__}"
-        )
-        raise OwnModelError(f"the factory {name} returned {kind}; {EXPECTED}.")
-    model, example_inputs = result
-    if not isinstance(model, nn.Module):
-        raise OwnModelError(f"the factory {name} returned a model of the type {type(model).__name__}; {EXPECTED}.")
-    if isinstance(example_inputs, dict):
-        wrong = [key for key in example_inputs if not isinstance(key, str)]
-        if wrong:
-            raise OwnModelError(f"the factory {name} returned inputs with the keyword {wrong[0]!r}; {EXPECTED}.")
-    elif not isinstance(example_inputs, tuple):
-        kind = type(example_inputs).__name__
-        raise OwnModelError(
-            f"the factory {name} returned example inputs of the type {kind}; {EXPECTED}. A single tensor x is (x,)."
-        )
-    return model, example_inputs
+        size = f" of {len(result)}" if isinstance(result, tuple) else ""
+        wrong = f"a {type(result).__name__}{size}"
+    elif not isinstance(result[0], nn.Module):
+        wrong = f"a model of the type {type(result[0]).__name__}"
+    elif not isinstance(result[1], tuple | dict):
+        wrong = f"example inputs of the type {type(result[1]).__name__} (a single tensor x is given as (x,))"
+    elif isinstance(result[1], dict) and not all(isinstance(key, str) for key in result[1]):
+        wrong = f"example inputs with the keywords {list(result[1])}"
+    else:
+        return result
+    raise OwnModelError(f"the factory {name} returned {wrong}; {EXPECTED}.")
 
 
 def _in_short(error: Exception) -> str:

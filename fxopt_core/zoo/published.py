@@ -8,20 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fxopt_core.zoo.huggingface import (
-    NO_CACHE,
-    WITHOUT_TIMM,
-    Example,
-    InputMaker,
-    Settings,
-    image,
-    image_and_text,
-    make,
-    masked_text,
-    speech,
-    text,
-    text_pair,
-)
+from fxopt_core.zoo import huggingface as small
+from fxopt_core.zoo.huggingface import NO_CACHE, Example, InputMaker, Settings, image, masked_text, text
 from fxopt_core.zoo.recipe import Recipe
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
@@ -51,12 +39,12 @@ PUBLISHED: dict[str, Row] = {
     "resnet50": ("ResNetForImageClassification", LABELS, image, SQUARE),
     "resnet101": ("ResNetForImageClassification", LABELS | {"depths": [3, 4, 23, 3]}, image, SQUARE),
     # Most images of COCO are 480 × 640, which DETR enlarges to a short side of 800.
-    "detr-r50": ("DetrForObjectDetection", WITHOUT_TIMM | COCO | STAGES, image, Example(pixels=(800, 1066))),
+    "detr-r50": ("DetrForObjectDetection", small.WITHOUT_TIMM | COCO | STAGES, image, Example(pixels=(800, 1066))),
     "rt-detr-r50": ("RTDetrForObjectDetection", {"num_labels": 80}, image, Example(pixels=(640, 640))),
     "yolos-base": ("YolosForObjectDetection", COCO | {"image_size": [800, 1344]}, image, Example(pixels=(800, 1344))),
-    "t5-small": ("T5ForConditionalGeneration", NO_CACHE, text_pair, Example(tokens=512)),
-    "whisper-tiny": ("WhisperForConditionalGeneration", NO_CACHE, speech, Example(tokens=448)),
-    "clip-b32": ("CLIPModel", {}, image_and_text, Example(tokens=77, pixels=(224, 224))),
+    "t5-small": ("T5ForConditionalGeneration", NO_CACHE, small.text_pair, Example(tokens=512)),
+    "whisper-tiny": ("WhisperForConditionalGeneration", NO_CACHE, small.speech, Example(tokens=448)),
+    "clip-b32": ("CLIPModel", {}, small.image_and_text, Example(tokens=77, pixels=(224, 224))),
     "llama-7b": ("LlamaForCausalLM", NO_CACHE, text, LONG),
     "mixtral-8x7b": ("MixtralForCausalLM", NO_CACHE, text, LONG),
     # The recurrence of Mamba runs token by token where its kernels are not installed: a short text.
@@ -69,7 +57,7 @@ def _recipe(name: str, row: Row) -> Recipe:
     height, width = example.pixels
     given = [f"{example.tokens} tokens"] * bool(example.tokens) + [f"an image of {height} × {width}"] * bool(height)
     said = f"The published {name} from HuggingFace ({row[0]}) with random weights; {' and '.join(given)}."
-    return Recipe(partial(make, *row), said, "published")
+    return Recipe(partial(small.make, *row), said, "published")
 
 
 RECIPES = {name: _recipe(name, row) for name, row in PUBLISHED.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 
 import torch
@@ -44,6 +45,10 @@ class UnknownModelError(ValueError):
     """There is no model of this name in the zoo."""
 
 
+class ModelTooLargeError(ValueError):
+    """The weights of a model do not fit into this machine's memory."""
+
+
 RECIPES: dict[str, Recipe] = {
     "simple": Recipe(simple.build, simple.DESCRIPTION),
     "control": Recipe(control.build, control.DESCRIPTION),
@@ -82,6 +87,7 @@ def build(
         UnknownModelError: no such name; the message offers near ones.
         OwnModelError: the name is a `module:factory` that is none, or does not give a model with inputs.
         DeviceUnavailableError: the device is not there.
+        ModelTooLargeError: its weights do not fit into the memory of this machine.
         ValueError: the device has no such dtype.
         ModuleNotFoundError: the model needs a package that is not installed; the message says which extra has it.
     """
@@ -89,6 +95,8 @@ def build(
     target = _target(device)
     if dtype == torch.float64 and target.type != "meta" and not capabilities(target).float64:
         raise ValueError(f"the device {target} has no float64; choose float32, or the device cpu.")
+    if recipe.size == "published" and target.type != "meta":
+        _check_memory(name, build(name, "meta").model)
     # Everything random is drawn on the CPU.
     with torch.random.fork_rng(devices=[]), torch.device("meta" if target.type == "meta" else "cpu"):
         torch.random.default_generator.manual_seed(seed)
@@ -110,6 +118,20 @@ def _recipe(name: str) -> Recipe:
             f"and your own as module:factory.{hint}"
         )
     return RECIPES[name]
+
+
+def _check_memory(name: str, model: nn.Module) -> None:
+    needed, here = sum(parameter.nbytes for parameter in model.parameters()), _memory()
+    if needed > here:
+        raise ModelTooLargeError(
+            f"the weights of {name} need {needed / 1e9:.3g} GB, more than the {here / 1e9:.3g} GB of memory that this "
+            'machine has; on the device "meta" it is built without weights.'
+        )
+
+
+def _memory() -> int:
+    """Bytes of physical memory; Linux and macOS know these names."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _target(device: torch.device | str | None) -> torch.device:

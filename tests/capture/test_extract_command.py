@@ -111,6 +111,7 @@ def test_a_model_of_ones_own_is_captured(tmp_path, monkeypatch):
         "    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU()), (torch.randn(2, 3),)\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     result = extract("--model", "my_model_of_extract:build", "--json")
     assert result.exit_code == 0, result.output
     (graph,) = json.loads(result.stdout)["graphs"]

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fxopt_core import zoo
 from fxopt_core.zoo.yolo import YOLO11_SCALES, YOLOV8_SCALES, yolo11, yolov8
-from fxopt_core.zoo.yolo.blocks import PositionAttention
+from fxopt_core.zoo.yolo.blocks import SPPF, Bottleneck, PositionAttention
 from fxopt_core.zoo.yolo.head import DistributionToDistance
 
 PUBLISHED = {
@@ -108,3 +108,49 @@ def test_attention_is_torchs_own_plus_the_encoding_of_positions():
         ).transpose(-2, -1)
         together = attended.reshape(2, 128, 3, 5) + attention.positions(value.reshape(2, 128, 3, 5))
         torch.testing.assert_close(attention(x), attention.project(together))
+
+
+def test_the_input_passes_by_a_bottleneck_where_there_is_a_shortcut():
+    torch.manual_seed(0)
+    x = torch.randn(2, 8, 4, 6)
+    block = Bottleneck(8, shortcut=True, expansion=0.5).eval()
+    through = block.second(block.first(x))
+    torch.testing.assert_close(block(x), x + through)
+    block.shortcut = False
+    torch.testing.assert_close(block(x), through)
+
+
+def test_shortcuts_are_where_they_were_published():
+    """Neither parameters nor FLOPs would show them: YOLOv8 has none in its neck, YOLO11 everywhere."""
+
+    def shortcuts(module):
+        return {block.shortcut for block in module.modules() if isinstance(block, Bottleneck)}
+
+    with torch.device("meta"):
+        older, newer = yolov8(YOLOV8_SCALES["m"]), yolo11(YOLO11_SCALES["m"])
+    assert (shortcuts(older.backbone), shortcuts(older.neck)) == ({True}, {False})
+    assert (shortcuts(newer.backbone), shortcuts(newer.neck)) == ({True}, {True})
+
+
+def test_the_pyramid_pools_over_5_9_and_13_positions():
+    torch.manual_seed(0)
+    pyramid = SPPF(8).eval()
+    x = torch.randn(2, 8, 15, 17)
+    entered = pyramid.enter(x)
+    pooled = [nn.functional.max_pool2d(entered, size, stride=1, padding=size // 2) for size in (5, 9, 13)]
+    torch.testing.assert_close(pyramid(x), pyramid.leave(torch.cat((entered, *pooled), 1)))
+
+
+def test_the_neck_joins_maps_of_one_stride(detector):
+    """The finest map reaches the coarsest output and the coarsest map the finest output."""
+    maps = [torch.randn(1, channels, edge, edge, requires_grad=True) for channels, edge in _maps(detector)]
+    fine, _, coarse = detector.neck(*maps)
+    assert [one.shape[-1] for one in (fine, coarse)] == [8, 2]
+    for output, reached in ((fine, maps), (coarse, maps)):
+        gradients = torch.autograd.grad(output.sum(), reached, retain_graph=True)
+        assert all(gradient.abs().sum() > 0 for gradient in gradients)
+
+
+def _maps(detector):
+    with torch.no_grad():
+        return [(one.shape[1], one.shape[2]) for one in detector.backbone(torch.randn(1, 3, 64, 64))]

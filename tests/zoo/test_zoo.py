@@ -6,6 +6,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core import zoo
 from fxopt_core.devices import DeviceUnavailableError
+from fxopt_core.zoo import registry
 
 FROM_HUGGINGFACE = (
     "bert",
@@ -176,6 +177,19 @@ def test_an_absent_device_is_refused():
 def test_a_dtype_that_the_device_does_not_have_is_refused():
     with pytest.raises(ValueError, match="the device mps has no float64; choose float32"):
         zoo.build("simple", torch.device("mps"), torch.float64)
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatch):
+    monkeypatch.setattr("fxopt_core.zoo.registry._memory", lambda: 12_000_000)
+    with pytest.raises(zoo.ModelTooLargeError, match="the weights of yolov8n need 0.0126 GB, more than the 0.012 GB"):
+        zoo.build("yolov8n", "cpu")
+    assert zoo.build("yolov8n", "meta")
+    monkeypatch.setattr("fxopt_core.zoo.registry._memory", lambda: 14_000_000)
+    assert zoo.build("yolov8n", "cpu")
+
+
+def test_the_memory_of_this_machine_is_plausible():
+    assert 1e9 < registry._memory() < 1e14
 
 
 def test_without_transformers_the_extra_is_named(monkeypatch):

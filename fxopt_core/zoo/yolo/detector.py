@@ -7,7 +7,9 @@ Ultralytics, which list depth, width and largest number of channels of each scal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -17,6 +19,15 @@ from fxopt_core.zoo.yolo.head import Detect
 
 CLASSES = 80
 """Of the COCO data set, to which the published figures refer."""
+
+
+Channels = tuple[int, int, int]
+"""Of three maps, the finest first."""
+
+Maps = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+Mix = Callable[[int, int], nn.Module]
+"""Makes a block from so many channels to so many."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +72,9 @@ class Backbone(nn.Module):
 
     def __init__(self, to_8: nn.Module, to_16: nn.Module, to_32: nn.Module) -> None:
         super().__init__()
-        self.to_8 = to_8
-        self.to_16 = to_16
-        self.to_32 = to_32
+        self.to_8, self.to_16, self.to_32 = to_8, to_16, to_32
 
-    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(self, images: torch.Tensor) -> Maps:
         """The three maps, the finest first."""
         fine = self.to_8(images)
         middle = self.to_16(fine)
@@ -78,29 +87,24 @@ class Neck(nn.Module):
     Takes and gives maps of strides 8, 16 and 32.
 
     Args:
-        down_16, down_8: mix the upsampled coarser map with the backbone's.
-        halve_8, halve_16: halve the edge of a map.
-        up_16, up_32: mix the halved finer map with the one of the way down.
+        inputs: channels of the three maps that come.
+        outputs: channels of the three maps that go.
+        mix: makes the blocks that mix.
+        mix_last: makes the last of them, of the coarsest map.
     """
 
-    def __init__(
-        self,
-        down_16: nn.Module,
-        down_8: nn.Module,
-        halve_8: nn.Module,
-        up_16: nn.Module,
-        halve_16: nn.Module,
-        up_32: nn.Module,
-    ) -> None:
+    def __init__(self, inputs: Channels, outputs: Channels, mix: Mix, mix_last: Mix) -> None:
         super().__init__()
+        fine, middle, coarse = outputs
         self.enlarge = nn.Upsample(scale_factor=2, mode="nearest")
-        self.down_16, self.down_8 = down_16, down_8
-        self.halve_8, self.up_16 = halve_8, up_16
-        self.halve_16, self.up_32 = halve_16, up_32
+        self.down_16 = mix(inputs[2] + inputs[1], middle)
+        self.down_8 = mix(middle + inputs[0], fine)
+        self.halve_8 = _halve(fine, fine)
+        self.up_16 = mix(fine + middle, middle)
+        self.halve_16 = _halve(middle, middle)
+        self.up_32 = mix_last(middle + inputs[2], coarse)
 
-    def forward(
-        self, fine: torch.Tensor, middle: torch.Tensor, coarse: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(self, fine: torch.Tensor, middle: torch.Tensor, coarse: torch.Tensor) -> Maps:
         """The three maps for the head."""
         middle = self.down_16(torch.cat((self.enlarge(coarse), middle), 1))
         fine = self.down_8(torch.cat((self.enlarge(middle), fine), 1))
@@ -118,65 +122,42 @@ class Detector(nn.Module):
 
     def __init__(self, backbone: Backbone, neck: Neck, head: Detect) -> None:
         super().__init__()
-        self.backbone = backbone
-        self.neck = neck
-        self.head = head
+        self.backbone, self.neck, self.head = backbone, neck, head
 
     def forward(self, images: torch.Tensor) -> torch.Tensor | list[torch.Tensor]:
         """Boxes and scores of all positions; in training the raw maps."""
         return self.head(*self.neck(*self.backbone(images)))
 
 
+def _halve(inputs: int, outputs: int) -> Conv:
+    """A convolution that halves the edge of a map."""
+    return Conv(inputs, outputs, kernel=3, stride=2)
+
+
 def yolov8(scale: Scale, classes: int = CLASSES) -> Detector:
     """YOLOv8 with random weights."""
     c64, c128, c256, c512, c1024 = (scale.channels(base) for base in (64, 128, 256, 512, 1024))
     three, six = scale.repeats(3), scale.repeats(6)
-    backbone = Backbone(
-        to_8=nn.Sequential(
-            Conv(3, c64, 3, stride=2),
-            Conv(c64, c128, 3, stride=2),
-            C2f(c128, c128, three, shortcut=True),
-            Conv(c128, c256, 3, stride=2),
-            C2f(c256, c256, six, shortcut=True),
-        ),
-        to_16=nn.Sequential(Conv(c256, c512, 3, stride=2), C2f(c512, c512, six, shortcut=True)),
-        to_32=nn.Sequential(Conv(c512, c1024, 3, stride=2), C2f(c1024, c1024, three, shortcut=True), SPPF(c1024)),
-    )
-    neck = Neck(
-        down_16=C2f(c1024 + c512, c512, three, shortcut=False),
-        down_8=C2f(c512 + c256, c256, three, shortcut=False),
-        halve_8=Conv(c256, c256, 3, stride=2),
-        up_16=C2f(c256 + c512, c512, three, shortcut=False),
-        halve_16=Conv(c512, c512, 3, stride=2),
-        up_32=C2f(c512 + c1024, c1024, three, shortcut=False),
-    )
-    return Detector(backbone, neck, Detect((c256, c512, c1024), classes, depthwise=False))
+    to_4 = nn.Sequential(_halve(3, c64), _halve(c64, c128), C2f(c128, c128, three, shortcut=True))
+    to_8 = nn.Sequential(to_4, _halve(c128, c256), C2f(c256, c256, six, shortcut=True))
+    to_16 = nn.Sequential(_halve(c256, c512), C2f(c512, c512, six, shortcut=True))
+    to_32 = nn.Sequential(_halve(c512, c1024), C2f(c1024, c1024, three, shortcut=True), SPPF(c1024))
+    mix = partial(C2f, repeats=three, shortcut=False)
+    outputs = (c256, c512, c1024)
+    neck = Neck(outputs, outputs, mix, mix)
+    return Detector(Backbone(to_8, to_16, to_32), neck, Detect(outputs, classes, depthwise=False))
 
 
 def yolo11(scale: Scale, classes: int = CLASSES) -> Detector:
     """YOLO11 with random weights. From scale m on, all its chains are of the deep kind."""
     c64, c128, c256, c512, c1024 = (scale.channels(base) for base in (64, 128, 256, 512, 1024))
     two = scale.repeats(2)
-    deep = scale.width >= 1.0
-    backbone = Backbone(
-        to_8=nn.Sequential(
-            Conv(3, c64, 3, stride=2),
-            Conv(c64, c128, 3, stride=2),
-            C3k2(c128, c256, two, deep, expansion=0.25),
-            Conv(c256, c256, 3, stride=2),
-            C3k2(c256, c512, two, deep, expansion=0.25),
-        ),
-        to_16=nn.Sequential(Conv(c512, c512, 3, stride=2), C3k2(c512, c512, two, deep=True)),
-        to_32=nn.Sequential(
-            Conv(c512, c1024, 3, stride=2), C3k2(c1024, c1024, two, deep=True), SPPF(c1024), C2PSA(c1024, two)
-        ),
-    )
-    neck = Neck(
-        down_16=C3k2(c1024 + c512, c512, two, deep),
-        down_8=C3k2(c512 + c512, c256, two, deep),
-        halve_8=Conv(c256, c256, 3, stride=2),
-        up_16=C3k2(c256 + c512, c512, two, deep),
-        halve_16=Conv(c512, c512, 3, stride=2),
-        up_32=C3k2(c512 + c1024, c1024, two, deep=True),
-    )
-    return Detector(backbone, neck, Detect((c256, c512, c1024), classes, depthwise=True))
+    usual = partial(C3k2, repeats=two, deep=scale.width >= 1.0)
+    deep = partial(C3k2, repeats=two, deep=True)
+    to_4 = nn.Sequential(_halve(3, c64), _halve(c64, c128), usual(c128, c256, expansion=0.25))
+    to_8 = nn.Sequential(to_4, _halve(c256, c256), usual(c256, c512, expansion=0.25))
+    to_16 = nn.Sequential(_halve(c512, c512), deep(c512, c512))
+    to_32 = nn.Sequential(_halve(c512, c1024), deep(c1024, c1024), SPPF(c1024), C2PSA(c1024, two))
+    outputs = (c256, c512, c1024)
+    neck = Neck((c512, c512, c1024), outputs, usual, deep)
+    return Detector(Backbone(to_8, to_16, to_32), neck, Detect(outputs, classes, depthwise=True))

@@ -62,18 +62,8 @@ class Detect(nn.Module):
         self.classes = classes
         box_width = max(BINS, channels[0] // 4, 4 * BINS)
         class_width = max(channels[0], min(classes, 100))
-        self.boxes = nn.ModuleList(
-            nn.Sequential(Conv(c, box_width, 3), Conv(box_width, box_width, 3), nn.Conv2d(box_width, 4 * BINS, 1))
-            for c in channels
-        )
-        self.scores = nn.ModuleList(
-            nn.Sequential(
-                *_class_convolutions(c, class_width, depthwise),
-                *_class_convolutions(class_width, class_width, depthwise),
-                nn.Conv2d(class_width, classes, 1),
-            )
-            for c in channels
-        )
+        self.boxes = nn.ModuleList(_branch(c, box_width, 4 * BINS, depthwise=False) for c in channels)
+        self.scores = nn.ModuleList(_branch(c, class_width, classes, depthwise) for c in channels)
         self.distances = DistributionToDistance()
 
     def forward(self, *features: torch.Tensor) -> torch.Tensor | list[torch.Tensor]:
@@ -91,8 +81,12 @@ class Detect(nn.Module):
         return torch.cat((boxes, raw_scores.sigmoid()), 1)
 
 
-def _class_convolutions(inputs: int, outputs: int, depthwise: bool) -> list[nn.Module]:
-    """3 × 3 from `inputs` to `outputs` channels, either full, or depthwise and then 1 × 1."""
-    if depthwise:
-        return [Conv(inputs, inputs, 3, groups=inputs), Conv(inputs, outputs)]
-    return [Conv(inputs, outputs, 3)]
+def _branch(inputs: int, width: int, outputs: int, depthwise: bool) -> nn.Sequential:
+    """Two convolutions of 3 × 3, each either full, or depthwise and then 1 × 1, and a last one of 1 × 1."""
+    layers: list[nn.Module] = []
+    for channels in (inputs, width):
+        if depthwise:
+            layers += [Conv(channels, channels, 3, groups=channels), Conv(channels, width)]
+        else:
+            layers.append(Conv(channels, width, 3))
+    return nn.Sequential(*layers, nn.Conv2d(width, outputs, 1))
