@@ -181,7 +181,9 @@ def test_a_dtype_that_the_device_does_not_have_is_refused():
 
 def test_a_model_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatch):
     monkeypatch.setattr("fxopt_core.zoo.registry._memory", lambda: 12_000_000)
-    with pytest.raises(zoo.ModelTooLargeError, match="the weights of yolov8n need 0.0126 GB, more than the 0.012 GB"):
+    with pytest.raises(
+        zoo.ModelTooLargeError, match=r"the weights of yolov8n need 0\.0126 GB, more than the 0\.012 GB"
+    ):
         zoo.build("yolov8n", "cpu")
     assert zoo.build("yolov8n", "meta")
     monkeypatch.setattr("fxopt_core.zoo.registry._memory", lambda: 14_000_000)
