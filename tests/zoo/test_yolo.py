@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fxopt_core import zoo
 from fxopt_core.zoo.yolo import YOLO11_SCALES, YOLOV8_SCALES, yolo11, yolov8
-from fxopt_core.zoo.yolo.blocks import SPPF, Bottleneck, PositionAttention
+from fxopt_core.zoo.yolo.blocks import SPPF, Bottleneck, Conv, PositionAttention, PSABlock
 from fxopt_core.zoo.yolo.head import DistributionToDistance
 
 PUBLISHED = {
@@ -110,6 +110,28 @@ def test_attention_is_torchs_own_plus_the_encoding_of_positions():
         torch.testing.assert_close(attention(x), attention.project(together))
 
 
+@pytest.mark.parametrize("activation", [True, False])
+def test_a_convolution_is_normalised_and_activated(activation):
+    torch.manual_seed(0)
+    block = Conv(4, 6, kernel=3, stride=2, groups=2, activation=activation).eval()
+    normalization = block.normalization
+    nn.init.uniform_(normalization.running_mean)
+    nn.init.uniform_(normalization.running_var, 0.0, 0.01)
+    x = torch.randn(2, 4, 5, 7)
+    convolved = nn.functional.conv2d(x, block.convolution.weight, stride=2, padding=1, groups=2)
+    mean, variance = (one[:, None, None] for one in (normalization.running_mean, normalization.running_var))
+    expected = (convolved - mean) / (variance + 1e-3).sqrt()
+    torch.testing.assert_close(block(x), expected * expected.sigmoid() if activation else expected)
+
+
+def test_attention_and_feed_forward_each_add_to_their_input():
+    torch.manual_seed(0)
+    block = PSABlock(64).eval()
+    x = torch.randn(2, 64, 3, 5)
+    attended = x + block.attention(x)
+    torch.testing.assert_close(block(x), attended + block.feed_forward(attended))
+
+
 def test_the_input_passes_by_a_bottleneck_where_there_is_a_shortcut():
     torch.manual_seed(0)
     x = torch.randn(2, 8, 4, 6)
@@ -143,6 +165,8 @@ def test_the_pyramid_pools_over_5_9_and_13_positions():
 
 def test_the_neck_joins_maps_of_one_stride(detector):
     """The finest map reaches the coarsest output and the coarsest map the finest output."""
+    small = torch.randn(1, 1, 2, 3)
+    assert torch.equal(detector.neck.enlarge(small), small.repeat_interleave(2, -1).repeat_interleave(2, -2))
     maps = [torch.randn(1, channels, edge, edge, requires_grad=True) for channels, edge in _maps(detector)]
     fine, _, coarse = detector.neck(*maps)
     assert [one.shape[-1] for one in (fine, coarse)] == [8, 2]
