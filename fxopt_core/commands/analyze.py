@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,13 +48,13 @@ def analyze(
     from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.analysis.this_machine import find_hardware
     from fxopt_core.capture import CaptureError
-    from fxopt_core.commands.extract import _check_file
+    from fxopt_core.commands.output import check_file
     from fxopt_core.devices import DeviceUnavailableError, choose_device
 
     try:
         _one_of("--by", by, BY)
         _one_of("--dtype", dtype, DTYPES)
-        _check_file(draw, (".svg", ".txt"))
+        check_file(draw, (".svg", ".txt"))
         target = choose_device(device)
         names = (compare or hardware or ("this" if measure or draw else "")).split(",")
         machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
@@ -89,9 +87,7 @@ def _analysis(model: str, dtype: str) -> Analysis:
 
     from fxopt_core import analysis, zoo
 
-    meta = torch.device("meta")
-    with meta, _default_dtype(dtype):
-        chosen = zoo.build(model, meta)
+    chosen = zoo.build(model, "meta", getattr(torch, dtype))
     return analysis.analyze(chosen.model, chosen.example_inputs)
 
 
@@ -101,6 +97,8 @@ def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tu
     Raises:
         ValueError: the model is too large for the device.
     """
+    import torch
+
     from fxopt_core import zoo
     from fxopt_core.analysis import analyze_graph
     from fxopt_core.analysis.this_machine import memory_bytes
@@ -115,26 +113,12 @@ def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tu
             f"{model} takes about {format_bytes(needed)} to capture and run; {device} has {format_bytes(there)}. "
             "Leave --measure out to analyse it without running it."
         )
-    with _default_dtype(dtype):
-        chosen = zoo.build(model, device)
+    chosen = zoo.build(model, device, getattr(torch, dtype))
     (partition,) = capture(chosen.model, chosen.example_inputs, "export").partitions
     parameters = {one.name: one.source for one in partition.inputs if one.kind == "parameter"}
     assert partition.example_inputs is not None  # export has run it
     timing = time_nodes(partition.graph_module, partition.example_inputs, device)
     return analyze_graph(partition.graph_module, parameters), timing
-
-
-@contextmanager
-def _default_dtype(name: str) -> Iterator[None]:
-    """Models and inputs that are built meanwhile have this dtype."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, name))
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing: Timing | None) -> dict[str, Any]:

@@ -61,17 +61,22 @@ def models(
 
     Exit code 2 for bad input. A candidate that cannot run a model says why and is no error.
     """
-    from fxopt_core.zoo.architectures import ARCHITECTURES, MODERATE, TINY, build_architecture
+    from fxopt_core import zoo
 
-    names = list(ARCHITECTURES) if only is None else only.split(",")
-    unknown = [name for name in names if name not in ARCHITECTURES]
+    known = [name.removesuffix("-moderate") for name in zoo.names("moderate")]
+    names = known if only is None else only.split(",")
+    unknown = [name for name in names if name not in known]
     if unknown:
-        typer.echo(f"fxopt bench models: no model {unknown}; expected some of {', '.join(ARCHITECTURES)}.", err=True)
+        typer.echo(f"fxopt bench models: no model {unknown}; expected some of {', '.join(known)}.", err=True)
         raise typer.Exit(2)
     rows: list[ModelRow] = []
     console = output_console()
     for name in names:
-        rows += compare(name, *build_architecture(name, TINY if tiny else MODERATE), repeats)
+        chosen = zoo.build(name if tiny else f"{name}-moderate", "cpu")
+        model: Any = chosen.model
+        # Attention written out, so that each candidate fuses it as well as it can.
+        model.set_attn_implementation("eager")
+        rows += compare(name, model, dict(chosen.example_inputs), repeats)
         console.print(_table(name, [row for row in rows if row.model == name]))
     for peer, packages in PACKAGES.items():
         if not _installed(packages):

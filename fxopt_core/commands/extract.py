@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fxopt_core.commands.output import output_console
+from fxopt_core.commands.output import check_file, output_console
 
 if TYPE_CHECKING:
     from fxopt_core.capture import Captured
@@ -24,7 +24,13 @@ COMPARE = "compare"
 
 
 def extract(
-    model: Annotated[str, typer.Option(help="simple, control, loops or bert; or compare: methods side by side.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="simple, bert, yolov8n, …; your own as mypackage.mymodule:factory, which returns (model, inputs); "
+            "or compare: methods side by side."
+        ),
+    ],
     method: Annotated[
         str | None, typer.Option(help="dynamo (as it comes), symbolic_trace, export or aot.", show_default=False)
     ] = None,
@@ -60,10 +66,10 @@ def extract(
             return
         if method is not None and method not in METHODS:
             raise ValueError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
-        if model not in zoo.names():
-            _explain_unknown(model)
-        _check_file(save_graph, (".py",))
-        _check_file(draw, (".svg", ".dot", ".txt"))
+        if model not in zoo.names() and difflib.get_close_matches(model, (*zoo.names(), COMPARE), n=1) == [COMPARE]:
+            raise ValueError(f"there is no model {model!r}. Did you mean {COMPARE!r}?")
+        check_file(save_graph, (".py",))
+        check_file(draw, (".svg", ".dot", ".txt"))
         chosen = zoo.build(model, target)
         captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
         written = _draw(captured, draw, model) if draw else []
@@ -77,36 +83,6 @@ def extract(
         _print_json(document(captured, model, str(target), written))
     else:
         show(captured, chosen.description, written, console, show_all=show_all)
-
-
-def _explain_unknown(model: str) -> None:
-    import difflib
-
-    from fxopt_core import zoo
-
-    known = (*zoo.names(), COMPARE)
-    near = difflib.get_close_matches(model, known, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    raise ValueError(f"there is no model {model!r}; --model takes {', '.join(known)}.{hint}")
-
-
-def _check_file(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Say before the work that its result could not be written.
-
-    Raises:
-        ValueError: the name has another ending.
-        OSError: naming the path and what is in the way.
-    """
-    if path is None:
-        return
-    if path.suffix not in endings:
-        raise ValueError(f"{path}: expected a name that ends in {' or '.join(endings)}.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; expected the name of a file.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist; create it first.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise PermissionError(f"{path} cannot be written; choose another place.")
 
 
 def _draw(captured: Captured, path: Path, model: str) -> list[Path]:

@@ -1,5 +1,7 @@
-"""Models to try things on, small enough for every machine and built without a download."""
+"""Models to try things on, built without a download: most small enough for every machine, some as published."""
 
-from fxopt_core.zoo.registry import UnknownModelError, ZooModel, build, names
+from fxopt_core.zoo.own import OwnModelError
+from fxopt_core.zoo.recipe import ExampleInputs
+from fxopt_core.zoo.registry import ModelTooLargeError, UnknownModelError, ZooModel, build, names
 
-__all__ = ["UnknownModelError", "ZooModel", "build", "names"]
+__all__ = ["ExampleInputs", "ModelTooLargeError", "OwnModelError", "UnknownModelError", "ZooModel", "build", "names"]

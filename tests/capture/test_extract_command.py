@@ -87,7 +87,9 @@ def test_other_methods_can_be_chosen():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "smple"], "Did you mean simple?"),
+        (["--model", "smple"], "Did you mean 'simple'?"),
+        (["--model", "compre"], "Did you mean 'compare'?"),
+        (["--model", "no_such_module:build"], "there is no module 'no_such_module'"),
         (["--model", "simple", "--method", "dynmo"], "there is no method 'dynmo'"),
         (["--model", "simple", "--save-graph", "missing_folder/out.py"], "does not exist"),
         (["--model", "simple", "--save-graph", "out.txt"], "ends in .py"),
@@ -101,6 +103,20 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message):
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+def test_a_model_of_ones_own_is_captured(tmp_path, monkeypatch):
+    (tmp_path / "my_model_of_extract.py").write_text(
+        "import torch\n\ndef build():\n    'My two layers.'\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU()), (torch.randn(2, 3),)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    result = extract("--model", "my_model_of_extract:build", "--json")
+    assert result.exit_code == 0, result.output
+    (graph,) = json.loads(result.stdout)["graphs"]
+    assert graph["operation_counts"] == {"linear": 1, "relu": 1}
+    assert "My two layers." in extract("--model", "my_model_of_extract:build").output
 
 
 def test_an_absent_device_is_named():

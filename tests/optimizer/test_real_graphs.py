@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from real_models import ARCHITECTURES, with_attention_written_out
 
 from fxopt_core.optimizer import GraphOptimizer
-from fxopt_core.zoo.architectures import ARCHITECTURES, build_architecture
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize(("preset", "training"), [("exact", False), ("inference", False), ("training", True)])
 def test_a_real_model_does_the_same(name: str, preset: str, training: bool) -> None:
-    model, inputs = build_architecture(name)
+    model, inputs = with_attention_written_out(name)
     optimizer = GraphOptimizer(model.train(training), inputs)
     report = optimizer.optimize(preset).report
     assert report.equivalence
@@ -27,7 +27,7 @@ def test_a_real_model_does_the_same(name: str, preset: str, training: bool) -> N
 
 
 def test_gradients_of_a_training_step_arrive() -> None:
-    model, inputs = build_architecture("gpt2")
+    model, inputs = with_attention_written_out("gpt2")
     module = GraphOptimizer(model.train(), inputs).optimize("training").module
     torch.manual_seed(0)
     loss = module(**inputs).last_hidden_state.square().mean()

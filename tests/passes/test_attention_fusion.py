@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from passes.programs import aten, operations
+from real_models import with_attention_written_out
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
@@ -17,7 +18,6 @@ from fxopt_core.capture.whole import capture_whole
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import disabled, run_pass
 from fxopt_core.passes.attention_fusion import FORMS, Form
-from fxopt_core.zoo.architectures import build_architecture
 
 FUSED = "scaled_dot_product_attention.default"
 Inputs = tuple[torch.Tensor, ...]
@@ -148,7 +148,7 @@ def test_what_is_no_such_attention_stays_and_its_check_is_needed(name: str) -> N
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit"])
 def test_real_models_are_fused_layer_by_layer(name: str) -> None:
-    model, inputs = build_architecture(name)
+    model, inputs = with_attention_written_out(name)
     optimizer = GraphOptimizer(model, inputs)
     report = optimizer.optimize(["attention_fusion", "dead_code"]).report
     assert report.equivalence
@@ -178,7 +178,7 @@ def test_grouped_heads_are_fused_as_they_are_repeated() -> None:
 
 
 def test_training_with_dropout_is_left_alone() -> None:
-    model, inputs = build_architecture("bert")
+    model, inputs = with_attention_written_out("bert")
     report = GraphOptimizer(model.train(), inputs).optimize(["attention_fusion"]).report
     assert not report.rewrites
     assert any("draws from the random stream" in refusal.reason for _, refusal in report.refusals)
