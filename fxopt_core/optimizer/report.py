@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from torch import fx
 
+from fxopt_core.analysis import Analysis, analyze_graph
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
@@ -44,6 +46,28 @@ class OptimizedGraph:
 
     before: fx.GraphModule
     result: PipelineResult
+
+    @cached_property
+    def costs(self) -> tuple[Analysis, Analysis] | None:
+        """What the graph costs before and after; `None` where the capture kept no shapes, or they depend on data."""
+        try:
+            return analyze_graph(self.before), analyze_graph(self.result.graph_module)
+        except ValueError:
+            return None
+
+    def cost_of(self, rewrite: Rewrite) -> tuple[int, int] | None:
+        """FLOPs and bytes that a rewrite adds (saves, if negative); `None` where costs are not known.
+
+        A node that one rewrite makes and another one takes out again counts nowhere, so that the costs of all
+        rewrites add up to the difference of the graphs.
+        """
+        if self.costs is None:
+            return None
+        before, after = ({node.name: node.cost for node in costs.nodes} for costs in self.costs)
+        removed = [before[node.name] for node in rewrite.before if node.name in before]
+        added = [after[node.name] for node in rewrite.after if node.name in after]
+        flops = sum(cost.flops for cost in added) - sum(cost.flops for cost in removed)
+        return flops, sum(cost.bytes for cost in added) - sum(cost.bytes for cost in removed)
 
 
 @dataclass
@@ -113,7 +137,11 @@ class OptimizationReport:
             "nodes": {"before": self.nodes_before, "after": self.nodes_after},
             "verified": self.how_verified,
             "denied": list(self.denied),
-            "rewrites": [_rewrite_json(rewrite) for rewrite in self.rewrites],
+            "rewrites": [
+                _rewrite_json(rewrite, graph.cost_of(rewrite))
+                for graph in self.graphs
+                for rewrite in graph.result.rewrites
+            ],
             "refusals": [
                 {"pass": name, "node": refusal.node, "reason": refusal.reason} for name, refusal in self.refusals
             ],
@@ -138,14 +166,15 @@ class OptimizationReport:
         return buffer.getvalue()
 
     def _tables(self) -> Iterator[Table]:
-        rules = Counter((rewrite.rule, rewrite.exactness) for rewrite in self.rewrites)
-        change = Counter[str]()
-        for rewrite in self.rewrites:
-            change[rewrite.rule] += len(rewrite.after) - len(rewrite.before)
+        changes: dict[tuple[str, str], list[tuple[int, tuple[int, int] | None]]] = defaultdict(list)
+        for graph in self.graphs:
+            for rewrite in graph.result.rewrites:
+                nodes = len(rewrite.after) - len(rewrite.before)
+                changes[rewrite.rule, rewrite.exactness].append((nodes, graph.cost_of(rewrite)))
         yield _table(
             f"Rewrites: {len(self.rewrites)}",
-            ("rule", "times", "nodes", "exactness"),
-            [(rule, str(times), f"{change[rule]:+d}", exact) for (rule, exact), times in rules.items()],
+            ("rule", "times", "nodes", "FLOPs", "bytes", "exactness"),
+            [(rule, str(len(made)), *_sums(made), exact) for (rule, exact), made in changes.items()],
         )
         shown = self.rewrites[:MOST_SHOWN]
         more = len(self.rewrites) - len(shown)
@@ -181,6 +210,15 @@ def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) ->
     return table
 
 
+def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str]:
+    """Nodes, FLOPs and bytes that rewrites add, together; empty where a cost is not known."""
+    costs = [cost for _, cost in made if cost is not None]
+    nodes = f"{sum(nodes for nodes, _ in made):+d}"
+    if len(costs) < len(made):
+        return nodes, "", ""
+    return nodes, f"{sum(flops for flops, _ in costs):+,d}", f"{sum(moved for _, moved in costs):+,d}"
+
+
 def _change(rewrite: Rewrite) -> str:
     after = [*map(str, rewrite.after), *(f"the value of {name}" for name in rewrite.reused)]
     return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(after) or 'nothing'}"
@@ -191,7 +229,8 @@ def _short(source: str | None) -> str:
     return "not kept" if source is None else re.sub(r"^.*[/\\](?=[^/\\]*:\d+: )", "", source)
 
 
-def _rewrite_json(rewrite: Rewrite) -> dict[str, Any]:
+def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:
+    flops, moved = cost or (None, None)
     return {
         "rule": rewrite.rule,
         "node": rewrite.node,
@@ -201,6 +240,8 @@ def _rewrite_json(rewrite: Rewrite) -> dict[str, Any]:
         "after": [str(node) for node in rewrite.after],
         "reused": rewrite.reused,
         "nodes": len(rewrite.after) - len(rewrite.before),
+        "flops": flops,
+        "bytes": moved,
     }
 
 

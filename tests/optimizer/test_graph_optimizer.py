@@ -233,3 +233,28 @@ def test_a_benchmark_runs_both_side_by_side() -> None:
     optimizer.optimize("exact")
     report = optimizer.benchmark(warmup=1, repeats=3)
     assert [candidate.name for candidate in report.candidates] == ["model", "optimized"]
+
+
+def test_the_costs_of_all_rewrites_add_up_to_the_difference_of_the_graphs() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4 * 6 * 6, 8)
+    )
+    report = GraphOptimizer(model.eval(), (torch.randn(2, 3, 8, 8),)).optimize("inference").report
+    (graph,) = report.graphs
+    assert graph.costs is not None
+    before, after = (costs.total for costs in graph.costs)
+    rewrites = report.as_json()["rewrites"]
+    assert sum(rewrite["bytes"] for rewrite in rewrites) == after.bytes - before.bytes
+    assert sum(rewrite["flops"] for rewrite in rewrites) == after.flops - before.flops == 0
+    (folded,) = (rewrite for rewrite in rewrites if rewrite["rule"] == "conv_batchnorm_folding")
+    # The normalisation read and wrote one map of 2 × 4 × 6 × 6; a bias of 4 is new.
+    assert folded["bytes"] <= -2 * 4 * 2 * 4 * 6 * 6 + 4 * 4
+    assert f"{folded['bytes']:+,d}" in str(report)
+
+
+def test_where_the_capture_kept_no_shapes_no_cost_is_claimed() -> None:
+    report = GraphOptimizer(program, (X,), capture="symbolic_trace").optimize("exact").report
+    assert report.rewrites
+    assert report.graphs[0].costs is None
+    assert all(rewrite["flops"] is None for rewrite in report.as_json()["rewrites"])
+    assert "dead_code" in str(report) or "common_subexpressions" in str(report)
