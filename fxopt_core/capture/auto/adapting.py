@@ -1,0 +1,102 @@
+"""What a HuggingFace model offers that makes it easier to capture, done to a copy of it.
+
+transformers itself is not imported: a model that has a `config` with these settings is taken by its settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxopt_core.capture.agreement import reference
+from fxopt_core.capture.isolation import Model, private_copy
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A model to capture in place of the caller's.
+
+    Attributes:
+        model: a copy, or the caller's own where nothing was adapted; not to be changed.
+        adaptations: what was done, in words.
+        without: entries of the caller's result that this one's lacks.
+    """
+
+    model: Model
+    adaptations: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+
+
+def adapted_models(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> Iterator[Adapted]:
+    """The model as it is, then with one more adaptation at a time, as far as they change anything.
+
+    Args:
+        model: the caller's; stays as it is.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        outputs: what it returned for these.
+    """
+    current = Adapted(model)
+    yield current
+    for adapt in (_without_cache, _with_tuple, _with_eager_attention) if _configurations(model) else ():
+        copied: Any = private_copy(current.model, (), {}, "auto")[0]
+        description = adapt(copied, outputs)
+        if description is None:
+            continue
+        without = current.without
+        if adapt is _without_cache:
+            remaining = reference(copied, args, kwargs).outputs
+            missing = outputs.keys() - (remaining.keys() if isinstance(remaining, Mapping) else set())
+            without = frozenset(missing)
+            description += f" (the result lacks {', '.join(sorted(missing))})" if missing else ""
+        current = Adapted(copied, (*current.adaptations, description), without)
+        yield current
+
+
+def holds_an_object(outputs: Any) -> str | None:
+    """What in a result no graph can return, such as `past_key_values, a DynamicCache`; `None` where there is nothing.
+
+    Dynamo and export know some cache classes; a graph that returns one still depends on that class to be used.
+    """
+    if not isinstance(outputs, Mapping):
+        return None
+    plain = (torch.Tensor, tuple, list, Mapping, int, float, bool, str, type(None))
+    found = [f"{name}, a {type(value).__name__}" for name, value in outputs.items() if not isinstance(value, plain)]
+    return "; ".join(found) or None
+
+
+def _without_cache(model: torch.nn.Module, outputs: Any) -> str | None:
+    configurations = [one for one in _configurations(model) if getattr(one, "use_cache", False)]
+    if not configurations or not isinstance(outputs, Mapping):
+        return None
+    for one in configurations:
+        one.use_cache = False
+    return "use_cache=False"
+
+
+def _with_tuple(model: torch.nn.Module, outputs: Any) -> str | None:
+    if not isinstance(outputs, Mapping) or not hasattr(model, "config"):
+        return None
+    configuration: Any = model.config
+    configuration.return_dict = False
+    return "return_dict=False"
+
+
+def _with_eager_attention(model: torch.nn.Module, outputs: Any) -> str | None:
+    configurations = [
+        one for one in _configurations(model) if getattr(one, "_attn_implementation", None) not in (None, "eager")
+    ]
+    for one in configurations:
+        one._attn_implementation = "eager"
+    return 'attention implementation "eager"' if configurations else None
+
+
+def _configurations(model: Model) -> list[Any]:
+    """The configurations of the model and of its parts, each once; empty for what is no HuggingFace model."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    found = [module.config for module in model.modules() if hasattr(getattr(module, "config", None), "to_dict")]
+    return list({id(one): one for one in found}.values())

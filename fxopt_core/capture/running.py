@@ -1,0 +1,103 @@
+"""Calling captured graphs as the model is called."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.partition import Partition
+
+
+class Runner:
+    """Something called like the model, with state of its own that calls may change.
+
+    Attributes:
+        module: holds the state; called, unless `call` says how.
+    """
+
+    def __init__(
+        self, module: Model, signature: Model, dynamic: Dynamic, call: Callable[..., Any] | None = None
+    ) -> None:
+        """`signature` is what the user calls: sizes are checked by the names of its arguments."""
+        self.module = module
+        self._signature, self._dynamic, self._call = signature, dynamic, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Check the sizes, then run."""
+        if self._dynamic.dimensions:
+            self._dynamic.check(named_leaves(self._signature, args, kwargs))
+        return self._call(self.module, *args, **kwargs) if self._call else self.module(*args, **kwargs)
+
+    def fresh(self) -> Runner:
+        """The same with a copy of the state, so that a trial call leaves none behind."""
+        return Runner(copy.deepcopy(self.module), self._signature, self._dynamic, self._call)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by path, as `self.norm.running_mean`."""
+        return state_of(self.module)
+
+
+def state_of(module: Model) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by path; empty for a function."""
+    if not isinstance(module, torch.nn.Module):
+        return {}
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {f"self.{name}": tensor for name, tensor in held.items()}
+
+
+class Replay:
+    """A backend that runs graphs already captured: where Dynamo comes to another graph, it refuses.
+
+    Dynamo traces a call anew and checks its guards as ever; only what it hands over is compared with what was
+    captured. So a call runs the captured graphs with Dynamo's own guards, or fails.
+    """
+
+    def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
+        self._known = {_text(partition.graph_module): partition for partition in partitions}
+        self._method = method
+
+    def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        """The captured graph of the same text.
+
+        Raises:
+            CaptureError: there is none, so these inputs took another path than the example.
+        """
+        known = self._known.get(_text(graph_module))
+        if known is None:
+            raise CaptureError(
+                self._method,
+                "these inputs lead to another graph than the one captured: a branch, a size or a value that was fixed "
+                "to the example's is different.",
+                "capture again with these inputs, or name the size that varies in dynamic.",
+            )
+        return known.graph_module.forward
+
+
+def replaying(
+    model: Model, partitions: tuple[Partition, ...], dynamic: Dynamic, method: str, *, fullgraph: bool
+) -> Runner:
+    """A runner that calls `model` under Dynamo with the graphs captured from it."""
+    replay = Replay(partitions, method)
+
+    def call(module: Model, *args: Any, **kwargs: Any) -> Any:
+        # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
+        choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
+        compiled = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph)
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs)):
+            try:
+                return compiled(*args, **kwargs)
+            except torch._dynamo.exc.BackendCompilerFailed as error:
+                raise error.inner_exception from error
+
+    return Runner(model, model, dynamic, call)
+
+
+def _text(graph_module: fx.GraphModule) -> str:
+    return "\n".join(one.code for one in graph_module.modules() if isinstance(one, fx.GraphModule))

@@ -1,0 +1,57 @@
+"""A second look at a graph that Python's own decisions went into: what did it bake in, what does it not write?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from fxopt_core.capture.agreement import Agreement, Reference, compare, reference
+from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.new_values import Call
+from fxopt_core.capture.result import Captured
+
+Trial = tuple[Call, Reference]
+"""Inputs and what the model itself makes of them."""
+
+
+def feasible(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]) -> Iterator[Trial]:
+    """The example, for which the model's own error is raised, and of the `others` those that the model can do."""
+    yield ("the example", args, kwargs), reference(model, args, kwargs)
+    for call in others:
+        try:
+            expected = reference(model, call[1], call[2])
+        except Exception:
+            continue
+        yield call, expected
+
+
+def with_second_run(
+    captured: Captured, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]
+) -> Captured:
+    """The capture with what a comparison on the example and on other calls found, as agreements and caveats."""
+    if captured.runner is None:
+        return captured
+    found = tuple(
+        compare(captured.runner, expected, args, kwargs, on)
+        for (on, args, kwargs), expected in feasible(model, args, kwargs, others)
+    )
+    return replace(captured, agreements=found, caveats=captured.caveats + caveats_of(found))
+
+
+def caveats_of(found: Iterable[Agreement]) -> tuple[str, ...]:
+    """What the comparisons say against the graph, in sentences."""
+    caveats: dict[str, Any] = {}
+    for one in found:
+        if one.unwritten:
+            caveats[
+                f"A call of the model changes {', '.join(one.unwritten)}; a call of the graph does not, or otherwise, "
+                "so that later calls may differ."
+            ] = None
+        if not one.agrees:
+            wrong = f"fails ({one.refusal})" if one.refusal else f"is wrong by up to {one.difference:.3g}"
+            caveats[
+                f"On {one.on} the graph {wrong}: what Python decided for the example (a branch, a loop, a value) is "
+                "baked in."
+            ] = None
+    return tuple(caveats)
