@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
+
+_FIXED = re.compile(r"your code specialized it to be a constant \((\d+)\)")
+_NARROWED = re.compile(r"satisfy the generated guard (.*)")
+_USER_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 DynamicSpec = bool | Mapping[str, Mapping[int, Any]] | None
 """What `capture` takes as `dynamic`: a choice for all sizes, or named dimensions with ranges."""
@@ -154,19 +159,20 @@ def _read_entry(source: str, axis: int, entry: Any, form: str) -> tuple[str, tup
 
 
 @contextmanager
-def mark_dimensions(dynamic: Dynamic, leaves: Mapping[str, Any]) -> Iterator[None]:
+def mark_dimensions(dynamic: Dynamic, leaves: Mapping[str, Any], method: str) -> Iterator[None]:
     """Tell Dynamo which sizes of these tensors vary, for the length of the block.
 
     Raises:
-        ValueError: a range begins below 2.
+        CaptureError: a range begins below 2.
     """
     marked: list[torch.Tensor] = []
     try:
         for dimension in dynamic.dimensions:
             if dimension.minimum < 2:
-                raise ValueError(
-                    f"dimension {dimension}: Dynamo captures the sizes 0 and 1 apart; begin the range at 2, "
-                    'or use method="export".'
+                raise CaptureError(
+                    method,
+                    f"dimension {dimension}: Dynamo captures the sizes 0 and 1 apart from all others.",
+                    'begin the range at 2, or use method="export".',
                 )
             for source, axis in dimension.places:
                 torch._dynamo.mark_dynamic(leaves[source], axis, min=dimension.minimum, max=dimension.maximum)
@@ -176,6 +182,16 @@ def mark_dimensions(dynamic: Dynamic, leaves: Mapping[str, Any]) -> Iterator[Non
         for tensor in marked:
             for name in [name for name in vars(tensor) if name.startswith("_dynamo_")]:
                 delattr(tensor, name)
+
+
+def _plainly(reason: str) -> str:
+    """torch's sentence without its advice about torch's own interface."""
+    reason = reason.split(" If you're using")[0].rstrip(".")
+    if fixed := _FIXED.search(reason):
+        return f"the model fixes it to {fixed[1]}"
+    if narrowed := _NARROWED.search(reason):
+        return f"the model's own conditions leave only {narrowed[1]}"
+    return reason
 
 
 def violated(error: Exception, dimensions: Iterable[Dimension], method: str) -> CaptureError | None:
@@ -189,8 +205,9 @@ def violated(error: Exception, dimensions: Iterable[Dimension], method: str) -> 
         for source, axis in dimension.places:
             reasons = [reason.replace(f"L['{source}'].size()[{axis}]", dimension.name) for reason in reasons]
         named += [str(dimension) for reason in reasons if dimension.name in reason.split()]
-    # What follows is advice about torch's own interface.
-    why = "; ".join(dict.fromkeys(reason.split(" If you're using")[0].rstrip(".") for reason in reasons))
+    why = "; ".join(dict.fromkeys(_plainly(reason) for reason in reasons))
+    lines = _USER_LINE.findall(text)
+    why += f" (at {lines[-1][0]}:{lines[-1][1]})" if lines else ""
     about = f"dimension {', '.join(dict.fromkeys(named))}" if named else "a dimension"
     return CaptureError(
         method,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from fxopt_core.capture.isolation import Model
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 """What is new about the inputs, in words; positional arguments; keyword arguments."""
+
+SIZES = "the sizes"
+"""How the description of a call on other sizes begins."""
 
 _MASK = re.compile(r"mask")
 
@@ -30,8 +34,29 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     masks = {id(value) for name, value in named_leaves(model, args, kwargs).items() if _is_full_mask(name, value)}
     if masks:
         yield ("a padded mask", *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))
-    for choice in ("smallest", "another") if dynamic.dimensions else ():
-        yield (f"{choice} sizes", *_resized(model, args, kwargs, dynamic, smallest=choice == "smallest"))
+    yield from other_sizes(model, args, kwargs, dynamic)
+
+
+def other_sizes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
+    """Calls with the smallest size of every dimension of `dynamic`, and with a size next to the example's."""
+    leaves = named_leaves(model, args, kwargs)
+    examples = {one: leaves[one.places[0][0]].shape[one.places[0][1]] for one in dynamic.dimensions}
+    for sizes in (
+        {one: one.minimum for one in examples},
+        {one: size + 1 if size < one.maximum else max(one.minimum, size - 1) for one, size in examples.items()},
+    ):
+        if sizes:
+            shapes: dict[int, list[int]] = {}
+            for dimension, size in sizes.items():
+                for source, axis in dimension.places:
+                    shapes.setdefault(id(leaves[source]), list(leaves[source].shape))[axis] = size
+            change = partial(_resized, shapes)
+            on = ", ".join(f"{dimension.name} = {size}" for dimension, size in sizes.items())
+            yield (f"{SIZES} {on}", *_mapped(args, kwargs, change))
+
+
+def _resized(shapes: dict[int, list[int]], value: torch.Tensor) -> torch.Tensor:
+    return _drawn(value, torch.Size(shapes.get(id(value), list(value.shape))))
 
 
 def _mapped(
@@ -74,17 +99,3 @@ def _padded(mask: torch.Tensor) -> torch.Tensor:
     padded = mask.clone()
     padded[0, ..., mask.shape[-1] - max(1, mask.shape[-1] // 3) :] = 0
     return padded
-
-
-def _resized(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, *, smallest: bool
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    leaves = named_leaves(model, args, kwargs)
-    shapes: dict[int, list[int]] = {}
-    for dimension in dynamic.dimensions:
-        example = leaves[dimension.places[0][0]].shape[dimension.places[0][1]]
-        other = example + 1 if example < dimension.maximum else max(dimension.minimum, example - 1)
-        for source, axis in dimension.places:
-            shape = shapes.setdefault(id(leaves[source]), list(leaves[source].shape))
-            shape[axis] = dimension.minimum if smallest else other
-    return _mapped(args, kwargs, lambda value: _drawn(value, torch.Size(shapes.get(id(value), list(value.shape)))))

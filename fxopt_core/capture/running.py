@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,25 @@ class Runner:
     def state(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by path, as `self.norm.running_mean`."""
         return state_of(self.module)
+
+
+def in_form(model: Model, positional: int) -> Callable[..., Any]:
+    """How to call a module that insists on the example's split into positional and keyword arguments.
+
+    Args:
+        model: says the names and order of the arguments.
+        positional: how many the example gave by position.
+    """
+    signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    variadic = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in signature.parameters.values())
+
+    def call(module: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if not variadic:
+            given = list(signature.bind(*args, **kwargs).arguments.items())
+            args, kwargs = tuple(value for _, value in given[:positional]), dict(given[positional:])
+        return module(*args, **kwargs)
+
+    return call
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:
@@ -90,7 +110,7 @@ def replaying(
         # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
         compiled = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph)
-        with mark_dimensions(dynamic, named_leaves(model, args, kwargs)):
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), method):
             try:
                 return compiled(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from fxopt_core.capture.agreement import Agreement, Reference, compare, reference
+from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
-from fxopt_core.capture.new_values import Call
+from fxopt_core.capture.new_values import SIZES, Call
 from fxopt_core.capture.result import Captured
 
 Trial = tuple[Call, Reference]
@@ -29,13 +30,26 @@ def feasible(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others
 def with_second_run(
     captured: Captured, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]
 ) -> Captured:
-    """The capture with what a comparison on the example and on other calls found, as agreements and caveats."""
+    """The capture with what a comparison on the example and on other calls found, as agreements and caveats.
+
+    Raises:
+        CaptureError: the graph is wrong on sizes that `dynamic` was to allow.
+    """
     if captured.runner is None:
         return captured
     found = tuple(
         compare(captured.runner, expected, args, kwargs, on)
         for (on, args, kwargs), expected in feasible(model, args, kwargs, others)
     )
+    for one in found:
+        # Only named dimensions make other sizes, and these were promised to hold.
+        if one.on.startswith(SIZES) and not one.agrees:
+            raise CaptureError(
+                captured.method,
+                f"the ranges of dynamic do not hold: on {one}.",
+                "narrow the ranges (torch.export takes every size for 2 or more), or take the dependence on a size out "
+                "of the model.",
+            )
     return replace(captured, agreements=found, caveats=captured.caveats + caveats_of(found))
 
 

@@ -58,7 +58,7 @@ def capture_with_aot_autograd(
     """Compile with an `AotGraphExtractor`; where a result wants gradients, run the backward pass from ones."""
 
     def call(compile_: Callable[[Model], Model]) -> None:
-        with mark_dimensions(dynamic, named_leaves(model, args, kwargs)):
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), "aot"):
             outputs = [
                 value for value in tree_leaves(compile_(model)(*args, **kwargs)) if isinstance(value, torch.Tensor)
             ]

@@ -33,7 +33,7 @@ def capture_with_dynamo(
     held = state_of(model)
 
     def call(compile_: Callable[[Model], Model]) -> None:
-        with mark_dimensions(dynamic, named_leaves(model, args, kwargs)):
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), "dynamo"):
             compile_(model)(*args, **kwargs)
 
     captured = run_dynamo(call, GraphExtractor(), dynamic, method="dynamo", level="torch", fullgraph=fullgraph)

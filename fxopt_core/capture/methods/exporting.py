@@ -20,7 +20,7 @@ from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner
+from fxopt_core.capture.running import Runner, in_form
 from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
 from fxopt_core.capture.symbols import Symbol, symbols
 
@@ -42,7 +42,7 @@ def capture_with_export(
         program = torch.export.export(
             module, args, kwargs, dynamic_shapes=_shapes(model, args, kwargs, dynamic), strict=strict
         )
-        runner = Runner(program.module(), model, dynamic)
+        runner = Runner(program.module(), model, dynamic, in_form(model, len(args)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     partition = Partition(program.graph_module, inputs)
     partition.run(*clone_tensors(values))

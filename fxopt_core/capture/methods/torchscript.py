@@ -11,7 +11,7 @@ import torch
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner
+from fxopt_core.capture.running import Runner, in_form
 from fxopt_core.capture.script_partition import ScriptPartition
 
 DEPRECATED = (
@@ -53,7 +53,7 @@ def _captured(
     dynamic: Dynamic,
     caveats: tuple[str, ...],
 ) -> Captured:
-    runner = Runner(script, model, dynamic)
+    runner = Runner(script, model, dynamic, in_form(model, len(args)))
     trial = copy.deepcopy(script) if isinstance(script, torch.jit.ScriptModule) else script
     partition = ScriptPartition(trial, method, args, kwargs)
     partition.script = script
