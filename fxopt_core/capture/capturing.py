@@ -21,7 +21,7 @@ from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
 from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
 from fxopt_core.capture.methods.torchscript import capture_with_jit_script, capture_with_jit_trace
-from fxopt_core.capture.new_values import new_values, other_sizes
+from fxopt_core.capture.new_values import new_values
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.second_run import with_second_run
 
@@ -41,8 +41,8 @@ METHODS: dict[str, Method] = {
 KNOWS_NO_SIZES = frozenset({"symbolic_trace", "jit.trace", "jit.script"})
 """Methods that take no `dynamic`."""
 
-UNCHECKED = frozenset({"symbolic_trace", "jit.trace", "jit.script"})
-"""Methods whose graphs check nothing when they are called, so that what they baked in shows on other values only."""
+COMPARED = KNOWS_NO_SIZES | {"export"}
+"""Methods that run Python once and leave it behind: what they baked in shows on other values only."""
 
 
 def capture(
@@ -65,7 +65,8 @@ def capture(
     | `auto` | one graph that agrees with the model on several inputs, else Dynamo's, verified | error |
 
     `export`, `symbolic_trace`, `jit.trace`, `jit.script` and `auto` also call the model itself and compare
-    (`Captured.agreements`): on the example, on the sizes that `dynamic` allows, and but for `export` on new values.
+    (`Captured.agreements`): on the example, on new values of the same shapes, and on
+    other sizes where `dynamic` names them. What disagrees is a caveat; `auto` takes no graph that disagrees.
 
     `dynamo`, `aot` and `auto` reset Dynamo before and after (`torch._dynamo.reset()`): what this process has
     compiled so far compiles anew at its next call.
@@ -102,9 +103,8 @@ def capture(
             copied = private_copy(model, args, kwargs, method)
         try:
             captured = METHODS[method](*copied, chosen)
-            if method in UNCHECKED or method == "export":
-                calls = new_values if method in UNCHECKED else other_sizes
-                captured = with_second_run(captured, model, args, kwargs, calls(model, args, kwargs, chosen))
+            if method in COMPARED:
+                captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
         except Exception as error:
             raise explain_failure(error, method, *private_copy(model, args, kwargs, method), chosen) from error
     return captured

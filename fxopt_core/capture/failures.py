@@ -71,7 +71,7 @@ def _place(error: BaseException) -> str:
 
 def _one_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
+    text = lines[0].rstrip(":,;") if lines else type(error).__name__
     if len(text) > _LONGEST:
         return f"{text[:_LONGEST]}…"
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -24,7 +24,7 @@ class Attempt:
     Attributes:
         strategy: its name, such as `export`.
         adaptations: of the model, with which it was tried.
-        failure: why it was not taken; empty for the one that was.
+        failure: why it was not taken, or taken only because nothing better came; empty where all agreed.
         agreements: on which inputs the result was compared with the model, and how that went.
     """
 
@@ -47,7 +47,7 @@ class Captured:
         guards: under which conditions the graphs may be used again.
         caveats: what the graphs do not say about the model, in sentences.
         symbols: the sizes that the graphs leave open, with their ranges.
-        attempts: what `auto` tried, in order, and why each was not taken; the last one was.
+        attempts: what `auto` tried, in order, and what spoke against each.
         adaptations: what `auto` changed about its copy of the model, in words.
         agreements: on which inputs the captured graphs were compared with the model, and how that went.
         runner: calls the graphs as the model is called; `None` where the method gives nothing that can be called.
@@ -76,6 +76,11 @@ class Captured:
         if self.runner is None:
             raise CaptureError(self.method, "its graphs cannot be called as the model.", 'use method="export".')
         return self.runner(*args, **kwargs)
+
+    @property
+    def specialised(self) -> tuple[str, ...]:
+        """The inputs, in words, on which the graphs refuse to run although the model does. Empty: none was found."""
+        return tuple(one.on for one in self.agreements if one.refusal)
 
     @property
     def graphs(self) -> tuple[fx.GraphModule, ...]:

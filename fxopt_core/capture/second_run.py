@@ -62,10 +62,11 @@ def caveats_of(found: Iterable[Agreement]) -> tuple[str, ...]:
                 f"A call of the model changes {', '.join(one.unwritten)}; a call of the graph does not, or otherwise, "
                 "so that later calls may differ."
             ] = None
-        if not one.agrees:
-            wrong = f"fails ({one.refusal})" if one.refusal else f"is wrong by up to {one.difference:.3g}"
+        if one.refusal:
+            caveats[f"It refuses {one.on}: {one.refusal}"] = None
+        elif not one.agrees:
             caveats[
-                f"On {one.on} the graph {wrong}: what Python decided for the example (a branch, a loop, a value) is "
-                "baked in."
+                f"On {one.on} the graph is wrong by up to {one.difference:.3g}: what was decided for the example (a "
+                "branch, a loop, a value, two inputs that are the same tensor) is baked in."
             ] = None
     return tuple(caveats)

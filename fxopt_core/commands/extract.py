@@ -25,7 +25,11 @@ COMPARE = "compare"
 def extract(
     model: Annotated[str, typer.Option(help="simple, control, loops or bert; or compare: methods side by side.")],
     method: Annotated[
-        str | None, typer.Option(help="dynamo (as it comes), symbolic_trace, export or aot.", show_default=False)
+        str | None,
+        typer.Option(
+            help="dynamo (as it comes), export, symbolic_trace, aot, jit.trace, jit.script, or auto.",
+            show_default=False,
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")] = None,
     save_graph: Annotated[Path | None, typer.Option(help="Write the graphs as a Python file that runs.")] = None,

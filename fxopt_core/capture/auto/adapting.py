@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from fxopt_core.capture.agreement import reference
 from fxopt_core.capture.isolation import Model, private_copy
 
 
@@ -30,42 +29,39 @@ class Adapted:
     without: frozenset[str] = frozenset()
 
 
-def adapted_models(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> Iterator[Adapted]:
+def adapted_models(model: Model, outputs: Any) -> Iterator[Adapted]:
     """The model as it is, then with one more adaptation at a time, as far as they change anything.
 
     Args:
         model: the caller's; stays as it is.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
-        outputs: what it returned for these.
+        outputs: what it returned for the example.
     """
     current = Adapted(model)
     yield current
     for adapt in (_without_cache, _with_tuple, _with_eager_attention) if _configurations(model) else ():
         copied: Any = private_copy(current.model, (), {}, "auto")[0]
         description = adapt(copied, outputs)
-        if description is None:
-            continue
-        without = current.without
-        if adapt is _without_cache:
-            remaining = reference(copied, args, kwargs).outputs
-            missing = outputs.keys() - (remaining.keys() if isinstance(remaining, Mapping) else set())
-            without = frozenset(missing)
-            description += f" (the result lacks {', '.join(sorted(missing))})" if missing else ""
-        current = Adapted(copied, (*current.adaptations, description), without)
-        yield current
+        if description is not None:
+            without = frozenset(_objects(outputs)) if adapt is _without_cache else current.without
+            current = Adapted(copied, (*current.adaptations, description), without)
+            yield current
 
 
-def holds_an_object(outputs: Any) -> str | None:
-    """What in a result no graph can return, such as `past_key_values, a DynamicCache`; `None` where there is nothing.
+def returns_a_cache(model: Model, outputs: Any) -> str | None:
+    """The cache in a result that can be switched off, such as `past_key_values, a DynamicCache`; else `None`.
 
-    Dynamo and export know some cache classes; a graph that returns one still depends on that class to be used.
+    Dynamo and export know some classes of cache, but a graph that returns one needs that class to be used.
     """
-    if not isinstance(outputs, Mapping):
+    if not any(getattr(one, "use_cache", False) for one in _configurations(model)):
         return None
+    return "; ".join(f"{name}, a {type(value).__name__}" for name, value in _objects(outputs).items()) or None
+
+
+def _objects(outputs: Any) -> dict[str, Any]:
+    """The entries of a result that are neither tensors nor containers of them."""
     plain = (torch.Tensor, tuple, list, Mapping, int, float, bool, str, type(None))
-    found = [f"{name}, a {type(value).__name__}" for name, value in outputs.items() if not isinstance(value, plain)]
-    return "; ".join(found) or None
+    entries = outputs.items() if isinstance(outputs, Mapping) else ()
+    return {name: value for name, value in entries if not isinstance(value, plain)}
 
 
 def _without_cache(model: torch.nn.Module, outputs: Any) -> str | None:
@@ -74,7 +70,8 @@ def _without_cache(model: torch.nn.Module, outputs: Any) -> str | None:
         return None
     for one in configurations:
         one.use_cache = False
-    return "use_cache=False"
+    lacking = ", ".join(_objects(outputs))
+    return "use_cache=False" + (f" (the result lacks {lacking})" if lacking else "")
 
 
 def _with_tuple(model: torch.nn.Module, outputs: Any) -> str | None:

@@ -11,7 +11,7 @@ import torch
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner, in_form
+from fxopt_core.capture.running import Runner, in_form, state_of
 from fxopt_core.capture.script_partition import ScriptPartition
 
 DEPRECATED = (
@@ -27,6 +27,7 @@ def capture_with_jit_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str
         script = torch.jit.trace(
             copy.deepcopy(model), args or None, example_kwarg_inputs=kwargs or None, strict=False, check_trace=False
         )
+        _with_state_of(model, script)
     baked = [
         f"Fixed at {one.filename}:{one.lineno}: {str(one.message).split('. ')[0]}."
         for one in heard
@@ -34,6 +35,13 @@ def capture_with_jit_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str
     ]
     recorded = "One call was recorded: of every branch and loop only what this call took, without a check later."
     return _captured(script, model, "jit.trace", args, kwargs, dynamic, (recorded, *dict.fromkeys(baked)))
+
+
+def _with_state_of(model: Model, script: Any) -> None:
+    """Put buffers back to what they were before the recorded call changed them."""
+    before = state_of(model)
+    for path, tensor in state_of(script).items():
+        tensor.detach().copy_(before[path])
 
 
 def capture_with_jit_script(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:
