@@ -13,7 +13,7 @@ from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.running import Runner, state_of
-from fxopt_core.capture.writes import PLAIN, changed
+from fxopt_core.capture.writes import PLAIN, changed, same_tensor
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def compare(
     _, args, kwargs = private_copy(runner, args, kwargs, "eager")
     # A copy of the state costs memory, and only matters where a call changes it.
     runner = runner.fresh() if expected.writes else runner
+    started = {path: tensor.detach().clone() for path, tensor in runner.state().items() if path in expected.writes}
     with same_random_state(runner.module, args, kwargs):
         try:
             leaves = _leaves((runner(*args, **kwargs), args, kwargs), set())
@@ -96,7 +97,9 @@ def compare(
     unwritten = tuple(
         path
         for path in expected.writes
-        if path not in state or path not in expected.state or not _difference(state[path], expected.state[path])[1]
+        if path not in started
+        or same_tensor(state[path], started[path])
+        or not _difference(state[path], expected.state[path])[1]
     )
     if len(leaves) != len(values):
         return Agreement(on, agrees=False, difference=float("inf"), unwritten=unwritten)

@@ -18,6 +18,7 @@ from fxopt_core.capture.isolation import Model
 
 _FIXED = re.compile(r"your code specialized it to be a constant \((\d+)\)")
 _NARROWED = re.compile(r"satisfy the generated guard (.*)")
+_ITSELF = re.compile(r"\b(\w+) = \1\b")
 _USER_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 DynamicSpec = bool | Mapping[str, Mapping[int, Any]] | None
@@ -165,7 +166,7 @@ def mark_dimensions(dynamic: Dynamic, leaves: Mapping[str, Any], method: str) ->
     Raises:
         CaptureError: a range begins below 2.
     """
-    marked: list[torch.Tensor] = []
+    before: dict[int, tuple[torch.Tensor, dict[str, Any]]] = {}
     try:
         for dimension in dynamic.dimensions:
             if dimension.minimum < 2:
@@ -175,18 +176,19 @@ def mark_dimensions(dynamic: Dynamic, leaves: Mapping[str, Any], method: str) ->
                     'begin the range at 2, or use method="export".',
                 )
             for source, axis in dimension.places:
-                torch._dynamo.mark_dynamic(leaves[source], axis, min=dimension.minimum, max=dimension.maximum)
-                marked.append(leaves[source])
+                tensor = leaves[source]
+                before.setdefault(id(tensor), (tensor, dict(vars(tensor))))
+                torch._dynamo.mark_dynamic(tensor, axis, min=dimension.minimum, max=dimension.maximum)
         yield
     finally:
-        for tensor in marked:
-            for name in [name for name in vars(tensor) if name.startswith("_dynamo_")]:
-                delattr(tensor, name)
+        for tensor, attributes in before.values():
+            vars(tensor).clear()
+            vars(tensor).update(attributes)
 
 
 def _plainly(reason: str) -> str:
     """torch's sentence without its advice about torch's own interface."""
-    reason = reason.split(" If you're using")[0].rstrip(".")
+    reason = _ITSELF.sub(r"\1", reason.split(" If you're using")[0].rstrip("."))
     if fixed := _FIXED.search(reason):
         return f"the model fixes it to {fixed[1]}"
     if narrowed := _NARROWED.search(reason):

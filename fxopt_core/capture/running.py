@@ -14,6 +14,7 @@ from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.writes import changed
 
 
 class Runner:
@@ -80,7 +81,7 @@ class Replay:
     """
 
     def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
-        self._known = {_text(partition.graph_module): partition for partition in partitions}
+        self._known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
         self._method = method
 
     def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -89,15 +90,16 @@ class Replay:
         Raises:
             CaptureError: there is none, so these inputs took another path than the example.
         """
-        known = self._known.get(_text(graph_module))
-        if known is None:
-            raise CaptureError(
-                self._method,
-                "these inputs lead to another graph than the one captured: a branch, a size or a value that was fixed "
-                "to the example's is different.",
-                "capture again with these inputs, or name the size that varies in dynamic.",
-            )
-        return known.graph_module.forward
+        text, constants = _text(graph_module), _constants(graph_module)
+        for known_text, known_constants, partition in self._known:
+            if text == known_text and not list(changed(known_constants, constants, "")):
+                return partition.graph_module.forward
+        raise CaptureError(
+            self._method,
+            "these inputs lead to another graph than the one captured: a branch, a size or a value that was fixed to "
+            "the example's is different.",
+            "capture again with these inputs, or name the size that varies in dynamic.",
+        )
 
 
 def replaying(
@@ -117,6 +119,11 @@ def replaying(
                 raise error.inner_exception from error
 
     return Runner(model, model, dynamic, call)
+
+
+def _constants(graph_module: fx.GraphModule) -> dict[str, torch.Tensor]:
+    """Tensors that the graph itself holds: the text names them, and does not say their values."""
+    return {**dict(graph_module.named_buffers()), **dict(graph_module.named_parameters())}
 
 
 def _text(graph_module: fx.GraphModule) -> str:

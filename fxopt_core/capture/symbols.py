@@ -82,7 +82,7 @@ def _name(dimensions: tuple[Dimension, ...], source: str | None, axis: int) -> s
 
 
 def refuse_merged(found: tuple[Symbol, ...], dimensions: tuple[Dimension, ...], method: str) -> None:
-    """Dynamo takes dimensions of the same example size for one: that is another promise than the one asked for.
+    """Dynamo makes one symbol of sizes that the model needs to be equal, also where `dynamic` tells them apart.
 
     Raises:
         CaptureError: two names share a symbol.
@@ -92,7 +92,6 @@ def refuse_merged(found: tuple[Symbol, ...], dimensions: tuple[Dimension, ...], 
         if len(names) > 1:
             raise CaptureError(
                 method,
-                f"dimensions {' and '.join(map(repr, names))} became one, {symbol.in_graph}: Dynamo takes equal sizes "
-                "of the example for the same, or the model needs them to be.",
-                "give them different sizes in the example inputs.",
+                f"dimensions {' and '.join(map(repr, names))} cannot vary apart: the model needs them to be equal.",
+                "give them one name.",
             )

@@ -5,8 +5,10 @@ transformers itself is not imported: a model that has a `config` with these sett
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,10 +77,13 @@ def _without_cache(model: torch.nn.Module, outputs: Any) -> str | None:
 
 
 def _with_tuple(model: torch.nn.Module, outputs: Any) -> str | None:
-    if not isinstance(outputs, Mapping) or not hasattr(model, "config"):
+    parameters = inspect.signature(model.forward).parameters.values()
+    if not isinstance(outputs, Mapping) or not any(
+        one.name == "return_dict" or one.kind is one.VAR_KEYWORD for one in parameters
+    ):
         return None
-    configuration: Any = model.config
-    configuration.return_dict = False
+    # As an argument: in the configuration it would reach inner models too, whose callers may expect a dictionary.
+    setattr(model, "forward", partial(model.forward, return_dict=False))  # noqa: B010  mypy knows it as a method
     return "return_dict=False"
 
 

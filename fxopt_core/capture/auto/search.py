@@ -11,7 +11,7 @@ from fxopt_core.capture.auto.strategies import STRATEGIES, Strategy
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import in_one_line
-from fxopt_core.capture.isolation import Model, private_copy
+from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.new_values import MAY_REFUSE, new_values
 from fxopt_core.capture.result import Attempt, Captured
@@ -79,7 +79,8 @@ def _attempt(
         attempts.append(Attempt(name, adapted.adaptations, failure, tuple(found)))
 
     try:
-        captured = strategy(*private_copy(adapted.model, args, kwargs, "auto"), dynamic)
+        with same_random_state(adapted.model, args, kwargs):
+            captured = strategy(*private_copy(adapted.model, args, kwargs, "auto"), dynamic)
     except Exception as error:
         note(in_one_line(error, name, dynamic))
         return None
