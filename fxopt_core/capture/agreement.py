@@ -13,7 +13,7 @@ from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.running import Runner, state_of
-from fxopt_core.capture.writes import PLAIN, changed, same_tensor
+from fxopt_core.capture.writes import PLAIN, changed
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,12 @@ def compare(
 ) -> Agreement:
     """Call a fresh `runner` on copies of the inputs, from the random state at hand, and compare.
 
-    Compared are tensors and plain values in the result and, after the call, in the inputs. Entries of the model's
-    result named in `without` do not count.
+    Compared are tensors and plain values in the result and, after the call, in the inputs; gradients are not.
+    Entries of the model's result named in `without` do not count.
     """
     _, args, kwargs = private_copy(runner, args, kwargs, "eager")
     # A copy of the state costs memory, and only matters where a call changes it.
-    runner = runner.fresh() if expected.writes else runner
-    started = {path: tensor.detach().clone() for path, tensor in runner.state().items() if path in expected.writes}
+    before, runner = runner, runner.fresh() if expected.writes else runner
     with same_random_state(runner.module, args, kwargs):
         try:
             leaves = _leaves((runner(*args, **kwargs), args, kwargs), set())
@@ -93,13 +92,11 @@ def compare(
     if isinstance(wanted, Mapping) and without:
         wanted = [value for name, value in wanted.items() if name not in without]
     values = _leaves((wanted, *expected.inputs), set())
-    state = runner.state()
+    written, state = runner.written_since(before), state_of(runner.module)
     unwritten = tuple(
         path
         for path in expected.writes
-        if path not in started
-        or same_tensor(state[path], started[path])
-        or not _difference(state[path], expected.state[path])[1]
+        if path not in written or (path in state and not _difference(state[path], expected.state[path])[1])
     )
     if len(leaves) != len(values):
         return Agreement(on, agrees=False, difference=float("inf"), unwritten=unwritten)
@@ -125,7 +122,10 @@ def _leaves(values: Any, seen: set[int]) -> list[Any]:
 def _difference(output: Any, expected: Any) -> tuple[float, bool]:
     """The largest difference, and whether it is no more than rounding (as in a standalone file)."""
     if not isinstance(expected, torch.Tensor):
-        same = not isinstance(output, torch.Tensor) and (type(output) is not type(expected) or output == expected)
+        # NaN is not equal to itself.
+        same = not isinstance(output, torch.Tensor) and (
+            output == expected or (output != output and expected != expected)
+        )
         return (0.0, True) if same else (float("inf"), False)
     if not isinstance(output, torch.Tensor) or output.shape != expected.shape or output.dtype != expected.dtype:
         return float("inf"), False

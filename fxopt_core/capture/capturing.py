@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fxopt_core.capture.auto import capture_automatically
-from fxopt_core.capture.dimensions import Dynamic, DynamicSpec, named_leaves, read_dynamic
+from fxopt_core.capture.dimensions import Dynamic, named_leaves
+from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
 from fxopt_core.capture.failures import explain_failure
 from fxopt_core.capture.isolation import (
     ExampleInputs,

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic, violated
+from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.violations import violated
 
 ADVICE = {
     "dynamo": "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",

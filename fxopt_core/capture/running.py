@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.partition import Partition
-from fxopt_core.capture.writes import changed
+from fxopt_core.capture.writes import changed, same_tensor
 
 
 class Runner:
@@ -41,9 +42,17 @@ class Runner:
         """The same with a copy of the state, so that a trial call leaves none behind."""
         return Runner(copy.deepcopy(self.module), self._signature, self._dynamic, self._call)
 
-    def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers by path, as `self.norm.running_mean`."""
-        return state_of(self.module)
+    def written_since(self, before: Runner) -> set[str]:
+        """Paths of what differs from `before`, of which this is a later copy.
+
+        Of a graph's own module these are parameters and buffers, since it has no other state.
+        """
+        if self.module is before.module:
+            return set()
+        if type(self.module) is type(self._signature):
+            return set(changed(before.module, self.module, "self"))
+        old, new = state_of(before.module), state_of(self.module)
+        return {path for path in old if not same_tensor(old[path], new[path])}
 
 
 def in_form(model: Model, positional: int) -> Callable[..., Any]:
@@ -66,7 +75,7 @@ def in_form(model: Model, positional: int) -> Callable[..., Any]:
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by path; empty for a function."""
+    """Parameters and buffers by path, as `self.norm.running_mean`; empty for a function."""
     if not isinstance(module, torch.nn.Module):
         return {}
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -83,6 +92,7 @@ class Replay:
     def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
         self._known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
         self._method = method
+        self.runs = 0
 
     def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         """The captured graph of the same text.
@@ -93,13 +103,17 @@ class Replay:
         text, constants = _text(graph_module), _constants(graph_module)
         for known_text, known_constants, partition in self._known:
             if text == known_text and not list(changed(known_constants, constants, "")):
-                return partition.graph_module.forward
+                return partial(self._run, partition)
         raise CaptureError(
             self._method,
             "these inputs lead to another graph than the one captured: a branch, a size or a value that was fixed to "
             "the example's is different.",
             "capture again with these inputs, or name the size that varies in dynamic.",
         )
+
+    def _run(self, partition: Partition, *values: Any) -> Any:
+        self.runs += 1
+        return partition.graph_module.forward(*values)
 
 
 def replaying(
@@ -113,10 +127,15 @@ def replaying(
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
         compiled = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph)
         with mark_dimensions(dynamic, named_leaves(model, args, kwargs), method):
+            runs = replay.runs
             try:
-                return compiled(*args, **kwargs)
+                result = compiled(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 raise error.inner_exception from error
+        if replay.runs == runs and partitions:
+            # So it is where Dynamo has met its limit of recompilations, and where it is switched off.
+            raise CaptureError(method, "Dynamo left this call to Python: no captured graph ran.", "capture again.")
+        return result
 
     return Runner(model, model, dynamic, call)
 

@@ -135,11 +135,16 @@ def document(captured: Captured, model: str, device: str, written: Sequence[Path
         "guards": [asdict(guard) for guard in captured.guards],
         "caveats": list(captured.caveats),
         "symbols": [asdict(one) for one in captured.symbols],
-        "attempts": [asdict(one) for one in captured.attempts],
+        "attempts": [asdict(one, dict_factory=_finite) for one in captured.attempts],
         "adaptations": list(captured.adaptations),
-        "agreements": [asdict(one) for one in captured.agreements],
+        "agreements": [asdict(one, dict_factory=_finite) for one in captured.agreements],
         "written": [str(path) for path in written],
     }
+
+
+def _finite(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON has no infinity: a difference that has no number is null."""
+    return {name: None if value == float("inf") else value for name, value in items}
 
 
 def _nodes(partition: Partition) -> list[dict[str, Any]]:
