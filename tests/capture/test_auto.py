@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 import torch
 from capture_models import Counting
-from torch import nn
+from torch import fx, nn
 
-from fxopt_core.capture import CaptureError, capture
+from fxopt_core.capture import CaptureError, Partition, capture
 from fxopt_core.capture.auto import search
 from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
-from fxopt_core.capture.running import Runner
+from fxopt_core.capture.running import Replay, Runner
 
 EXAMPLE = (torch.linspace(-1, 1, 12).reshape(3, 4),)
 
@@ -179,3 +179,42 @@ def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch
     assert gpt2[0].config._attn_implementation == "sdpa"
     assert "forward" not in vars(gpt2[0])
     assert isinstance(captured.run(**gpt2[1]), tuple)
+
+
+def test_what_python_writes_around_dynamos_graphs_counts_as_written():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x, steps):
+            self.calls += 1
+            for _ in range(int(steps.item())):
+                x = torch.relu(x)
+            return x
+
+    captured = capture(Counts(), (torch.randn(3), torch.tensor(2)), "auto")
+    assert captured.method == "dynamo"
+    assert not any("a call of the graph does not" in caveat for caveat in captured.caveats)
+    assert any("self.calls: Python does" in caveat for caveat in captured.caveats)
+
+
+def test_a_run_in_which_no_captured_graph_ran_is_refused():
+    captured = capture(nn.Linear(4, 2), EXAMPLE, "dynamo")
+    with torch.compiler.set_stance("force_eager"), pytest.raises(CaptureError, match="no captured graph ran"):
+        captured.run(*EXAMPLE)
+    assert captured.run(*EXAMPLE).shape == (3, 2)
+
+
+def test_a_graph_of_the_same_text_with_another_constant_is_another_graph():
+    def build(value):
+        module = nn.Module()
+        module.register_buffer("constant", torch.tensor(value))
+        graph = fx.Graph()
+        graph.output(graph.get_attr("constant"))
+        return fx.GraphModule(module, graph)
+
+    replay = Replay((Partition(build(1.0), ()),), "dynamo")
+    assert replay(build(1.0), [])().item() == 1.0
+    with pytest.raises(CaptureError, match="another graph"):
+        replay(build(2.0), [])
