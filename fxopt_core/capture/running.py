@@ -63,12 +63,13 @@ def in_form(model: Model, positional: int) -> Callable[..., Any]:
         positional: how many the example gave by position.
     """
     signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-    variadic = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in signature.parameters.values())
+    kinds = {one.kind: one.name for one in signature.parameters.values()}
 
     def call(module: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if not variadic:
-            given = list(signature.bind(*args, **kwargs).arguments.items())
-            args, kwargs = tuple(value for _, value in given[:positional]), dict(given[positional:])
+        if inspect.Parameter.VAR_POSITIONAL not in kinds:
+            given = dict(signature.bind(*args, **kwargs).arguments)
+            others = given.pop(kinds.get(inspect.Parameter.VAR_KEYWORD, ""), {})
+            args, kwargs = tuple(given.values())[:positional], {**dict(list(given.items())[positional:]), **others}
         return module(*args, **kwargs)
 
     return call

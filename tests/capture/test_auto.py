@@ -122,6 +122,14 @@ def test_what_dynamo_leaves_to_python_is_named():
     assert "running_mean" not in told
 
 
+def test_graphs_from_dynamo_run_from_the_state_that_the_model_has():
+    model = nn.BatchNorm1d(4).train()
+    captured = capture(model, EXAMPLE, "dynamo")
+    captured.run(*EXAMPLE)
+    assert captured.runner.module.num_batches_tracked.item() == 1
+    assert model.num_batches_tracked.item() == 0
+
+
 def test_random_draws_agree():
     assert all(one.agrees for one in capture(nn.Dropout(0.5).train(), EXAMPLE, "auto").agreements)
 
@@ -158,7 +166,8 @@ def test_batch_and_length_of_a_language_model_may_vary(gpt2):
         tokens = torch.randint(0, 50, (5, 19))
         mask = torch.ones_like(tokens)
         mask[1, 12:] = 0
-        result = captured.run(input_ids=tokens, attention_mask=mask)
+        # The example gave both by name; so does nobody who calls the model like this.
+        result = captured.run(tokens, attention_mask=mask)
         expected = model(input_ids=tokens, attention_mask=mask, use_cache=False)
     assert torch.allclose(result["logits"], expected["logits"], atol=1e-5)
     assert [one.name for one in captured.symbols] == ["batch", "length"]
