@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,9 +58,14 @@ class Reference:
     state: dict[str, torch.Tensor]
 
 
-def reference(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reference:
-    """Call a private copy of the model, from the random state at hand."""
+EXAMPLE = "the example"
+"""Description of the example inputs: the only ones on which calls begin from the random state at hand."""
+
+
+def reference(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], on: str) -> Reference:
+    """Call a private copy of the model, from the random state that belongs to `on`."""
     with same_random_state(model, args, kwargs):
+        _seed(on)
         copied, args, kwargs = private_copy(model, args, kwargs, "eager")
         outputs = copied(*args, **kwargs)
         writes = tuple(changed(model, copied, "self")) if isinstance(model, torch.nn.Module) else ()
@@ -74,7 +80,7 @@ def compare(
     on: str,
     without: frozenset[str] = frozenset(),
 ) -> Agreement:
-    """Call a fresh `runner` on copies of the inputs, from the random state at hand, and compare.
+    """Call a fresh `runner` on copies of the inputs, from the random state that belongs to `on`, and compare.
 
     Compared are tensors and plain values in the result and, after the call, in the inputs; gradients are not.
     Entries of the model's result named in `without` do not count.
@@ -83,6 +89,7 @@ def compare(
     # A copy of the state costs memory, and only matters where a call changes it.
     before, runner = runner, runner.fresh() if expected.writes else runner
     with same_random_state(runner.module, args, kwargs):
+        _seed(on)
         try:
             leaves = _leaves((runner(*args, **kwargs), args, kwargs), set())
         except Exception as error:
@@ -103,6 +110,13 @@ def compare(
     differences = [_difference(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
     largest = max((one for one, _ in differences), default=0.0)
     return Agreement(on, all(close for _, close in differences), largest, unwritten=unwritten)
+
+
+def _seed(on: str) -> None:
+    """Another random state for each description, so that a draw that became a constant shows."""
+    if on != EXAMPLE:
+        random.seed(on)
+        torch.manual_seed(random.getrandbits(32))
 
 
 def _leaves(values: Any, seen: set[int]) -> list[Any]:

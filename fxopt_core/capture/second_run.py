@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from fxopt_core.capture.agreement import Agreement, Reference, compare, reference
+from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare, reference
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.new_values import SIZES, Call
@@ -18,10 +18,10 @@ Trial = tuple[Call, Reference]
 
 def feasible(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]) -> Iterator[Trial]:
     """The example, for which the model's own error is raised, and of the `others` those that the model can do."""
-    yield ("the example", args, kwargs), reference(model, args, kwargs)
+    yield (EXAMPLE, args, kwargs), reference(model, args, kwargs, EXAMPLE)
     for call in others:
         try:
-            expected = reference(model, call[1], call[2])
+            expected = reference(model, call[1], call[2], call[0])
         except Exception:
             continue
         yield call, expected

@@ -1,3 +1,4 @@
+import random
 from dataclasses import replace
 
 import pytest
@@ -132,6 +133,20 @@ def test_graphs_from_dynamo_run_from_the_state_that_the_model_has():
 
 def test_random_draws_agree():
     assert all(one.agrees for one in capture(nn.Dropout(0.5).train(), EXAMPLE, "auto").agreements)
+
+
+def test_a_draw_that_became_a_constant_is_noticed():
+    class Draws(nn.Module):
+        def forward(self, x):
+            return x * random.random()
+
+    told = capture(Draws(), EXAMPLE, "export").caveats
+    assert any("On new values the graph is wrong" in caveat for caveat in told)
+    captured = capture(Draws(), EXAMPLE, "auto")
+    assert "DIFFERS" in captured.attempts[0].failure
+    # What remains is Dynamo's, which guards the number that was drawn.
+    assert captured.specialised == ("new values", "mirrored values")
+    assert all(one.agrees or one.refusal for one in captured.agreements)
 
 
 @pytest.fixture
