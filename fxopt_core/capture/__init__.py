@@ -1,24 +1,33 @@
 """How to get a graph out of a model, and everything that the graph does not say about it."""
 
+from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
 from fxopt_core.capture.capturing import METHODS, capture
+from fxopt_core.capture.dimensions import Dimension
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import GraphInput, Partition
-from fxopt_core.capture.result import Captured
+from fxopt_core.capture.result import Attempt, Captured
+from fxopt_core.capture.script_partition import ScriptPartition
 from fxopt_core.capture.standalone import save_standalone
+from fxopt_core.capture.symbols import Symbol
 from fxopt_core.graphs.names import count_operations, is_operation, operation_name
 
 __all__ = [
     "METHODS",
+    "Agreement",
+    "Attempt",
     "CaptureError",
     "Captured",
+    "Dimension",
     "GraphBreak",
     "GraphExtractor",
     "GraphInput",
     "Guard",
     "Partition",
+    "ScriptPartition",
+    "Symbol",
     "capture",
     "count_operations",
     "is_operation",

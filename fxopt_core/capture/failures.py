@@ -8,14 +8,19 @@ from typing import Any
 
 import torch
 
+from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.violations import violated
 
 ADVICE = {
     "dynamo": "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",
     "aot": 'method="dynamo" captures without lowering to ATen, which tells whether Dynamo or AOTAutograd fails.',
     "symbolic_trace": 'method="dynamo" breaks the graph at such a place instead of failing. Or take the decision on '
     "data out of the model, or express it as a tensor operation (torch.where).",
+    "jit.trace": 'method="export" gives a checked graph where this deprecated one fails.',
+    "jit.script": 'TorchScript compiles a subset of Python; method="export" or method="dynamo" know more of it.',
+    "auto": 'method="dynamo" tells where the graphs break.',
     "export": 'method="dynamo" breaks the graph at such a place instead of failing. Or express the decision as a '
     "tensor operation (torch.where, torch.cond).",
 }
@@ -24,11 +29,18 @@ _LONGEST = 300
 
 
 def explain_failure(
-    error: Exception, method: str, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]
+    error: Exception,
+    method: str,
+    model: Model,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: Dynamic = NOTHING_DYNAMIC,
 ) -> CaptureError:
     """The error to raise for `error`. The model is called once, uncaptured, to tell whose fault it is."""
     if isinstance(error, CaptureError):
         return error
+    if about_a_range := violated(error, dynamic.dimensions, method):
+        return about_a_range
     try:
         model(*args, **kwargs)
     except Exception as own_error:
@@ -37,7 +49,15 @@ def explain_failure(
             f"the model itself fails on these example inputs{_place(own_error)}: {_one_line(own_error)}",
             "call model(*example_inputs) and correct the inputs or the model first.",
         )
-    return CaptureError(method, f"{type(error).__name__}{_place(error)}: {_one_line(error)}", ADVICE[method])
+    return CaptureError(method, in_one_line(error, method, dynamic), ADVICE[method])
+
+
+def in_one_line(error: Exception, method: str, dynamic: Dynamic) -> str:
+    """What failed and where, without asking the model."""
+    error = violated(error, dynamic.dimensions, method) or error
+    if isinstance(error, CaptureError):
+        return error.failure
+    return f"{type(error).__name__}{_place(error)}: {_one_line(error)}"
 
 
 def _place(error: BaseException) -> str:
@@ -52,7 +72,7 @@ def _place(error: BaseException) -> str:
 
 def _one_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
+    text = lines[0].rstrip(":,;") if lines else type(error).__name__
     if len(text) > _LONGEST:
         return f"{text[:_LONGEST]}…"
     return text if text.endswith((".", "!", "?")) else f"{text}."

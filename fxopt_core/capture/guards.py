@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fxopt_core.capture.sources import readable_source
 
 _ENTRY = re.compile(r"^[|\s]*\+- (?P<kind>[A-Z][A-Z0-9_]*)(?:: (?P<text>.*))?$")
-_HINT = re.compile(r"\s*\(HINT: .*\)$")
+_HINT = re.compile(r"\s*\(HINT: .*\)$|\s+# \(unknown .*, please file a bug\)")
 _PROVENANCE = re.compile(r"\s+# (?:(?P<source>.*?)\s+# )?(?P<place>\S*:\d+ in .*)$")
 _DISPATCH_KEYS = re.compile(r" DispatchKeySet\([^)]*\),")
 _TYPE_CHECK = re.compile(r"^___check_type_id\((?P<value>.*), \d+\), type=<class '(?P<type>.*)'>$")

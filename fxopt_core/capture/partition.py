@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._pytree import tree_map_only
+
+from fxopt_core.graphs.names import count_operations
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Partition:
     example_inputs: tuple[Any, ...] | None = None
     example_outputs: Any = None
     random_state: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def operation_counts(self) -> Counter[str]:
+        """How often each operation occurs. Inputs, attributes and outputs do not count."""
+        return count_operations(self.graph_module)
 
     def run(self, *values: Any) -> Any:
         """Run the graph as it is. The first call's inputs and outputs are kept as clones."""

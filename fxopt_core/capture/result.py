@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import fx
 
+from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
+from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import Partition
-from fxopt_core.graphs.names import count_operations
+from fxopt_core.capture.running import Runner
+from fxopt_core.capture.symbols import Symbol
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way that `auto` tried.
+
+    Attributes:
+        strategy: its name, such as `export`.
+        adaptations: of the model, with which it was tried.
+        failure: why it was not taken, or taken only because nothing better came; empty where all agreed.
+        agreements: on which inputs the result was compared with the model, and how that went.
+    """
+
+    strategy: str
+    adaptations: tuple[str, ...] = ()
+    failure: str = ""
+    agreements: tuple[Agreement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -19,11 +40,17 @@ class Captured:
 
     Attributes:
         partitions: the graphs with what their inputs stand for and the values of the example call.
-        method: how they were captured: `dynamo`, `symbolic_trace`, `export` or `aot`.
-        level: the dialect: `torch` (functions and methods as the user writes them) or `aten` (operator overloads).
+        method: how they were captured: one of `METHODS`; after `auto`, the one that was taken.
+        level: the dialect: `torch` (functions and methods as the user writes them), `aten` (operator overloads) or
+            `torchscript`.
         graph_breaks: where and why Dynamo had to end a graph.
         guards: under which conditions the graphs may be used again.
         caveats: what the graphs do not say about the model, in sentences.
+        symbols: the sizes that the graphs leave open, with their ranges.
+        attempts: what `auto` tried, in order, and what spoke against each.
+        adaptations: what `auto` changed about its copy of the model, in words.
+        agreements: on which inputs the captured graphs were compared with the model, and how that went.
+        runner: calls the graphs as the model is called; `None` where the method gives nothing that can be called.
     """
 
     partitions: tuple[Partition, ...]
@@ -32,10 +59,36 @@ class Captured:
     graph_breaks: tuple[GraphBreak, ...] = ()
     guards: tuple[Guard, ...] = ()
     caveats: tuple[str, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    adaptations: tuple[str, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
+    runner: Runner | None = field(default=None, compare=False, repr=False)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the captured graphs as the model is called. The weights are those of a copy made at capture.
+
+        Raises:
+            CaptureError: the method gives nothing to call, or these inputs need another graph.
+            ValueError: a size is out of the range given to its dimension.
+            AssertionError: a guard of `torch.export` does not hold.
+        """
+        if self.runner is None:
+            raise CaptureError(self.method, "its graphs cannot be called as the model.", 'use method="export".')
+        return self.runner(*args, **kwargs)
+
+    @property
+    def specialised(self) -> tuple[str, ...]:
+        """The inputs, in words, on which the graphs refuse to run although the model does. Empty: none was found."""
+        return tuple(one.on for one in self.agreements if one.refusal)
 
     @property
     def graphs(self) -> tuple[fx.GraphModule, ...]:
-        """The graphs in the order of capture."""
+        """The captured graphs in the order of capture.
+
+        Raises:
+            CaptureError: they are TorchScript's, which are no FX graphs.
+        """
         return tuple(partition.graph_module for partition in self.partitions)
 
     def operation_counts(self) -> Counter[str]:
@@ -44,4 +97,4 @@ class Captured:
 
     def operation_counts_by_partition(self) -> list[Counter[str]]:
         """How often each operation occurs, one counter a partition."""
-        return [count_operations(graph) for graph in self.graphs]
+        return [partition.operation_counts() for partition in self.partitions]

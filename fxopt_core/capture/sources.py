@@ -37,7 +37,8 @@ def dynamo_inputs(graph_module: fx.GraphModule) -> tuple[GraphInput, ...]:
     from. It drops this note once the backend has returned, so it has to be read inside the backend.
     """
     return tuple(
-        _describe(node, _source_of(node), node.meta.get("example_value")) for node in placeholders(graph_module.graph)
+        describe_input(node.name, _source_of(node), node.meta.get("example_value"))
+        for node in placeholders(graph_module.graph)
     )
 
 
@@ -52,7 +53,7 @@ def describe_inputs(
     """Inputs of which source and kind are known, one for each placeholder, in order."""
     nodes = list(placeholders(graph_module.graph))
     return tuple(
-        _describe(node, source, value, kind)
+        describe_input(node.name, source, value, kind)
         for node, source, value, kind in zip(nodes, sources, values, kinds, strict=True)
     )
 
@@ -86,7 +87,8 @@ def _source_of(node: fx.Node) -> str:
     return name or str(node.target)
 
 
-def _describe(node: fx.Node, source: str, value: Any, kind: str | None = None) -> GraphInput:
+def describe_input(name: str, source: str, value: Any, kind: str | None = None) -> GraphInput:
+    """What the input `name` of a graph stands for, where `source` is its value's name for the user."""
     if isinstance(value, torch.Tensor):
         shape: tuple[int | str, ...] | None = tuple(
             size if isinstance(size, int) else str(size) for size in value.shape
@@ -94,7 +96,7 @@ def _describe(node: fx.Node, source: str, value: Any, kind: str | None = None) -
         dtype = str(value.dtype).removeprefix("torch.")
     else:
         shape, dtype = None, type(value).__name__
-    return GraphInput(node.name, readable_source(source), kind or _kind(source, value), shape, dtype)
+    return GraphInput(name, readable_source(source), kind or _kind(source, value), shape, dtype)
 
 
 def _kind(source: str, value: Any) -> str:

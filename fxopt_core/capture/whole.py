@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,9 @@ def _export(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _symbolic_trace(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
-    graph_module = fx.symbolic_trace(model)
+    # Of a class torch.fx traces `forward` with the module as its first argument, which a function does not take.
+    function = isinstance(inspect.getattr_static(model, "forward"), staticmethod)
+    graph_module = fx.symbolic_trace(model.forward if function else model)
     keep_state_as_it_was(graph_module, model)
     return graph_module
 

@@ -32,7 +32,11 @@ def extract(
         ),
     ],
     method: Annotated[
-        str | None, typer.Option(help="dynamo (as it comes), symbolic_trace, export or aot.", show_default=False)
+        str | None,
+        typer.Option(
+            help="dynamo (as it comes), export, symbolic_trace, aot, jit.trace, jit.script, or auto.",
+            show_default=False,
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")] = None,
     save_graph: Annotated[Path | None, typer.Option(help="Write the graphs as a Python file that runs.")] = None,

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fxopt_core.capture import Captured, Partition
+from fxopt_core.capture import Captured, Partition, ScriptPartition
 from fxopt_core.commands.method_comparison import METHODS, MODELS, Outcome, counted
 from fxopt_core.visualize.nodes import describe
 
@@ -26,7 +26,7 @@ def show(captured: Captured, description: str, written: Sequence[Path], console:
     """Print graphs, operation counts, graph breaks, guards and caveats."""
     console.print(description)
     console.print(
-        f"Captured with {captured.method} at the level of {captured.level}: {counted(captured.graphs, 'graph')}, "
+        f"Captured with {captured.method} at the level of {captured.level}: {counted(captured.partitions, 'graph')}, "
         f"{counted(captured.operation_counts().total(), 'operation')}, "
         f"{counted(captured.graph_breaks, 'graph break')}.\n"
     )
@@ -48,12 +48,33 @@ def show(captured: Captured, description: str, written: Sequence[Path], console:
         console.print(f"\n{counted(captured.guards, 'guard')}{more}")
         for guard in shown:
             console.print(f"  {guard.expression}{f'  # {guard.source}' if guard.source else ''}", soft_wrap=True)
+    _show_trust(captured, console)
     if captured.caveats:
         console.print("\nWhat the graphs do not say")
         for caveat in captured.caveats:
             console.print(f"  {caveat}", soft_wrap=True)
     if written:
         console.print(f"\nWritten: {', '.join(map(str, written))}", soft_wrap=True)
+
+
+def _show_trust(captured: Captured, console: Console) -> None:
+    """Print what is open, what was tried and adapted, and on what the graphs were compared with the model."""
+    sections = {
+        "Sizes that may vary": [
+            f"{one.name}: {one.minimum} to {'any' if one.maximum is None else one.maximum}, {', '.join(one.places)}"
+            for one in captured.symbols
+        ],
+        "Tried": [
+            ", ".join([one.strategy, *one.adaptations]) + f": {one.failure or 'agrees'}" for one in captured.attempts
+        ],
+        "Adapted, on a copy": captured.adaptations,
+        "Compared with the model": captured.agreements,
+    }
+    for title, lines in sections.items():
+        if lines:
+            console.print(f"\n{title}")
+            for line in lines:
+                console.print(f"  {line}", soft_wrap=True)
 
 
 def _show_partition(
@@ -64,6 +85,9 @@ def _show_partition(
     if counts.total() > SHORT and not show_all:
         most = ", ".join(f"{name} {count}" for name, count in counts.most_common(5))
         console.print(f"{title}\n  most frequent: {most}\n  --all prints every node\n")
+        return
+    if isinstance(partition, ScriptPartition):
+        console.print(f"{title}\n{partition.script.inlined_graph}", soft_wrap=True)
         return
     sources = {one.name: one.source for one in partition.inputs}
     states = frozenset(one.name for one in partition.inputs if one.kind in ("parameter", "buffer"))
@@ -103,15 +127,31 @@ def document(captured: Captured, model: str, device: str, written: Sequence[Path
                 "role": partition.role,
                 "inputs": [asdict(one) for one in partition.inputs],
                 "operation_counts": dict(counts),
-                "nodes": [asdict(node) for node in describe(partition.graph_module.graph)],
+                "nodes": _nodes(partition),
             }
             for partition, counts in zip(captured.partitions, captured.operation_counts_by_partition(), strict=True)
         ],
         "graph_breaks": [asdict(graph_break) for graph_break in captured.graph_breaks],
         "guards": [asdict(guard) for guard in captured.guards],
         "caveats": list(captured.caveats),
+        "symbols": [asdict(one) for one in captured.symbols],
+        "attempts": [asdict(one, dict_factory=_finite) for one in captured.attempts],
+        "adaptations": list(captured.adaptations),
+        "agreements": [asdict(one, dict_factory=_finite) for one in captured.agreements],
         "written": [str(path) for path in written],
     }
+
+
+def _finite(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON has no infinity: a difference that has no number is null."""
+    return {name: None if value == float("inf") else value for name, value in items}
+
+
+def _nodes(partition: Partition) -> list[dict[str, Any]]:
+    """The nodes of an FX graph; of a TorchScript graph none, since they are described by other words."""
+    if isinstance(partition, ScriptPartition):
+        return []
+    return [asdict(node) for node in describe(partition.graph_module.graph)]
 
 
 def show_comparison(outcomes: Sequence[Outcome], console: Console) -> None:
@@ -147,7 +187,7 @@ def comparison_document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
                 "model": outcome.model,
                 "method": outcome.method,
                 "captured": outcome.captured is not None,
-                "graphs": len(outcome.captured.graphs) if outcome.captured else 0,
+                "graphs": len(outcome.captured.partitions) if outcome.captured else 0,
                 "operations": outcome.captured.operation_counts().total() if outcome.captured else 0,
                 "graph_breaks": [asdict(one) for one in outcome.captured.graph_breaks] if outcome.captured else [],
                 "failure": outcome.error.failure if outcome.error else None,

@@ -11,7 +11,7 @@ from fxopt_core import zoo
 from fxopt_core.capture import Captured, CaptureError, capture
 
 MODELS = ("simple", "control", "loops")
-METHODS = ("symbolic_trace", "dynamo", "export")
+METHODS = ("symbolic_trace", "dynamo", "export", "aot", "jit.trace", "jit.script", "auto")
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,13 @@ class Outcome:
         if self.captured is None:
             return "not captured"
         words = [
-            counted(self.captured.graphs, "graph"),
+            counted(self.captured.partitions, "graph"),
             counted(self.captured.operation_counts().total(), "operation"),
         ]
         if self.captured.graph_breaks:
             words.append(counted(self.captured.graph_breaks, "graph break"))
+        if wrong := [one.on for one in self.captured.agreements if not one.agrees and not one.refusal]:
+            words.append(f"WRONG on {' and '.join(wrong)}")
         return ", ".join(words)
 
 

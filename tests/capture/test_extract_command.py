@@ -52,6 +52,7 @@ def test_compare_shows_who_captures_what_and_why_not():
     result = extract("--model", "compare", "--json")
     assert result.exit_code == 0, result.output
     outcomes = {(one["model"], one["method"]): one for one in json.loads(result.stdout)["outcomes"]}
+    always = ("aot", "jit.trace", "jit.script", "auto")
     captured = {pair for pair, one in outcomes.items() if one["captured"]}
     assert captured == {
         ("simple", "symbolic_trace"),
@@ -59,12 +60,13 @@ def test_compare_shows_who_captures_what_and_why_not():
         ("simple", "export"),
         ("control", "dynamo"),
         ("loops", "dynamo"),
+        *((model, method) for model in ("simple", "control", "loops") for method in always),
     }
     assert "if hidden.mean() > 0:" in outcomes["control", "symbolic_trace"]["failure"]
     table = extract("--model", "compare")
     assert table.exit_code == 0
     assert table.output.count("not captured") == 4
-    assert "2 graphs, 6 operations, 1 graph break" in table.output
+    assert "WRONG" in table.output
 
 
 def test_files_are_written_one_picture_a_graph(tmp_path):
@@ -144,3 +146,36 @@ def test_a_method_that_cannot_capture_the_model_exits_with_1():
 def test_the_command_list_does_not_import_torch():
     program = "import sys, fxopt_core.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_auto_tells_what_was_tried_and_compared():
+    result = extract("--model", "control", "--method", "auto")
+    assert result.exit_code == 0, result.output
+    assert "export, strict: Unsupported: Data-dependent branching." in result.output
+    assert "dynamo, partitions: specialised: it refuses mirrored values." in result.output
+    assert "the example: agrees, largest difference 0" in result.output
+    assert "mirrored values: refused" in result.output
+
+
+def test_auto_as_json_has_no_infinity():
+    def refuse(name):
+        raise AssertionError(name)
+
+    result = extract("--model", "control", "--method", "auto", "--json")
+    document = json.loads(result.stdout, parse_constant=refuse)
+    assert [one["on"] for one in document["agreements"]] == ["the example", "new values", "mirrored values"]
+    assert document["agreements"][2]["difference"] is None
+    assert document["attempts"][-1]["strategy"] == "dynamo, partitions"
+
+
+def test_a_torchscript_graph_is_printed_and_not_drawn(tmp_path):
+    result = extract("--model", "control", "--method", "jit.trace")
+    assert result.exit_code == 0, result.output
+    assert "aten::linear" in result.output
+    assert "On mirrored values the graph is wrong" in result.output
+    drawn = extract("--model", "control", "--method", "jit.trace", "--draw", tmp_path / "out.svg")
+    assert drawn.exit_code == 1
+    assert "no FX graph" in drawn.stderr
+    assert (
+        json.loads(extract("--model", "control", "--method", "jit.trace", "--json").stdout)["graphs"][0]["nodes"] == []
+    )

@@ -1,9 +1,11 @@
+import copy
+
 import pytest
 import torch
 from capture_models import Counting, Nested, ThreeBreaks, line_of
 from torch import nn
 
-from fxopt_core.capture import CaptureError, capture
+from fxopt_core.capture import METHODS, CaptureError, capture
 
 
 class Small(nn.Module):
@@ -108,26 +110,33 @@ def test_a_method_that_cannot_follow_names_the_line_and_what_to_try(method, capf
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("method", ["dynamo", "symbolic_trace", "export", "aot"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_model_that_fails_by_itself_is_told_from_one_that_cannot_be_captured(method):
     with pytest.raises(CaptureError, match="the model itself fails on these example inputs"):
         capture(nn.Linear(4, 2), (torch.ones(3, 5),), method)
 
 
-@pytest.mark.parametrize("method", ["dynamo", "symbolic_trace", "export", "aot"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_leaves_the_model_as_it_was(method):
     model = Counting().train()
+    model.config = {"setting": [1]}
+    model.register_forward_hook(lambda *_: None)
+    hooks, parameters = dict(model._forward_hooks), copy.deepcopy(model.state_dict())
     example = torch.ones(3, 4)
     state = torch.get_rng_state()
     try:
         capture(model, (example,), method)
     except CaptureError:
         # Which methods can follow in-place changes is not the question here.
-        assert method in ("symbolic_trace", "export")
+        assert method in ("symbolic_trace", "export", "jit.script")
     assert torch.equal(torch.get_rng_state(), state)
     assert model.calls.item() == 0
     assert model.norm.num_batches_tracked.item() == 0
     assert model.history == []
+    assert model.config == {"setting": [1]}
+    assert (model._forward_hooks, model.norm._forward_hooks) == (hooks, {})
+    assert all(torch.equal(value, parameters[name]) for name, value in model.state_dict().items())
+    assert "_is_torch_compile" not in vars(model)
     assert model.training
     assert torch.equal(example, torch.ones(3, 4))
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -162,9 +171,10 @@ def test_inputs_that_are_neither_positional_nor_keyword(inputs, message):
         capture(nn.ReLU(), inputs)
 
 
-def test_symbolic_trace_takes_no_dynamic():
-    with pytest.raises(ValueError, match="knows no sizes"):
-        capture(nn.ReLU(), (torch.ones(2),), "symbolic_trace", dynamic=True)
+@pytest.mark.parametrize("method", ["symbolic_trace", "jit.trace", "jit.script"])
+def test_a_method_that_knows_no_sizes_takes_no_dynamic(method):
+    with pytest.raises(ValueError, match=f'"{method}" knows no sizes'):
+        capture(nn.ReLU(), (torch.ones(2),), method, dynamic={"input": {0: ("batch", 2, 8)}})
 
 
 def test_a_model_that_cannot_be_copied_is_refused():

@@ -253,8 +253,8 @@ def test_the_costs_of_all_rewrites_add_up_to_the_difference_of_the_graphs() -> N
 
 
 def test_where_the_capture_kept_no_shapes_no_cost_is_claimed() -> None:
-    report = GraphOptimizer(program, (X,), capture="symbolic_trace").optimize("exact").report
+    report = GraphOptimizer(lambda x: x.sin() * x.sin(), (X,), capture="symbolic_trace").optimize("exact").report
     assert report.rewrites
     assert report.graphs[0].costs is None
     assert all(rewrite["flops"] is None for rewrite in report.as_json()["rewrites"])
-    assert "dead_code" in str(report) or "common_subexpressions" in str(report)
+    assert "common_subexpressions" in str(report)

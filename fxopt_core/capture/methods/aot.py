@@ -11,6 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._pytree import tree_leaves
 
+from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import run_dynamo
@@ -52,14 +53,17 @@ class AotGraphExtractor(GraphExtractor):
 
 
 def capture_with_aot_autograd(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool | None
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     """Compile with an `AotGraphExtractor`; where a result wants gradients, run the backward pass from ones."""
 
-    def call(compiled: Model) -> None:
-        outputs = [value for value in tree_leaves(compiled(*args, **kwargs)) if isinstance(value, torch.Tensor)]
-        wanting = [output for output in outputs if output.requires_grad]
-        if wanting:
-            torch.autograd.backward(wanting, [torch.ones_like(output) for output in wanting])
+    def call(compile_: Callable[[Model], Model]) -> None:
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), "aot"):
+            outputs = [
+                value for value in tree_leaves(compile_(model)(*args, **kwargs)) if isinstance(value, torch.Tensor)
+            ]
+            wanting = [output for output in outputs if output.requires_grad]
+            if wanting:
+                torch.autograd.backward(wanting, [torch.ones_like(output) for output in wanting])
 
-    return run_dynamo(model, call, AotGraphExtractor(), dynamic, method="aot", level="aten", caveats=(CAVEAT,))
+    return run_dynamo(call, AotGraphExtractor(), dynamic, method="aot", level="aten", caveats=(CAVEAT,))

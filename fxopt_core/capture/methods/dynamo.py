@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from fxopt_core.capture.breaks import GraphBreak, graph_breaks
+from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard, guards
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.listening import listening, without_repeated_warnings
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
+from fxopt_core.capture.running import replaying, state_of
+from fxopt_core.capture.symbols import refuse_merged, symbols
+from fxopt_core.capture.writes import changed
 
 
-def capture_with_dynamo(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool | None) -> Captured:
-    """Compile `model` with a `GraphExtractor` as the backend, call it once, and report what Dynamo did."""
+def capture_with_dynamo(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, *, fullgraph: bool = False
+) -> Captured:
+    """Compile `model` with a `GraphExtractor` as the backend, call it once, and report what Dynamo did.
 
-    def call(compiled: Model) -> None:
-        compiled(*args, **kwargs)
+    With `fullgraph` a graph break is an error of Dynamo's.
+    """
+    pristine = copy.deepcopy(model)
+    held = state_of(model)
 
-    return run_dynamo(model, call, GraphExtractor(), dynamic, method="dynamo", level="torch")
+    def call(compile_: Callable[[Model], Model]) -> None:
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), "dynamo"):
+            compile_(model)(*args, **kwargs)
+
+    captured = run_dynamo(call, GraphExtractor(), dynamic, method="dynamo", level="torch", fullgraph=fullgraph)
+    one_graph = len(captured.partitions) == 1 and not captured.graph_breaks
+    runner = replaying(pristine, captured.partitions, dynamic, "dynamo", fullgraph=one_graph)
+    return replace(captured, runner=runner, caveats=captured.caveats + _written_by_python(pristine, model, held))
+
+
+def _written_by_python(pristine: Model, model: Model, held: dict[str, torch.Tensor]) -> tuple[str, ...]:
+    """What the call changed other than in place: Dynamo leaves it to Python code around the graphs."""
+    if not isinstance(model, torch.nn.Module):
+        return ()
+    state = state_of(model)
+    outside = [
+        path for path in changed(pristine, model, "self") if path not in held or state.get(path) is not held[path]
+    ]
+    if not outside:
+        return ()
+    return (f"The call also changes {', '.join(outside)}: Python does, after the graphs, and no graph says so.",)
 
 
 def run_dynamo(
-    model: Model,
-    call: Callable[[Model], None],
+    call: Callable[[Callable[[Model], Model]], None],
     extractor: GraphExtractor,
-    dynamic: bool | None,
+    dynamic: Dynamic,
     *,
     method: str,
     level: str,
     caveats: tuple[str, ...] = (),
+    fullgraph: bool = False,
 ) -> Captured:
-    """Compile `model` with `extractor` as the backend, make the call, and report what Dynamo did.
+    """Hand `call` a way to compile with `extractor` as the backend, and report what Dynamo did.
 
     Dynamo's state is reset before (else code that it already knows would give no graph) and after: whatever
     the process has compiled so far compiles anew at its next call.
     """
+
+    def compile_(model: Model) -> Model:
+        return torch.compile(model, backend=extractor, dynamic=dynamic.choice, fullgraph=fullgraph)
+
     torch._dynamo.reset()
     try:
         with (
@@ -47,14 +81,16 @@ def run_dynamo(
             listening("guards") as about_guards,
             without_repeated_warnings(),
         ):
-            call(torch.compile(model, backend=extractor, dynamic=dynamic))
+            call(compile_)
     finally:
         torch._dynamo.reset()
     partitions = tuple(extractor.partitions)
     breaks = graph_breaks(about_breaks)
     conditions = guards(about_guards)
     caveats = dynamo_caveats(partitions, breaks, conditions) + caveats
-    return Captured(partitions, method, level, breaks, conditions, caveats)
+    found = symbols(partitions, dynamic.dimensions)
+    refuse_merged(found, dynamic.dimensions, method)
+    return Captured(partitions, method, level, breaks, conditions, caveats, found)
 
 
 def dynamo_caveats(

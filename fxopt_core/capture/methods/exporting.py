@@ -13,30 +13,81 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 
+from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.isolation import Model, as_module
 from fxopt_core.capture.listening import without_repeated_warnings
-from fxopt_core.capture.partition import GraphInput, Partition
+from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.sources import describe_inputs
+from fxopt_core.capture.running import Runner, in_form
+from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
+from fxopt_core.capture.symbols import Symbol, symbols
 
 KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 
 
-def capture_with_export(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool | None) -> Captured:
+def capture_with_export(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, *, strict: bool = False
+) -> Captured:
     """Export, and keep the graph in which parameters, buffers and constants are inputs, as Dynamo's are.
+
+    With `strict` Dynamo reads the code, which notices more of what a graph cannot say, and fails more often.
 
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
-    module = as_module(model)
-    shapes = tree_map(_every_dimension, kwargs or args) if dynamic else None
     with _without_partial_graph(), without_repeated_warnings():
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes)
+        program = torch.export.export(
+            as_module(model), args, kwargs, dynamic_shapes=_shapes(model, args, kwargs, dynamic), strict=strict
+        )
+        runner = Runner(program.module(), model, dynamic, in_form(model, len(args)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     partition = Partition(program.graph_module, inputs)
-    partition.run(*values)
-    return Captured((partition,), "export", "aten", caveats=_caveats(dynamic))
+    partition.run(*clone_tensors(values))
+    found = symbols((partition,), dynamic.dimensions, program.range_constraints)
+    conditions = _guards(program, inputs, values, found)
+    return Captured((partition,), "export", "aten", (), conditions, _caveats(dynamic), found, runner=runner)
+
+
+def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Any:
+    if not dynamic.dimensions:
+        return tree_map(_every_dimension, kwargs or args) if dynamic else None
+    leaves, shapes = named_leaves(model, args, kwargs), torch.export.ShapesCollection()
+    chosen: dict[str, dict[int, Any]] = {}
+    for dimension in dynamic.dimensions:
+        size = torch.export.Dim(dimension.name, min=dimension.minimum, max=dimension.maximum)
+        for source, axis in dimension.places:
+            chosen.setdefault(source, {})[axis] = size
+    for source, sizes in chosen.items():
+        shapes[leaves[source]] = sizes
+    return shapes.dynamic_shapes(as_module(model), args, kwargs)
+
+
+def _guards(
+    program: ExportedProgram, inputs: tuple[GraphInput, ...], values: list[Any], found: tuple[Symbol, ...]
+) -> tuple[Guard, ...]:
+    """What the exported module checks at every call: fixed values and sizes, ranges, and relations of sizes."""
+    names = {one.in_graph: one.name for one in found}
+    conditions = []
+    for one, value in zip(inputs, values, strict=True):
+        if one.kind == "input" and one.shape is not None:
+            sizes = ", ".join(names.get(str(size), str(size)) for size in _open_shape(program, one))
+            conditions.append(Guard(f"{one.source}.size() == [{sizes}]", "", "", "SIZE"))
+        elif one.kind in ("input", "size"):
+            conditions.append(Guard(f"{one.source} == {value!r}", "", "", "CONSTANT"))
+    conditions += [
+        Guard(f"{one.minimum} <= {one.name}" + (f" <= {one.maximum}" if one.maximum else ""), "", "", "RANGE")
+        for one in found
+    ]
+    # Not in every torch since 2.11; the exported module checks it all the same.
+    conditions += [Guard(readable_source(code), "", "", "SHAPE") for code in getattr(program, "_guards_code", ())]
+    return tuple(conditions)
+
+
+def _open_shape(program: ExportedProgram, one: GraphInput) -> tuple[Any, ...]:
+    (node,) = [node for node in placeholders(program.graph) if node.name == one.name]
+    return tuple(node.meta["val"].shape)
 
 
 @contextmanager
@@ -82,9 +133,11 @@ def _inputs_and_values(program: ExportedProgram, users: list[Any]) -> tuple[tupl
     return describe_inputs(program.graph_module, values, sources, kinds), values
 
 
-def _caveats(dynamic: bool | None) -> tuple[str, ...]:
-    if dynamic:
+def _caveats(dynamic: Dynamic) -> tuple[str, ...]:
+    if dynamic.choice:
         sizes = "Sizes are symbols where the model allows it; where it does not, they are fixed without a word."
+    elif dynamic.dimensions:
+        sizes = "Every size without a name in dynamic is fixed to that of the example inputs."
     else:
         sizes = "Every size is fixed to that of the example inputs; dynamic=True lets them vary."
     return (

@@ -10,10 +10,12 @@ import torch
 from torch import fx
 from torch.fx.passes.shape_prop import ShapeProp
 
+from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.result import Captured
+from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import plain_inputs
 
 CAVEATS = (
@@ -24,7 +26,7 @@ CAVEATS = (
 
 
 def capture_with_symbolic_trace(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool | None
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     """Trace, then run the graph once on the example inputs for shapes (`meta["tensor_meta"]`)."""
     traced = fx.symbolic_trace(model)
@@ -42,7 +44,7 @@ def capture_with_symbolic_trace(
         example_outputs=example_outputs,
         random_state=drawn_from(random_state),
     )
-    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS)
+    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(traced, model, dynamic))
 
 
 def _in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,96 @@
+"""The search: every strategy on the model as it is, then on adapted copies, until one agrees with the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fxopt_core.capture.agreement import Agreement, compare
+from fxopt_core.capture.auto.adapting import Adapted, adapted_models, returns_a_cache
+from fxopt_core.capture.auto.strategies import STRATEGIES, Strategy
+from fxopt_core.capture.dimensions import Dynamic
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.failures import in_one_line
+from fxopt_core.capture.isolation import Model, private_copy, same_random_state
+from fxopt_core.capture.methods.dynamo import capture_with_dynamo
+from fxopt_core.capture.new_values import MAY_REFUSE, new_values
+from fxopt_core.capture.result import Attempt, Captured
+from fxopt_core.capture.second_run import Trial, caveats_of, feasible
+
+
+def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:
+    """One graph that agrees with the model on every trial, else one that refuses some, else Dynamo's partitions.
+
+    A graph that refuses a padded mask or other whole numbers is specialised to the example's. One that is wrong
+    on any trial, or refuses new values of the same shapes, is not taken. Partitions may refuse, never be wrong.
+
+    The trials are the example, new values of the same shapes, a padded mask where the example has a full one, and
+    other sizes where `dynamic` names them: those that the model itself can do.
+
+    Raises:
+        CaptureError: nothing gave graphs that agree with the model; the message tells every attempt.
+        Exception: the model's own, where it fails on the example.
+    """
+    trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
+    attempts: list[Attempt] = []
+    specialised: Captured | None = None
+    outputs = trials[0][1].outputs
+    for adapted in adapted_models(model, outputs):
+        held = returns_a_cache(model, outputs)
+        if held and not adapted.adaptations:
+            attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
+            continue
+        for name, strategy in STRATEGIES.items():
+            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, MAY_REFUSE)
+            if captured is not None and all(one.agrees for one in captured.agreements):
+                return _taken(captured, attempts)
+            specialised = specialised or captured
+    if specialised is not None:
+        return _taken(specialised, attempts)
+    # Of a branch on data, partitions hold one side, and refuse the other.
+    may_refuse = frozenset(on for (on, _, _), _ in trials[1:])
+    captured = _attempt(
+        "dynamo, partitions", capture_with_dynamo, Adapted(model), trials, dynamic, attempts, may_refuse
+    )
+    if captured is not None:
+        return _taken(captured, attempts)
+    told = "; ".join(f"{one.strategy}{''.join(f', {a}' for a in one.adaptations)}: {one.failure}" for one in attempts)
+    raise CaptureError("auto", f"no way gave graphs that agree with the model. {told}", 'see method="dynamo".')
+
+
+def _taken(captured: Captured, attempts: list[Attempt]) -> Captured:
+    return replace(captured, caveats=captured.caveats + caveats_of(captured.agreements), attempts=tuple(attempts))
+
+
+def _attempt(
+    name: str,
+    strategy: Strategy,
+    adapted: Adapted,
+    trials: list[Trial],
+    dynamic: Dynamic,
+    attempts: list[Attempt],
+    may_refuse: frozenset[str],
+) -> Captured | None:
+    """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
+    _, args, kwargs = trials[0][0]
+    found: list[Agreement] = []
+
+    def note(failure: str) -> None:
+        attempts.append(Attempt(name, adapted.adaptations, failure, tuple(found)))
+
+    try:
+        with same_random_state(adapted.model, args, kwargs):
+            captured = strategy(*private_copy(adapted.model, args, kwargs, "auto"), dynamic)
+    except Exception as error:
+        note(in_one_line(error, name, dynamic))
+        return None
+    if captured.runner is None:
+        raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
+    for (on, args, kwargs), expected in trials:
+        found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
+        if not found[-1].agrees and not (found[-1].refusal and on in may_refuse):
+            note(str(found[-1]))
+            return None
+    refused = ", ".join(one.on for one in found if one.refusal)
+    note(f"specialised: it refuses {refused}." if refused else "")
+    return replace(captured, adaptations=adapted.adaptations, agreements=tuple(found))

@@ -1,0 +1,121 @@
+"""Dimensions of the inputs that may vary: their names, ranges and places, and what a call must keep to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import keystr, tree_flatten_with_path
+
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.isolation import Model
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A size that may vary within a range.
+
+    Attributes:
+        name: the same name means the same size wherever it stands.
+        minimum: the smallest size, inclusive.
+        maximum: the largest size, inclusive.
+        places: input (as in `named_leaves`) and dimension where it stands.
+    """
+
+    name: str
+    minimum: int
+    maximum: int
+    places: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return f"{self.name!r} ({' and '.join(self.described_places())}; {self.minimum} to {self.maximum})"
+
+    def described_places(self) -> tuple[str, ...]:
+        """Each place in words: `dimension 0 of x`."""
+        return tuple(f"dimension {axis} of {source}" for source, axis in self.places)
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """What may vary: `choice` speaks for all sizes and is `None` where `dimensions` names them one by one."""
+
+    choice: bool | None = None
+    dimensions: tuple[Dimension, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.choice is True or bool(self.dimensions)
+
+    def check(self, leaves: Mapping[str, Any]) -> None:
+        """Refuse a call whose sizes are out of range.
+
+        Raises:
+            ValueError: naming the dimension, its size and its range, or two sizes of one name.
+        """
+        for dimension in self.dimensions:
+            first = None
+            for source, axis in dimension.places:
+                value = leaves.get(source)
+                if not isinstance(value, torch.Tensor) or value.dim() <= axis:
+                    raise ValueError(f"{source} is no tensor with a dimension {axis}, which is {dimension}.")
+                size = value.shape[axis]
+                if not dimension.minimum <= size <= dimension.maximum:
+                    raise ValueError(
+                        f"dimension {dimension.name!r} (dimension {axis} of {source}) is {size}; "
+                        f"expected {dimension.minimum} to {dimension.maximum}."
+                    )
+                if first is not None and size != first:
+                    raise ValueError(f"dimension {dimension} is {first} in one place and {size} in another.")
+                first = size
+
+
+NOTHING_DYNAMIC = Dynamic()
+"""What is left to the method."""
+
+
+def named_leaves(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Everything that a call hands over, by name: `x`, `images[0]`, `batch['mask']`."""
+    try:
+        signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+        arguments = dict(signature.bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        # Without a signature, or a call that does not fit: the model's own error says more, where there is one.
+        return {**{f"argument {index}": value for index, value in enumerate(args)}, **kwargs}
+    for one in signature.parameters.values():
+        if one.kind is one.VAR_KEYWORD:
+            arguments.update(arguments.pop(one.name, {}))
+    leaves = {}
+    for name, value in arguments.items():
+        flat, _ = tree_flatten_with_path(value)
+        leaves.update({f"{name}{keystr(path)}": leaf for path, leaf in flat})
+    return leaves
+
+
+@contextmanager
+def mark_dimensions(dynamic: Dynamic, leaves: Mapping[str, Any], method: str) -> Iterator[None]:
+    """Tell Dynamo which sizes of these tensors vary, for the length of the block.
+
+    Raises:
+        CaptureError: a range begins below 2.
+    """
+    before: dict[int, tuple[torch.Tensor, dict[str, Any]]] = {}
+    try:
+        for dimension in dynamic.dimensions:
+            if dimension.minimum < 2:
+                raise CaptureError(
+                    method,
+                    f"dimension {dimension}: Dynamo captures the sizes 0 and 1 apart from all others.",
+                    'begin the range at 2, or use method="export".',
+                )
+            for source, axis in dimension.places:
+                tensor = leaves[source]
+                before.setdefault(id(tensor), (tensor, dict(vars(tensor))))
+                torch._dynamo.mark_dynamic(tensor, axis, min=dimension.minimum, max=dimension.maximum)
+        yield
+    finally:
+        for tensor, attributes in before.values():
+            vars(tensor).clear()
+            vars(tensor).update(attributes)

@@ -1,0 +1,121 @@
+"""Inputs like the example's, on which a capture that only remembers the example gives itself away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from fxopt_core.capture.dimensions import Dynamic, named_leaves
+from fxopt_core.capture.isolation import Model
+
+Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""What is new about the inputs, in words; positional arguments; keyword arguments."""
+
+SIZES = "the sizes"
+"""How the description of a call on other sizes begins."""
+
+PADDED = "a padded mask"
+COUNTED = "other whole numbers"
+MAY_REFUSE = frozenset({PADDED, COUNTED})
+"""Calls that a graph made for the example only may refuse and still be of use; it must not be wrong on them."""
+
+_MASK = re.compile(r"mask")
+
+
+def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
+    """Calls to compare on: drawn values, mirrored values, a padded mask, other whole numbers, other sizes.
+
+    A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
+    where `dynamic` names them.
+
+    Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
+    in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which
+    takes the other side of most branches. The draws are the same every time, and no generator of the caller's is used.
+    """
+    generator = torch.Generator().manual_seed(0)
+    yield ("new values", *_mapped(args, kwargs, lambda value: _drawn(generator, value, value.shape)))
+    yield ("mirrored values", *_mapped(args, kwargs, partial(_mirrored, generator)))
+    masks = {id(value) for name, value in named_leaves(model, args, kwargs).items() if _is_full_mask(name, value)}
+    if masks:
+        yield (PADDED, *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))
+    if any(_is_number(value) for value in named_leaves(model, args, kwargs).values()):
+        yield (COUNTED, *_mapped(args, kwargs, lambda value: value + 1 if _is_number(value) else value))
+    yield from _other_sizes(model, args, kwargs, dynamic)
+
+
+def _other_sizes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
+    """Calls with the smallest size of every dimension of `dynamic`, and with a size next to the example's."""
+    leaves = named_leaves(model, args, kwargs)
+    examples = {one: leaves[one.places[0][0]].shape[one.places[0][1]] for one in dynamic.dimensions}
+    for sizes in (
+        {one: one.minimum for one in examples},
+        {one: size + 1 if size < one.maximum else max(one.minimum, size - 1) for one, size in examples.items()},
+    ):
+        if sizes:
+            shapes: dict[int, list[int]] = {}
+            for dimension, size in sizes.items():
+                for source, axis in dimension.places:
+                    shapes.setdefault(id(leaves[source]), list(leaves[source].shape))[axis] = size
+            change = partial(_resized, torch.Generator().manual_seed(0), shapes)
+            on = ", ".join(f"{dimension.name} = {size}" for dimension, size in sizes.items())
+            yield (f"{SIZES} {on}", *_mapped(args, kwargs, change))
+
+
+def _resized(generator: torch.Generator, shapes: dict[int, list[int]], value: torch.Tensor) -> torch.Tensor:
+    return _drawn(generator, value, torch.Size(shapes.get(id(value), list(value.shape))))
+
+
+def _mapped(
+    args: tuple[Any, ...], kwargs: dict[str, Any], change: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    new: tuple[tuple[Any, ...], dict[str, Any]] = tree_map_only(torch.Tensor, change, (args, kwargs))
+    return new
+
+
+def _drawn(generator: torch.Generator, value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    flat = value.detach().reshape(-1)
+    if flat.numel() == 0:
+        return value
+    chosen = flat[torch.randint(flat.numel(), (shape.numel(),), generator=generator).to(flat.device)].reshape(shape)
+    if value.is_floating_point() and bool((flat == flat[0]).all()):
+        # One value throughout: nothing to draw from, so scale it.
+        chosen = chosen * (0.5 + torch.rand(shape, generator=generator).to(chosen))
+    return chosen.requires_grad_(value.requires_grad)
+
+
+def _mirrored(generator: torch.Generator, value: torch.Tensor) -> torch.Tensor:
+    drawn = _drawn(generator, value, value.shape)
+    if not value.is_floating_point() or value.numel() == 0:
+        return drawn
+    return (value.min() + value.max() - drawn).detach().requires_grad_(value.requires_grad)
+
+
+def _is_full_mask(name: str, value: Any) -> bool:
+    return (
+        _MASK.search(name) is not None
+        and isinstance(value, torch.Tensor)
+        and value.dim() > 1
+        and value.shape[-1] > 1
+        and not value.is_floating_point()
+        and bool((value == 1).all())
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """A single whole number, such as a number of steps. Larger tensors may be indices, which have a last valid one."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.numel() == 1
+        and not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
+    )
+
+
+def _padded(mask: torch.Tensor) -> torch.Tensor:
+    padded = mask.clone()
+    padded[0, ..., mask.shape[-1] - max(1, mask.shape[-1] // 3) :] = 0
+    return padded

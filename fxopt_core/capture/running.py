@@ -1,0 +1,150 @@
+"""Calling captured graphs as the model is called."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.isolation import Model
+from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.writes import changed, same_tensor
+
+
+class Runner:
+    """Something called like the model, with state of its own that calls may change.
+
+    Attributes:
+        module: holds the state; called, unless `call` says how.
+    """
+
+    def __init__(
+        self, module: Model, signature: Model, dynamic: Dynamic, call: Callable[..., Any] | None = None
+    ) -> None:
+        """`signature` is what the user calls: sizes are checked by the names of its arguments."""
+        self.module = module
+        self._signature, self._dynamic, self._call = signature, dynamic, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Check the sizes, then run."""
+        if self._dynamic.dimensions:
+            self._dynamic.check(named_leaves(self._signature, args, kwargs))
+        return self._call(self.module, *args, **kwargs) if self._call else self.module(*args, **kwargs)
+
+    def fresh(self) -> Runner:
+        """The same with a copy of the state, so that a trial call leaves none behind."""
+        return Runner(copy.deepcopy(self.module), self._signature, self._dynamic, self._call)
+
+    def written_since(self, before: Runner) -> set[str]:
+        """Paths of what differs from `before`, of which this is a later copy.
+
+        Of a graph's own module these are parameters and buffers, since it has no other state.
+        """
+        if self.module is before.module:
+            return set()
+        if type(self.module) is type(self._signature):
+            return set(changed(before.module, self.module, "self"))
+        old, new = state_of(before.module), state_of(self.module)
+        return {path for path in old if not same_tensor(old[path], new[path])}
+
+
+def in_form(model: Model, positional: int) -> Callable[..., Any]:
+    """How to call a module that insists on the example's split into positional and keyword arguments.
+
+    Args:
+        model: says the names and order of the arguments.
+        positional: how many the example gave by position.
+    """
+    signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    kinds = {one.kind: one.name for one in signature.parameters.values()}
+
+    def call(module: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if inspect.Parameter.VAR_POSITIONAL not in kinds:
+            given = dict(signature.bind(*args, **kwargs).arguments)
+            others = given.pop(kinds.get(inspect.Parameter.VAR_KEYWORD, ""), {})
+            args, kwargs = tuple(given.values())[:positional], {**dict(list(given.items())[positional:]), **others}
+        return module(*args, **kwargs)
+
+    return call
+
+
+def state_of(module: Model) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by path, as `self.norm.running_mean`; empty for a function."""
+    if not isinstance(module, torch.nn.Module):
+        return {}
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {f"self.{name}": tensor for name, tensor in held.items()}
+
+
+class Replay:
+    """A backend that runs graphs already captured: where Dynamo comes to another graph, it refuses.
+
+    Dynamo traces a call anew and checks its guards as ever; only what it hands over is compared with what was
+    captured. So a call runs the captured graphs with Dynamo's own guards, or fails.
+    """
+
+    def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
+        self._known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
+        self._method = method
+        self.runs = 0
+
+    def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        """The captured graph of the same text.
+
+        Raises:
+            CaptureError: there is none, so these inputs took another path than the example.
+        """
+        text, constants = _text(graph_module), _constants(graph_module)
+        for known_text, known_constants, partition in self._known:
+            if text == known_text and not list(changed(known_constants, constants, "")):
+                return partial(self._run, partition)
+        raise CaptureError(
+            self._method,
+            "these inputs lead to another graph than the one captured: a branch, a size or a value that was fixed to "
+            "the example's is different.",
+            "capture again with these inputs, or name the size that varies in dynamic.",
+        )
+
+    def _run(self, partition: Partition, *values: Any) -> Any:
+        self.runs += 1
+        return partition.graph_module.forward(*values)
+
+
+def replaying(
+    model: Model, partitions: tuple[Partition, ...], dynamic: Dynamic, method: str, *, fullgraph: bool
+) -> Runner:
+    """A runner that calls `model` under Dynamo with the graphs captured from it."""
+    replay = Replay(partitions, method)
+
+    def call(module: Model, *args: Any, **kwargs: Any) -> Any:
+        # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
+        choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
+        compiled = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph)
+        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), method):
+            runs = replay.runs
+            try:
+                result = compiled(*args, **kwargs)
+            except torch._dynamo.exc.BackendCompilerFailed as error:
+                raise error.inner_exception from error
+        if replay.runs == runs and partitions:
+            # So it is where Dynamo has met its limit of recompilations, and where it is switched off.
+            raise CaptureError(method, "Dynamo left this call to Python: no captured graph ran.", "capture again.")
+        return result
+
+    return Runner(model, model, dynamic, call)
+
+
+def _constants(graph_module: fx.GraphModule) -> dict[str, torch.Tensor]:
+    """Tensors that the graph itself holds: the text names them, and does not say their values."""
+    return {**dict(graph_module.named_buffers()), **dict(graph_module.named_parameters())}
+
+
+def _text(graph_module: fx.GraphModule) -> str:
+    return "\n".join(one.code for one in graph_module.modules() if isinstance(one, fx.GraphModule))

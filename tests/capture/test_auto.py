@@ -1,0 +1,244 @@
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from capture_models import Counting
+from torch import fx, nn
+
+from fxopt_core.capture import CaptureError, Partition, capture
+from fxopt_core.capture.auto import search
+from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
+from fxopt_core.capture.running import Replay, Runner
+
+EXAMPLE = (torch.linspace(-1, 1, 12).reshape(3, 4),)
+
+
+def test_the_most_faithful_way_that_agrees_is_taken_and_its_trials_are_told():
+    captured = capture(nn.Linear(4, 2), EXAMPLE, "auto")
+    assert (captured.method, captured.level, len(captured.partitions)) == ("export", "aten", 1)
+    (attempt,) = captured.attempts
+    assert (attempt.strategy, attempt.failure) == ("export", "")
+    assert [one.on for one in captured.agreements] == ["the example", "new values", "mirrored values"]
+    assert all(one.agrees and one.difference <= 1e-6 for one in captured.agreements)
+    assert (captured.specialised, captured.adaptations) == ((), ())
+
+
+def test_a_branch_on_data_leaves_partitions_and_every_attempt_with_its_reason():
+    class Branch(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > -0.1 else x - 1
+
+    captured = capture(Branch(), (torch.linspace(-1, 2, 12),), "auto")
+    assert [one.strategy for one in captured.attempts] == [
+        "export",
+        "export, strict",
+        "dynamo, fullgraph",
+        "dynamo, partitions",
+    ]
+    assert all(one.failure for one in captured.attempts[:3])
+    assert len(captured.graphs) == 2
+    assert captured.run(torch.ones(12)).tolist() == [2.0] * 12
+    with pytest.raises(CaptureError, match="another graph"):
+        captured.run(-torch.ones(12))
+
+
+def test_a_model_that_does_not_run_is_told_from_one_that_cannot_be_captured():
+    with pytest.raises(CaptureError, match="the model itself fails on these example inputs"):
+        capture(nn.Linear(4, 2), (torch.ones(3, 5),), "auto")
+
+
+def record(model, args, kwargs, dynamic):
+    """A strategy that remembers the example's results: right on nothing else."""
+    remembered = model(*args, **kwargs)
+    captured = capture_with_symbolic_trace(model, args, kwargs, dynamic)
+    return replace(captured, runner=Runner(lambda *_: remembered, model, dynamic))
+
+
+def refuse_all(model, args, kwargs, dynamic):
+    def refuse(*_):
+        raise ValueError("not these")
+
+    return replace(capture_with_symbolic_trace(model, args, kwargs, dynamic), runner=Runner(refuse, model, dynamic))
+
+
+def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
+    monkeypatch.setattr(search, "STRATEGIES", {"remembering": record, "refusing": refuse_all})
+    captured = capture(nn.Linear(4, 2), EXAMPLE, "auto")
+    remembering, refusing, taken = captured.attempts
+    assert remembering.agreements[0].agrees
+    assert remembering.failure.startswith("new values: DIFFERS")
+    assert "refused (ValueError" in refusing.failure
+    assert taken.strategy == "dynamo, partitions"
+
+
+def test_when_nothing_agrees_the_error_tells_every_attempt(monkeypatch):
+    monkeypatch.setattr(search, "STRATEGIES", {"remembering": record})
+    monkeypatch.setattr(search, "capture_with_dynamo", record)
+    with pytest.raises(CaptureError, match=r"remembering: new values: DIFFERS.*partitions: new values: DIFFERS"):
+        capture(nn.Linear(4, 2), EXAMPLE, "auto")
+
+
+def test_a_count_fixed_to_the_examples_makes_a_specialised_graph():
+    class Steps(nn.Module):
+        def forward(self, x, steps):
+            for _ in range(int(steps.item())):
+                x = torch.relu(x)
+            return x
+
+    captured = capture(Steps(), (torch.randn(3), torch.tensor(2)), "auto")
+    assert len(captured.graphs) == 1
+    assert captured.specialised == ("other whole numbers",)
+    assert any("refuses other whole numbers" in caveat for caveat in captured.caveats)
+
+
+@pytest.mark.parametrize("method", ["auto", "export", "symbolic_trace", "jit.trace"])
+def test_what_the_graph_does_not_write_is_named_and_what_it_writes_is_not(method):
+    class Writes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(()))
+            self.calls = 0
+
+        def forward(self, x):
+            self.total += 1
+            self.calls += 1
+            return x + self.total
+
+    captured = capture(Writes(), EXAMPLE, method)
+    (told,) = [caveat for caveat in captured.caveats if "a call of the graph does not" in caveat]
+    assert "self.calls" in told
+    # Every trial began with the model's own state, and so does the first call.
+    assert torch.equal(captured.run(EXAMPLE[0]), EXAMPLE[0] + 1)
+    # symbolic_trace adds to a buffer while it traces, and never again.
+    writes = method != "symbolic_trace"
+    assert ("self.total" in told) is not writes
+    assert torch.equal(captured.run(EXAMPLE[0]), EXAMPLE[0] + (2 if writes else 1))
+
+
+def test_what_dynamo_leaves_to_python_is_named():
+    captured = capture(Counting().train(), (torch.ones(3, 4),), "dynamo")
+    (told,) = [caveat for caveat in captured.caveats if "Python does" in caveat]
+    assert "self.history" in told
+    assert "running_mean" not in told
+
+
+def test_graphs_from_dynamo_run_from_the_state_that_the_model_has():
+    model = nn.BatchNorm1d(4).train()
+    captured = capture(model, EXAMPLE, "dynamo")
+    captured.run(*EXAMPLE)
+    assert captured.runner.module.num_batches_tracked.item() == 1
+    assert model.num_batches_tracked.item() == 0
+
+
+def test_random_draws_agree():
+    assert all(one.agrees for one in capture(nn.Dropout(0.5).train(), EXAMPLE, "auto").agreements)
+
+
+def test_a_draw_that_became_a_constant_is_noticed():
+    class Draws(nn.Module):
+        def forward(self, x):
+            return x * random.random()
+
+    told = capture(Draws(), EXAMPLE, "export").caveats
+    assert any("On new values the graph is wrong" in caveat for caveat in told)
+    captured = capture(Draws(), EXAMPLE, "auto")
+    assert "DIFFERS" in captured.attempts[0].failure
+    # What remains is Dynamo's, which guards the number that was drawn.
+    assert captured.specialised == ("new values", "mirrored values")
+    assert all(one.agrees or one.refusal for one in captured.agreements)
+
+
+@pytest.fixture
+def gpt2():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2, n_positions=32)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    tokens = torch.randint(0, 50, (2, 7))
+    return model, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+
+
+def test_the_cache_of_a_language_model_is_switched_off_on_a_copy(gpt2):
+    model, inputs = gpt2
+    before, names = model.config.to_dict(), set(inputs)
+    with torch.no_grad():
+        captured = capture(model, inputs, "auto")
+    assert len(captured.graphs) == 1
+    assert captured.adaptations == ("use_cache=False (the result lacks past_key_values)",)
+    assert "DynamicCache" in captured.attempts[0].failure
+    assert "a padded mask" in [one.on for one in captured.agreements]
+    assert all(one.agrees for one in captured.agreements)
+    assert model.config.to_dict() == before
+    assert model.config._attn_implementation == "sdpa"
+    assert set(inputs) == names
+
+
+def test_batch_and_length_of_a_language_model_may_vary(gpt2):
+    model, inputs = gpt2
+    dynamic = {"input_ids": {0: ("batch", 2, 8), 1: ("length", 2, 32)}, "attention_mask": {0: "batch", 1: "length"}}
+    with torch.no_grad():
+        captured = capture(model, inputs, "auto", dynamic=dynamic)
+        tokens = torch.randint(0, 50, (5, 19))
+        mask = torch.ones_like(tokens)
+        mask[1, 12:] = 0
+        # The example gave both by name; so does nobody who calls the model like this.
+        result = captured.run(tokens, attention_mask=mask)
+        expected = model(input_ids=tokens, attention_mask=mask, use_cache=False)
+    assert torch.allclose(result["logits"], expected["logits"], atol=1e-5)
+    assert [one.name for one in captured.symbols] == ["batch", "length"]
+
+
+def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch):
+    def only_eager(model, args, kwargs, dynamic):
+        if model.config._attn_implementation != "eager" or not isinstance(model(*args, **kwargs), tuple):
+            raise ValueError("not yet")
+        return search_export(model, args, kwargs, dynamic)
+
+    search_export = search.STRATEGIES["export"]
+    monkeypatch.setattr(search, "STRATEGIES", {"picky": only_eager})
+    with torch.no_grad():
+        captured = capture(*gpt2, "auto")
+    assert captured.adaptations[1:] == ("return_dict=False", 'attention implementation "eager"')
+    assert [one.failure[:10] for one in captured.attempts] == ["the result", "ValueError", "ValueError", ""]
+    assert gpt2[0].config._attn_implementation == "sdpa"
+    assert "forward" not in vars(gpt2[0])
+    assert isinstance(captured.run(**gpt2[1]), tuple)
+
+
+def test_what_python_writes_around_dynamos_graphs_counts_as_written():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x, steps):
+            self.calls += 1
+            for _ in range(int(steps.item())):
+                x = torch.relu(x)
+            return x
+
+    captured = capture(Counts(), (torch.randn(3), torch.tensor(2)), "auto")
+    assert captured.method == "dynamo"
+    assert not any("a call of the graph does not" in caveat for caveat in captured.caveats)
+    assert any("self.calls: Python does" in caveat for caveat in captured.caveats)
+
+
+def test_a_run_in_which_no_captured_graph_ran_is_refused():
+    captured = capture(nn.Linear(4, 2), EXAMPLE, "dynamo")
+    with torch.compiler.set_stance("force_eager"), pytest.raises(CaptureError, match="no captured graph ran"):
+        captured.run(*EXAMPLE)
+    assert captured.run(*EXAMPLE).shape == (3, 2)
+
+
+def test_a_graph_of_the_same_text_with_another_constant_is_another_graph():
+    def build(value):
+        module = nn.Module()
+        module.register_buffer("constant", torch.tensor(value))
+        graph = fx.Graph()
+        graph.output(graph.get_attr("constant"))
+        return fx.GraphModule(module, graph)
+
+    replay = Replay((Partition(build(1.0), ()),), "dynamo")
+    assert replay(build(1.0), [])().item() == 1.0
+    with pytest.raises(CaptureError, match="another graph"):
+        replay(build(2.0), [])
