@@ -63,7 +63,7 @@ def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str
         for tensor, value in before:
             if tensor.shape != value.shape:  # an `out=` of another size
                 tensor.set_(tensor.untyped_storage(), 0, value.shape, value.stride())
-            # Where elements overlap (a folded constant may be expanded) nothing can be copied, nor was anything written.
+            # Where elements overlap (a folded constant may be expanded) nothing was written, and nothing can be copied.
             if bits(tensor) != bits(value):
                 tensor.data.copy_(value)
             if not tensor.is_leaf:  # a buffer that was written with something that records gradients
