@@ -100,7 +100,7 @@ RETURNS_NEW_STORAGE = frozenset(
     "group_norm rms_norm softmax log_softmax scaled_dot_product_attention embedding_bag cross_entropy_loss nll_loss "
     "max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d relu6 "
     "batch_norm instance_norm "
-    "selu log_sigmoid cosine_similarity one_hot square std var std_mean var_mean max min nanmean prelu outer kron "
+    "sort selu log_sigmoid cosine_similarity one_hot square std var std_mean var_mean max min nanmean prelu outer kron "
     "isclose isfinite isreal hstack vstack dstack column_stack tile where subtract multiply divide "
     "true_divide margin_ranking_loss poisson_nll_loss triplet_margin_loss cosine_embedding_loss".split()
 )

@@ -77,7 +77,7 @@ _KEEPS_VALUES = frozenset(
         aten.expand.default, aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.slice.Tensor,
         aten.permute.default, aten.transpose.int, aten.to.dtype, aten.to.device, aten.clone.default, aten.neg.default,
         aten.contiguous.default, aten.squeeze.dim, aten.select.int, aten.alias.default, aten._to_copy.default,
-        aten.embedding.default,
+        aten.embedding.default, aten.lift_fresh_copy.default, aten.detach.default, aten.detach_.default,
     }
 )  # fmt: skip
 _CHOOSES = (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar, aten.masked_fill.Scalar)

@@ -141,7 +141,7 @@ def test_all_operators_of_this_device_ran() -> None:
     ("dialect", "functions", "known", "exact"),
     # Measured with PyTorch 2.13: 1215, 0.998, 0.87; 598, 0.91, 0.71; 418, 0.98, 0.88. (Of `torch`, a tenth are lambdas
     # of the samples, windows and masked functions. What is not exact is mostly a composite that may share storage.)
-    [("aten", 1100, 0.99, 0.85), ("torch", 550, 0.9, 0.7), ("method", 390, 0.97, 0.86)],
+    [("aten", 1100, 0.99, 0.84), ("torch", 550, 0.9, 0.67), ("method", 390, 0.97, 0.82)],
 )
 def test_few_operators_are_opaque_and_most_are_exactly_right(
     dialect: str, functions: int, known: float, exact: float
