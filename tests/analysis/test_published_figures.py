@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxopt_core import zoo
 from fxopt_core.analysis import Analysis, analyze
 
 transformers = pytest.importorskip("transformers")
@@ -100,6 +101,42 @@ TABLE: dict[Callable[[], tuple[Any, Any]], Published] = {
         0.0005 / 17.564,
         "torchvision, models/vision_transformer.py, ViT_B_16_Weights: num_params and _ops",
     ),
+}
+
+
+YOLO = {
+    "yolov8n": (3_157_200, 8.7),
+    "yolov8s": (11_166_560, 28.6),
+    "yolov8m": (25_902_640, 78.9),
+    "yolov8l": (43_691_520, 165.2),
+    "yolov8x": (68_229_648, 257.8),
+    "yolo11n": (2_624_080, 6.5),
+    "yolo11s": (9_458_752, 21.5),
+    "yolo11m": (20_114_688, 68.0),
+}
+"""Parameters, and FLOPs / 10⁹ at 640²."""
+
+
+def detector(name: str) -> Callable[[], tuple[Any, Any]]:
+    def build() -> tuple[Any, Any]:
+        chosen = zoo.build(name, "meta")
+        return chosen.model, chosen.example_inputs
+
+    build.__name__ = name
+    return build
+
+
+TABLE |= {
+    detector(name): Published(
+        parameters,
+        8,
+        flops * 1e9,
+        2,
+        0.02,
+        "Ultralytics, documentation tables of YOLOv8 and YOLO11 (FLOPs), comments of yolov8.yaml and yolo11.yaml",
+        "published with batch normalisation folded, rounded to one decimal; the attention of YOLO11 is counted by few",
+    )
+    for name, (parameters, flops) in YOLO.items()
 }
 
 
