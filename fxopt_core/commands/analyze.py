@@ -48,6 +48,7 @@ def analyze(
     from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.analysis.this_machine import find_hardware
     from fxopt_core.capture import CaptureError
+    from fxopt_core.commands.model_comparison import analyze_model
     from fxopt_core.commands.output import check_file
     from fxopt_core.devices import DeviceUnavailableError, choose_device
 
@@ -59,7 +60,7 @@ def analyze(
         names = (compare or hardware or ("this" if measure or draw else "")).split(",")
         machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
         here = find_hardware("this", target) if measure else None
-        analysis, timing = _analysis(model, dtype), None
+        analysis, timing = analyze_model(model, dtype), None
         if here is not None:
             analysis, timing = _run(model, dtype, target, analysis)
         estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
@@ -80,15 +81,6 @@ def analyze(
     print_sheets(sheets)
     if draw is not None:
         typer.echo(f"Written: {draw}")
-
-
-def _analysis(model: str, dtype: str) -> Analysis:
-    import torch
-
-    from fxopt_core import analysis, zoo
-
-    chosen = zoo.build(model, "meta", getattr(torch, dtype))
-    return analysis.analyze(chosen.model, chosen.example_inputs)
 
 
 def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tuple[Analysis, Timing]:

@@ -25,12 +25,15 @@ COMPARE = "compare"
 
 def extract(
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="simple, bert, yolov8n, …; your own as mypackage.mymodule:factory, which returns (model, inputs); "
             "or compare: methods side by side."
         ),
-    ],
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="Instead of one model several, with commas: what each costs.")
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -41,6 +44,9 @@ def extract(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")] = None,
     save_graph: Annotated[Path | None, typer.Option(help="Write the graphs as a Python file that runs.")] = None,
     draw: Annotated[Path | None, typer.Option(help="Draw the graphs: .svg, .dot, or .txt for tables in words.")] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Show FLOPs, bytes and memory too; `fxopt analyze` can do more.")
+    ] = False,
     show_all: Annotated[bool, typer.Option("--all", help="Print every node and guard of long graphs too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -50,21 +56,30 @@ def extract(
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core import zoo
+    from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.capture import METHODS, CaptureError, capture, save_standalone
-    from fxopt_core.commands.extraction_report import comparison_document, document, show, show_comparison
+    from fxopt_core.commands.extraction_report import document, methods_document, show, show_comparison
     from fxopt_core.commands.method_comparison import compare_methods
+    from fxopt_core.commands.model_comparison import analyze_model, comparison_document
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_core.visualize.rendering import PictureError
 
     console = output_console()
     try:
+        if compare is not None:
+            if model or method or save_graph or draw:
+                raise ValueError("--compare shows what several models cost: leave out --model, --method and files.")
+            _compare_models(compare, as_json)
+            return
+        if model is None:
+            raise ValueError("which model? Give --model NAME, or --compare with several.")
         target = choose_device(device)
         if model == COMPARE:
             if method or save_graph or draw:
                 raise ValueError("--model compare shows all methods and several models: leave out --method and files.")
             outcomes = compare_methods(target)
             if as_json:
-                _print_json(comparison_document(outcomes))
+                _print_json(methods_document(outcomes))
             else:
                 show_comparison(outcomes, console)
             return
@@ -78,15 +93,30 @@ def extract(
         captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
         written = _draw(captured, draw, model) if draw else []
         written += save_standalone(captured, save_graph) if save_graph else ()
+        costs = analyze_model(model) if analyze else None
     except (CaptureError, PictureError) as error:
         raise _refuse(error, FAILED) from error
     except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
         raise _refuse(error, CANNOT) from error
 
     if as_json:
-        _print_json(document(captured, model, str(target), written))
+        told = document(captured, model, str(target), written)
+        _print_json(told | {"costs": comparison_document({model: costs})[0]} if costs else told)
     else:
         show(captured, chosen.description, written, console, show_all=show_all)
+        if costs:
+            print_sheets([costs.sheet("module")])
+
+
+def _compare_models(names: str, as_json: bool) -> None:
+    from fxopt_core.analysis.tables import print_sheets
+    from fxopt_core.commands.model_comparison import analyze_model, comparison, comparison_document
+
+    analyses = {name.strip(): analyze_model(name.strip()) for name in names.split(",") if name.strip()}
+    if as_json:
+        _print_json(comparison_document(analyses))
+    else:
+        print_sheets([comparison(analyses)])
 
 
 def _draw(captured: Captured, path: Path, model: str) -> list[Path]:
@@ -103,7 +133,7 @@ def _draw(captured: Captured, path: Path, model: str) -> list[Path]:
     return written
 
 
-def _print_json(content: dict[str, Any]) -> None:
+def _print_json(content: dict[str, Any] | list[dict[str, Any]]) -> None:
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 

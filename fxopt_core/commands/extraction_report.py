@@ -178,7 +178,7 @@ def show_comparison(outcomes: Sequence[Outcome], console: Console) -> None:
                 )
 
 
-def comparison_document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def methods_document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The comparison as plain data for JSON."""
     return {
         "model": "compare",
