@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 import typer
 
 from fxopt_core.commands.bench import bench
+from fxopt_core.commands.coverage import coverage
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
 
@@ -18,6 +19,7 @@ def _root() -> None:
     """Graph capture, analysis and grading for the fxopt course."""
 
 
+app.command()(coverage)
 app.command()(doctor)
 app.command()(extract)
 app.add_typer(bench, name="bench")

@@ -1,0 +1,233 @@
+"""Example inputs for any model of transformers, from the names of its arguments and the sizes in its configuration."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxopt_core.coverage.shrinking import IMAGE, SPECIAL_TOKENS, VOCABULARY, Config
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What varies from call to call.
+
+    Attributes:
+        batch: how many examples.
+        length: tokens of a text. A spectrogram has 8 frames a token, a recording 160 samples.
+        padded: whether the attention mask is 0 for the last third of the last text.
+    """
+
+    batch: int = 2
+    length: int = 12
+    padded: bool = False
+
+
+EXAMPLE = Sizes()
+OTHERS = (Sizes(3, 20), Sizes(3, 12), Sizes(2, 20))
+"""Other batch and length; for models that themselves refuse that, one of the two."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to call a model: its arguments, and for each which of the shapes that the name may stand for.
+
+    Attributes:
+        choices: name of the argument → index into its shapes (see `shapes_of`).
+        image_tokens: how many tokens of each text stand for pieces of the image.
+    """
+
+    choices: tuple[tuple[str, int], ...]
+    image_tokens: int = 0
+
+
+class Maker:
+    """Makes the tensors of one call. Values come from the seed: `torch.rand` and friends, on the CPU.
+
+    Args:
+        config: of the model.
+        sizes: of this call.
+        seed: of the values.
+        image_tokens: as in `Plan`.
+    """
+
+    def __init__(self, config: Config, sizes: Sizes, seed: int, image_tokens: int = 0) -> None:
+        self.config = config
+        self.sizes = sizes
+        self.image_tokens = image_tokens
+        self.random = torch.Generator().manual_seed(seed)
+
+    def find(self, *names: str, default: Any = None) -> Any:
+        """The first of these attributes that the configuration or one inside it has, the outer ones first."""
+        for config in inner_configs(self.config):
+            for name in names:
+                value = getattr(config, name, None)
+                if value is not None:
+                    return value
+        return default
+
+    def floats(self, *shape: int) -> torch.Tensor:
+        """Normally distributed numbers."""
+        return torch.randn(shape, generator=self.random)
+
+    def integers(self, below: int, *shape: int) -> torch.Tensor:
+        """Integers from 0 to `below - 1`."""
+        return torch.randint(0, max(1, below), shape, generator=self.random)
+
+    def tokens(self) -> torch.Tensor:
+        """Ids of ordinary words, (batch, length); the first ones stand for the image, where there is one."""
+        vocabulary = min(int(self.find("vocab_size", default=VOCABULARY)), VOCABULARY)
+        low = min(10, vocabulary // 2)
+        words = self.integers(max(1, vocabulary - SPECIAL_TOKENS - low), self.sizes.batch, self.sizes.length) + low
+        image = self.find("image_token_id", "image_token_index")
+        if not self.image_tokens or image is None:
+            return words
+        return torch.cat([torch.full((self.sizes.batch, self.image_tokens), image), words], dim=1)
+
+    def mask(self) -> torch.Tensor:
+        """Ones, (batch, length); the last third of the last text is padding if asked for."""
+        mask = torch.ones(self.sizes.batch, self.image_tokens + self.sizes.length, dtype=torch.long)
+        if self.sizes.padded:
+            mask[-1, -(self.sizes.length // 3) :] = 0
+        return mask
+
+    def image(self, *before: int) -> torch.Tensor:
+        """Pixels, (batch, *before, channels, height, width)."""
+        size = self.find("image_size", "img_size", "input_size", "resolution", "pretrain_image_size", default=IMAGE)
+        height, width = size[-2:] if isinstance(size, (list, tuple)) else (size, size)
+        channels = int(self.find("num_channels", "in_channels", "in_chans", default=3))
+        return self.floats(self.sizes.batch, *before, channels, int(height), int(width))
+
+    def frames(self) -> int:
+        """How many frames a spectrogram has."""
+        return 8 * self.sizes.length
+
+    def mels(self) -> int:
+        """How many numbers a frame has."""
+        names = ("num_mel_bins", "feature_size", "input_feat_size", "input_dim", "n_mels", "mel_dim", "hidden_size")
+        return int(self.find(*names, default=80))
+
+    def hidden(self) -> int:
+        """Width of the model."""
+        return int(self.find("hidden_size", "d_model", "embed_dim", "n_embd", "hidden_dim", "dim", default=64))
+
+
+Shape = Callable[[Maker], torch.Tensor]
+
+SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
+    (r"input_ids$|^input_tokens$", (lambda m: m.tokens(),)),
+    (
+        r"^(input_features|audio_mel|features)_(attention_)?mask$",
+        (lambda m: torch.ones(m.sizes.batch, m.frames()).long(),),
+    ),
+    (r"pixel_mask|pixel_attention_mask", (lambda m: torch.ones_like(m.image()[:, 0]).long(),)),
+    (r"attention_mask$|^padding_mask$", (lambda m: m.mask(),)),
+    (
+        r"^pixel_values_videos$",
+        (lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=4))),),
+    ),
+    (
+        r"pixel_values$|^images?$",
+        (
+            lambda m: m.image(),
+            lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=2))),
+            lambda m: m.floats(m.sizes.batch, 16, m.mels()),
+        ),
+    ),
+    (
+        r"^input_values$|^audio_values$|^input_audio$",
+        (
+            lambda m: m.floats(m.sizes.batch, 160 * m.sizes.length),
+            lambda m: m.floats(m.sizes.batch, int(m.find("audio_channels", default=1)), 160 * m.sizes.length),
+            lambda m: m.floats(m.sizes.batch, int(m.find("max_length", default=96)), m.mels()),
+            lambda m: m.tokens(),
+        ),
+    ),
+    (
+        r"^input_features$|^audio_mel$|^spectrogram$",
+        (
+            lambda m: m.floats(m.sizes.batch, m.mels(), m.frames()),
+            lambda m: m.floats(m.sizes.batch, m.frames(), m.mels()),
+            lambda m: m.floats(m.sizes.batch, m.mels(), 2 * int(m.find("max_source_positions", default=48))),
+            lambda m: m.floats(m.sizes.batch, 1, m.frames(), m.mels()),
+            lambda m: m.floats(m.sizes.batch, 1, int(m.find("spec_size", default=64)), m.mels()),
+        ),
+    ),
+    (r"^bbox$", (lambda m: m.integers(50, m.sizes.batch, m.sizes.length, 4) + torch.tensor([0, 0, 50, 50]),)),
+    (
+        r"inputs_embeds$|hidden_states$|_embeds$|^latents$",
+        (lambda m: m.floats(m.sizes.batch, m.sizes.length, m.hidden()),),
+    ),
+)
+"""What the name of an argument says, and the shapes that it may stand for, the likeliest first."""
+
+WANTED = ("attention_mask", "decoder_input_ids", "pixel_values", "bbox")
+"""Arguments that are given although a model could do without: they are what it is for."""
+
+NOT_WITH = {"inputs_embeds": "input_ids"}
+"""An argument that is another form of one that is given."""
+
+
+def inner_configs(config: Config) -> Iterator[Config]:
+    """The configuration and all inside it, the outer ones first."""
+    waiting = [config]
+    while waiting:
+        one = waiting.pop(0)
+        yield one
+        waiting += [value for value in vars(one).values() if hasattr(value, "to_dict") and hasattr(value, "model_type")]
+
+
+def shapes_of(argument: str) -> tuple[Shape, ...]:
+    """The shapes that an argument of this name may have; none for a name that the table does not know."""
+    return next((shapes for pattern, shapes in SHAPES if re.search(pattern, argument)), ())
+
+
+def plans(model: torch.nn.Module) -> Iterator[Plan]:
+    """Ways to call the model, the fullest first.
+
+    Raises:
+        ValueError: an argument that has to be given has a name that no table knows.
+    """
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(model.forward).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+    unknown = [name for name in required if not shapes_of(name)]
+    if unknown:
+        raise ValueError(f"no example is known for the arguments {', '.join(unknown)}")
+    main = getattr(model, "main_input_name", "input_ids")
+    first = [main] if isinstance(main, str) and main in parameters and shapes_of(main) else []
+    least = list(dict.fromkeys(first + required))
+    wanted = [name for name in WANTED if name in parameters and name not in least]
+    text = any(name.endswith("input_ids") for name in least)
+    if not text:
+        wanted = [name for name in wanted if name != "attention_mask"]
+        if "input_ids" in parameters:
+            wanted.insert(0, "input_ids")
+    seen = set()
+    for names in (least + wanted, least + [name for name in wanted if name != "pixel_values"], least):
+        if tuple(names) not in seen:
+            seen.add(tuple(names))
+            for indices in itertools.islice(itertools.product(*(range(len(shapes_of(name))) for name in names)), 12):
+                yield Plan(tuple(zip(names, indices, strict=True)))
+
+
+def make_inputs(config: Config, plan: Plan, sizes: Sizes = EXAMPLE, seed: int = 0) -> dict[str, torch.Tensor]:
+    """The keyword arguments of one call, on the CPU.
+
+    Args:
+        config: of the model.
+        plan: which arguments in which shapes.
+        sizes: batch, length, padding.
+        seed: of the values.
+    """
+    maker = Maker(config, sizes, seed, plan.image_tokens)
+    return {name: shapes_of(name)[index](maker) for name, index in plan.choices}

@@ -1,0 +1,155 @@
+"""The ways to capture a model of transformers that are compared.
+
+A method takes a model and keyword arguments and gives a `Recording`. Another method is plugged in by its name: a row in
+`METHODS`, or `package.module:function` on the command line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxopt_core.coverage.outputs import without_caches
+
+Inputs = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A captured model.
+
+    Attributes:
+        call: gives for keyword arguments what the model gives, or raises if it was not captured for them. Values
+            that it returns by name or as a tuple are compared with those of the model in their order.
+        graphs: what was captured.
+        details: what a reader should know, in JSON.
+        drops_caches: whether the outputs leave out what `without_caches` leaves out.
+    """
+
+    call: Callable[[dict[str, torch.Tensor]], Any]
+    graphs: Sequence[fx.GraphModule]
+    details: dict[str, Any] = field(default_factory=dict)
+    drops_caches: bool = False
+
+
+Method = Callable[[torch.nn.Module, dict[str, torch.Tensor]], Recording]
+
+
+def symbolic_trace(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
+    """`torch.fx.symbolic_trace`; arguments that the call leaves out are fixed to their defaults."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    rest = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.name not in inputs and parameter.default is not parameter.empty
+    }
+    traced = fx.symbolic_trace(model, concrete_args=rest)
+    return Recording(lambda given: traced(**given), [traced])
+
+
+def export(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
+    """`torch.export` on the untouched model."""
+    return _export(model, inputs)
+
+
+def export_flat(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
+    """`torch.export` without a cache, with a signature of exactly the inputs and a tuple as output."""
+    flat = _Flat(model, tuple(inputs))
+    return _export(flat, inputs, drops_caches=True)
+
+
+def dynamo_fullgraph(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
+    """`torch.compile(fullgraph=True)`. Sizes may vary as far as one graph goes: to compile again counts as refusing."""
+    graphs: list[fx.GraphModule] = []
+
+    def backend(graph: fx.GraphModule, _: list[Any]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
+    compiled(**inputs)
+
+    def call(given: dict[str, torch.Tensor]) -> Any:
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            return compiled(**given)
+
+    return Recording(call, graphs)
+
+
+def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
+    """`transformers.exporters.DynamoExporter`, with all sizes dynamic if that works, else fixed."""
+    from transformers.exporters import DynamoConfig, DynamoExporter
+
+    def run(dynamic: bool) -> Any:
+        return DynamoExporter().export(model, dict(inputs), config=DynamoConfig(dynamic=dynamic))
+
+    exported, details = _dynamic_first(run)
+    program = getattr(exported, "exported_program", getattr(exported, "program", exported))
+    module = program.module()
+    return Recording(lambda given: module(**given), [program.graph_module], details, drops_caches=True)
+
+
+METHODS: dict[str, Method] = {
+    "symbolic_trace": symbolic_trace,
+    "export": export,
+    "export_flat": export_flat,
+    "dynamo_fullgraph": dynamo_fullgraph,
+    "transformers_exporter": transformers_exporter,
+}
+"""By name. `capture(method="auto")` belongs here as soon as there is one."""
+
+
+def find_method(name: str) -> Method:
+    """The method of this name.
+
+    Raises:
+        KeyError: there is none.
+        ImportError, AttributeError: `package.module:function` names something that is not there.
+    """
+    if ":" in name:
+        module, _, function = name.partition(":")
+        found: Method = getattr(importlib.import_module(module), function)
+        return found
+    return METHODS[name]
+
+
+class _Flat(torch.nn.Module):
+    """A model with exactly these arguments, no cache, and a tuple of tensors as output."""
+
+    def __init__(self, model: torch.nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.extra = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.forward = self._forward
+        self._forward.__func__.__signature__ = inspect.Signature([inspect.Parameter(n, positional) for n in names])
+        self.names = names
+
+    def _forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        given = dict(zip(self.names, args, strict=False)) | kwargs
+        return tuple(without_caches(self.model(**given, **self.extra)).values())
+
+
+def _export(model: torch.nn.Module, inputs: dict[str, torch.Tensor], drops_caches: bool = False) -> Recording:
+    def run(dynamic: bool) -> Any:
+        every = {name: dict.fromkeys(range(t.dim()), torch.export.Dim.AUTO) for name, t in inputs.items()}
+        return torch.export.export(model, (), dict(inputs), strict=False, dynamic_shapes=every if dynamic else None)
+
+    program, details = _dynamic_first(run)
+    module = program.module()
+    return Recording(lambda given: module(**given), [program.graph_module], details, drops_caches)
+
+
+def _dynamic_first(run: Callable[[bool], Any]) -> tuple[Any, dict[str, Any]]:
+    """Capture for sizes that vary, and where that is impossible for those of the example."""
+    try:
+        return run(True), {"dynamic": True}
+    except Exception as error:  # the reason is kept; the second try speaks for itself
+        why = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
+    return run(False), {"dynamic": False, "why_not_dynamic": why}

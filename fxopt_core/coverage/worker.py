@@ -1,0 +1,138 @@
+"""What one process does: build a model, capture it, compare. It sends one row and ends."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from fxopt_core.coverage.building import build, build_and_plan
+from fxopt_core.coverage.inputs import EXAMPLE, OTHERS, Plan, Sizes, make_inputs
+from fxopt_core.coverage.methods import find_method
+from fxopt_core.coverage.outputs import compare, named_tensors, without_caches
+from fxopt_core.coverage.rows import EAGER, REFUSED, Row, judge
+
+_LONGEST = 300
+
+
+def work(model_type: str, method: str, eager: dict[str, Any], seconds: float, connection: Connection) -> None:
+    """Send the row of one type and method through `connection`.
+
+    Args:
+        model_type: of transformers.
+        method: as `find_method` takes it, or `eager`.
+        eager: details of the type's eager row (none yet for `eager` itself).
+        seconds: after which the process ends even if nobody is left to end it.
+        connection: where the row goes, as JSON.
+    """
+    signal.alarm(int(seconds) + 60)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    try:
+        row = run_eagerly(model_type) if method == EAGER else try_method(model_type, method, eager)
+    except Exception as error:  # models and methods raise anything: that is what is measured
+        row = Row(model_type, method, "error", explain(error), seconds=time.perf_counter() - started)
+    connection.send_bytes(json.dumps(asdict(row)).encode())
+
+
+def explain(error: BaseException) -> str:
+    """The kind of an error and its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:_LONGEST]
+
+
+def run_eagerly(model_type: str) -> Row:
+    """Whether a type can be built and run, and on which inputs."""
+    started = time.perf_counter()
+    model, level, plan = build_and_plan(model_type)
+    expected = {check: _run(model, inputs) for check, inputs in variants(model, plan).items()}
+    first, second = (list(named_tensors(expected[check]).values()) for check in ("example", "new_values"))
+    details = {
+        "class": type(model).__name__,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "level": level,
+        "choices": plan.choices,
+        "image_tokens": plan.image_tokens,
+        "inputs": {name: list(value.shape) for name, value in make_inputs(model.config, plan).items()},
+        "checks": list(expected),
+        "finite": all(bool(value.isfinite().all()) for value in first if value.is_floating_point()),
+        "depends_on_values": any(
+            one.shape != other.shape or not torch.equal(one, other) for one, other in zip(first, second, strict=False)
+        ),
+    }
+    seconds = time.perf_counter() - started
+    return Row(model_type, EAGER, "captured", seconds=seconds, verdict="runs", details=details)
+
+
+def variants(model: torch.nn.Module, plan: Plan) -> dict[str, dict[str, torch.Tensor]]:
+    """Check → inputs, for every check that the model itself passes."""
+    found = {
+        "example": make_inputs(model.config, plan),
+        "new_values": make_inputs(model.config, plan, EXAMPLE, seed=1),
+    }
+    for sizes in OTHERS:
+        inputs = make_inputs(model.config, plan, sizes, seed=2)
+        changed = any(value.shape != found["example"][name].shape for name, value in inputs.items())
+        if changed and _runs(model, inputs):
+            found["other_sizes"] = inputs
+            break
+    if any(name.endswith("attention_mask") for name, _ in plan.choices):
+        inputs = make_inputs(model.config, plan, Sizes(padded=True), seed=3)
+        if _runs(model, inputs):
+            found["padded_mask"] = inputs
+    return found
+
+
+def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
+    """Capture a type and compare the result with eager on every variant."""
+    plan = Plan(tuple((name, index) for name, index in eager["choices"]), eager["image_tokens"])
+    model = build(model_type, eager["level"])
+    inputs = variants(model, plan)
+    expected = {check: _run(model, given) for check, given in inputs.items()}
+    started = time.perf_counter()
+    with torch.no_grad():
+        recording = find_method(method)(build(model_type, eager["level"]), _copies(inputs["example"]))
+    seconds = time.perf_counter() - started
+    row = Row(model_type, method, "captured", seconds=seconds, details=dict(recording.details))
+    row = replace(row, graphs=len(recording.graphs), nodes=sum(len(graph.graph.nodes) for graph in recording.graphs))
+    flatten: Callable[[Any], dict[str, torch.Tensor]] = without_caches if recording.drops_caches else named_tensors
+    for check, given in inputs.items():
+        try:
+            with torch.no_grad():
+                output = recording.call(_copies(given))
+        except Exception as error:  # a captured model may refuse in any way, as long as it is loud
+            row.errors[check] = REFUSED
+            row.details[f"{check}_refused"] = explain(error)
+            continue
+        error, within, problem = compare(list(flatten(output).values()), flatten(expected[check]))
+        row.errors[check], row.tolerated[check] = error, within
+        if problem:
+            row = replace(row, reason=row.reason or f"{check}: {problem}")
+    return judge(row)
+
+
+def _run(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Any:
+    with torch.no_grad():
+        return model(**_copies(inputs))
+
+
+def _runs(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> bool:
+    try:
+        _run(model, inputs)
+    except Exception:  # the model takes no inputs of this size: nothing to compare with
+        return False
+    return True
+
+
+def _copies(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in inputs.items()}
