@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from fxopt_core.coverage.families import adapt_config
+from fxopt_core.coverage.families import adapt_config, without_timm
 from fxopt_core.coverage.inputs import Plan, make_inputs, plans
 from fxopt_core.coverage.shrinking import Shrinker
 from fxopt_core.coverage.types import model_class
 
 LEVELS = (0, 1, 2)
-MOST_PARAMETERS = 60_000_000
+MOST_PARAMETERS = 200_000_000
 
 SEED = 20_26
 
@@ -36,6 +36,7 @@ def build(model_type: str, level: int) -> torch.nn.Module:
     from transformers import CONFIG_MAPPING
 
     config = CONFIG_MAPPING[model_type]()
+    without_timm(config)
     Shrinker(level).shrink(config)
     adapt_config(model_type, config)
     kind = model_class(model_type)
@@ -53,7 +54,7 @@ def build(model_type: str, level: int) -> torch.nn.Module:
 def _spread_weights(model: torch.nn.Module) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
-            if not parameter.is_floating_point():
+            if not parameter.is_floating_point() or not parameter.numel():
                 continue
             if bool((parameter == parameter.flatten()[:1]).all()):
                 parameter.add_(0.1 * torch.randn_like(parameter))

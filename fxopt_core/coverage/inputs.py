@@ -104,13 +104,36 @@ class Maker:
         channels = int(self.find("num_channels", "in_channels", "in_chans", default=3))
         return self.floats(self.sizes.batch, *before, channels, int(height), int(width))
 
+    def patches(self) -> torch.Tensor:
+        """Flattened patches of images of 4 × 4 patches, (16 * batch, numbers in a patch)."""
+        patch = int(self.find("patch_size", default=16))
+        channels = int(self.find("in_channels", "in_chans", "num_channels", default=3))
+        frames = int(self.find("temporal_patch_size", default=1))
+        return self.floats(16 * self.sizes.batch, channels * frames * patch * patch)
+
+    def series(self, *channels: str) -> torch.Tensor:
+        """A time series with all the past that its model looks back to, (batch, time[, channels])."""
+        time = int(self.find("context_length", default=32))
+        if not channels or "num_time_features" in channels:
+            time += max(self.find("lags_sequence", default=[0]))
+        return self.floats(self.sizes.batch, time, *([int(self.find(*channels, default=1))] if channels else []))
+
     def frames(self) -> int:
         """How many frames a spectrogram has."""
         return 8 * self.sizes.length
 
     def mels(self) -> int:
         """How many numbers a frame has."""
-        names = ("num_mel_bins", "feature_size", "input_feat_size", "input_dim", "n_mels", "mel_dim", "hidden_size")
+        names = (
+            "num_mel_bins",
+            "input_feat_per_channel",
+            "feature_size",
+            "input_feat_size",
+            "input_dim",
+            "n_mels",
+            "mel_dim",
+            "hidden_size",
+        )
         return int(self.find(*names, default=80))
 
     def hidden(self) -> int:
@@ -137,7 +160,7 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
         (
             lambda m: m.image(),
             lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=2))),
-            lambda m: m.floats(m.sizes.batch, 16, m.mels()),
+            lambda m: m.patches(),
         ),
     ),
     (
@@ -159,6 +182,21 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
             lambda m: m.floats(m.sizes.batch, 1, int(m.find("spec_size", default=64)), m.mels()),
         ),
     ),
+    (
+        r"^(past|future)_(values|time_features|observed_mask)$",
+        (
+            lambda m: m.series("num_input_channels", "num_channels"),
+            lambda m: m.series(),
+            lambda m: m.series("num_time_features", "input_size"),
+        ),
+    ),
+    (r"^visual_feats$", (lambda m: m.floats(m.sizes.batch, 5, int(m.find("visual_feat_dim"))),)),
+    (r"^visual_pos$", (lambda m: m.floats(m.sizes.batch, 5, 4),)),
+    (r"^inputs$", (lambda m: m.floats(m.sizes.batch, m.sizes.length, int(m.find("d_model", default=64))),)),
+    (r"^spatial_shapes$", (lambda m: torch.tensor([[4, 4]] * m.sizes.batch),)),
+    (r"^mm_token_type_ids$", (lambda m: (m.mask().cumsum(1) <= m.image_tokens).long(),)),
+    (r"grid_thw$", (lambda m: torch.tensor([[1, 4, 4]] * m.sizes.batch),)),
+    (r"^merge_sizes$", (lambda m: torch.ones(m.sizes.batch).long(),)),
     (r"^bbox$", (lambda m: m.integers(50, m.sizes.batch, m.sizes.length, 4) + torch.tensor([0, 0, 50, 50]),)),
     (
         r"inputs_embeds$|hidden_states$|_embeds$|^latents$",
@@ -167,7 +205,11 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
 )
 """What the name of an argument says, and the shapes that it may stand for, the likeliest first."""
 
-WANTED = ("attention_mask", "decoder_input_ids", "pixel_values", "bbox")
+WANTED = (
+    *("attention_mask", "decoder_input_ids", "input_features", "input_features_mask", "pixel_values", "image_grid_thw"),
+    *("mm_token_type_ids", "bbox", "visual_feats", "visual_pos"),
+)
+IMAGES = ("input_features", "input_features_mask", "pixel_values", "image_grid_thw", "mm_token_type_ids")
 """Arguments that are given although a model could do without: they are what it is for."""
 
 NOT_WITH = {"inputs_embeds": "input_ids"}
@@ -213,7 +255,7 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
         if "input_ids" in parameters:
             wanted.insert(0, "input_ids")
     seen = set()
-    for names in (least + wanted, least + [name for name in wanted if name != "pixel_values"], least):
+    for names in (least + wanted, least + [name for name in wanted if name not in IMAGES], least):
         if tuple(names) not in seen:
             seen.add(tuple(names))
             for indices in itertools.islice(itertools.product(*(range(len(shapes_of(name))) for name in names)), 12):
