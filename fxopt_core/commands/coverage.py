@@ -29,7 +29,8 @@ PAGE = "coverage.html"
 def coverage(
     types: Annotated[str | None, typer.Option(help="Model types, with commas: bert,gpt2.", show_default="all")] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods, with commas; also package.module:function.", show_default="all")
+        str | None,
+        typer.Option(help="Methods, with commas; also package.module:function; eager: no other.", show_default="all"),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one type may take with one method.")] = 120.0,
@@ -53,7 +54,8 @@ def coverage(
         known = model_types()
         chosen = _chosen("model type", types, known)
         own = [name for name in (methods or "").split(",") if ":" in name]
-        tried = _chosen("method", methods, (*METHODS, *own))
+        tried = _chosen("method", methods, ("eager", *METHODS, *own))
+        tried = [name for name in tried if name != "eager"]
         for name in own:
             find_method(name)
         console = Console(stderr=True, markup=False, highlight=False)

@@ -23,6 +23,8 @@ FAMILIES: tuple[tuple[str, Change], ...] = (
     ("bamba", setting(attn_layer_indices=[1])),
     ("dbrx", lambda config: setattr(config.attn_config, "rope_theta", 10000.0)),
     ("jamba", setting(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1)),
+    ("esm", setting(pad_token_id=1, mask_token_id=2)),
+    ("gemma3n_text|gemma4_unified_assistant", setting(num_kv_shared_layers=0)),
     ("xmod", setting(default_language="en_XX")),
     ("recurrent_gemma", setting(num_hidden_layers=3)),
 )
@@ -36,7 +38,7 @@ def without_timm(config: Any) -> None:
     for name, inner in list(vars(config).items()):
         if getattr(inner, "model_type", None) == "timm_backbone":
             stages = [f"stage{index}" for index in getattr(inner, "out_indices", None) or (1, 2, 3, 4)]
-            setattr(config, name, ResNetConfig(out_features=stages))
+            setattr(config, name, ResNetConfig(out_features=stages))  # type: ignore[call-arg]
         elif hasattr(inner, "model_type"):
             without_timm(inner)
 

@@ -149,7 +149,10 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
         r"^(input_features|audio_mel|features)_(attention_)?mask$",
         (lambda m: torch.ones(m.sizes.batch, m.frames()).long(),),
     ),
-    (r"pixel_mask|pixel_attention_mask", (lambda m: torch.ones_like(m.image()[:, 0]).long(),)),
+    (
+        r"pixel_mask|pixel_attention_mask",
+        (lambda m: torch.ones_like(m.image()[:, 0]).long(), lambda m: torch.ones(m.sizes.batch, 16).long()),
+    ),
     (r"attention_mask$|^padding_mask$", (lambda m: m.mask(),)),
     (
         r"^pixel_values_videos$",
@@ -161,6 +164,7 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
             lambda m: m.image(),
             lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=2))),
             lambda m: m.patches(),
+            lambda m: m.patches().unflatten(0, (m.sizes.batch, 16)),
         ),
     ),
     (
@@ -182,13 +186,12 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
             lambda m: m.floats(m.sizes.batch, 1, int(m.find("spec_size", default=64)), m.mels()),
         ),
     ),
+    (r"^past_values$", (lambda m: m.series("num_input_channels", "num_channels"), lambda m: m.series())),
+    (r"^past_time_features$", (lambda m: m.series("num_time_features"),)),
+    (r"^past_observed_mask$", (lambda m: torch.ones_like(m.series()),)),
     (
-        r"^(past|future)_(values|time_features|observed_mask)$",
-        (
-            lambda m: m.series("num_input_channels", "num_channels"),
-            lambda m: m.series(),
-            lambda m: m.series("num_time_features", "input_size"),
-        ),
+        r"^hidden_states$",
+        (lambda m: m.patches(), lambda m: m.floats(m.sizes.batch, m.sizes.length, m.hidden())),
     ),
     (r"^visual_feats$", (lambda m: m.floats(m.sizes.batch, 5, int(m.find("visual_feat_dim"))),)),
     (r"^visual_pos$", (lambda m: m.floats(m.sizes.batch, 5, 4),)),

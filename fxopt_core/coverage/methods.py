@@ -32,7 +32,7 @@ class Recording:
         drops_caches: whether the outputs leave out what `without_caches` leaves out.
     """
 
-    call: Callable[[dict[str, torch.Tensor]], Any]
+    call: Callable[..., Any]
     graphs: Sequence[fx.GraphModule]
     details: dict[str, Any] = field(default_factory=dict)
     drops_caches: bool = False
@@ -50,7 +50,7 @@ def symbolic_trace(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> R
         if parameter.name not in inputs and parameter.default is not parameter.empty
     }
     traced = fx.symbolic_trace(model, concrete_args=rest)
-    return Recording(lambda given: traced(**given), [traced])
+    return Recording(traced, [traced])
 
 
 def export(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
@@ -75,7 +75,7 @@ def dynamo_fullgraph(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) ->
     compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
     compiled(**inputs)
 
-    def call(given: dict[str, torch.Tensor]) -> Any:
+    def call(**given: torch.Tensor) -> Any:
         with torch._dynamo.config.patch(error_on_recompile=True):
             return compiled(**given)
 
@@ -87,12 +87,13 @@ def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor
     from transformers.exporters import DynamoConfig, DynamoExporter
 
     def run(dynamic: bool) -> Any:
-        return DynamoExporter().export(model, dict(inputs), config=DynamoConfig(dynamic=dynamic))
+        exporter: Any = DynamoExporter()
+        return exporter.export(model, dict(inputs), config=DynamoConfig(dynamic=dynamic))
 
     exported, details = _dynamic_first(run)
     program = getattr(exported, "exported_program", getattr(exported, "program", exported))
     module = program.module()
-    return Recording(lambda given: module(**given), [program.graph_module], details, drops_caches=True)
+    return Recording(module, [program.graph_module], details, drops_caches=True)
 
 
 METHODS: dict[str, Method] = {
@@ -125,15 +126,15 @@ class _Flat(torch.nn.Module):
     def __init__(self, model: torch.nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()
         self.model = model
-        self.extra = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
-        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self.forward = self._forward
-        self._forward.__func__.__signature__ = inspect.Signature([inspect.Parameter(n, positional) for n in names])
-        self.names = names
+        extra = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
 
-    def _forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        given = dict(zip(self.names, args, strict=False)) | kwargs
-        return tuple(without_caches(self.model(**given, **self.extra)).values())
+        def forward(*args: torch.Tensor, **kwargs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            given = dict(zip(names, args, strict=False)) | kwargs
+            return tuple(without_caches(model(**given, **extra)).values())
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        forward.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
+        self.forward = forward
 
 
 def _export(model: torch.nn.Module, inputs: dict[str, torch.Tensor], drops_caches: bool = False) -> Recording:
@@ -143,7 +144,7 @@ def _export(model: torch.nn.Module, inputs: dict[str, torch.Tensor], drops_cache
 
     program, details = _dynamic_first(run)
     module = program.module()
-    return Recording(lambda given: module(**given), [program.graph_module], details, drops_caches)
+    return Recording(module, [program.graph_module], details, drops_caches)
 
 
 def _dynamic_first(run: Callable[[bool], Any]) -> tuple[Any, dict[str, Any]]:

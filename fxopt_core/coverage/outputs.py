@@ -20,7 +20,7 @@ CACHES = ("past_key_values", "cache_params", "mems", "states", "state", "past_bu
 
 
 def named_tensors(output: Any, name: str = "") -> dict[str, torch.Tensor]:
-    """Every tensor of an output, by the path to it: `last_hidden_state`, `hidden_states.0`, `past_key_values.layers.0.keys`."""
+    """Every tensor of an output, by the path to it, such as `hidden_states.0` or `past_key_values.layers.0.keys`."""
     if isinstance(output, torch.Tensor):
         return {name: output}
     if isinstance(output, Mapping):

@@ -10,9 +10,11 @@ from fxopt_core.coverage.rows import CHECKS, EAGER, VERDICTS, Row, count_verdict
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Coverage of capture</title><style>
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2rem; color: #1c2330; background: #fff; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .6rem; text-align: left; vertical-align: top; }
+table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .6rem; text-align: left; }
+td { vertical-align: top; }
 th { position: sticky; top: 0; background: #eef1f6; } tr:nth-child(even) td { background: #f8f9fb; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; } td.reason { max-width: 45rem; overflow-wrap: anywhere; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.reason { max-width: 45rem; overflow-wrap: anywhere; }
 .general, .runs { color: #12633a; } .specialised { color: #7a5200; } .wrong { color: #b00020; font-weight: 700; }
 .failed { color: #555; } input { font: inherit; padding: .4rem; width: 28rem; max-width: 90vw; }
 </style></head><body><h1>Coverage of capture</h1>

@@ -26,7 +26,7 @@ SIZES: tuple[tuple[str, int | None], ...] = (
     (r"topk_group|n_group$|num_expert_group|n_groups$", 1),
     # What is no size, or is small already and has to agree with a kernel or a stride.
     (
-        r"kernel|stride|padding|dilation|groups?$|_ratio$|^seed$|rate$|temperature|coefficient|cost|theta|num_labels",
+        r"feat_extract|kernel|stride|padding|dilation|groups?$|_ratio$|^seed$|rate$|temperature|coefficient|cost|theta|num_labels",
         None,
     ),
     (r"num_channels|in_chans|^in_channels$|num_mel_bins|n_mels|mel_bins|num_stages|feature_levels|_factor$", None),
@@ -47,7 +47,18 @@ SIZES: tuple[tuple[str, int | None], ...] = (
 )
 """What the name of a number says (first match counts), and what the number becomes if it is larger."""
 
-MISSING = {"vocab_size": VOCABULARY, "n_routed_experts": 4, "prediction_length": 8, "num_experts": 4, "n_group": 1}
+MISSING = {
+    "vocab_size": VOCABULARY,
+    "n_routed_experts": 4,
+    "prediction_length": 8,
+    "num_experts": 4,
+    "n_group": 1,
+    "num_experts_per_tok": 2,
+    "topk_group": 1,
+    "n_shared_experts": 1,
+    "top_k_experts": 2,
+    "context_length": 16,
+}
 """Sizes that some configurations leave to whoever trains the model."""
 
 MISSING_WIDTHS = {"head_dim": WIDTH // HEADS, "num_key_value_heads": HEADS, "moe_intermediate_size": 2 * WIDTH}
@@ -84,6 +95,7 @@ class Shrinker:
             if hasattr(value, "to_dict") and hasattr(value, "model_type"):
                 self.shrink(value)
                 continue
+            new: Any
             try:
                 missing = MISSING if self.level else MISSING | MISSING_WIDTHS
                 if value is None and name in missing:
@@ -107,6 +119,8 @@ class Shrinker:
             return type(value)(value[index] for index in kept)
         if name in LAYER_COUNTS and kept:
             return len(kept)
+        if name == "window_size" and _is_size(value) and _is_size(patch) and value >= 4 * patch:
+            return 4 * patch  # in pixels
         if TOKEN.search(name):
             return self._token(value)
         if re.search(r"image_size|img_size|input_size$|^crop_size$|^resolution$", name) and self.level < 2:
@@ -116,14 +130,12 @@ class Shrinker:
         return self._number(name, value) if _is_size(value) else value
 
     def _number(self, name: str, value: int) -> int:
-        for pattern, target in SIZES:
-            if re.search(pattern, name):
-                if target is None or (
-                    self.level and target in (WIDTH, 2 * WIDTH, WIDTH // HEADS, WIDTH // 2, HEADS, 8)
-                ):
-                    return value
-                return min(value, target)
-        return value
+        target = next((target for pattern, target in SIZES if re.search(pattern, name)), None)
+        if target is None or value <= target:
+            return value
+        if self.level and target in WIDTHS:
+            return self._divided(value)
+        return value if self.level and "head" in name else target
 
     def _divided(self, value: int) -> int:
         """A width at the gentler levels: all divided by the same number, so that sums and products still agree."""

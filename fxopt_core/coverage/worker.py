@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fxopt_core.coverage.building import build, build_and_plan
+from fxopt_core.coverage.building import SEED, build, build_and_plan
 from fxopt_core.coverage.inputs import EXAMPLE, OTHERS, Plan, Sizes, make_inputs
 from fxopt_core.coverage.methods import find_method
 from fxopt_core.coverage.outputs import compare, named_tensors, without_caches
@@ -35,7 +35,10 @@ def work(model_type: str, method: str, eager: dict[str, Any], seconds: float, co
     """
     signal.alarm(int(seconds) + 60)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    warnings.simplefilter("ignore")
+    # Models and compilers talk; the terminal belongs to the progress bar.
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
     torch.set_num_threads(1)
     started = time.perf_counter()
     try:
@@ -101,29 +104,31 @@ def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
     expected = {check: _run(model, given) for check, given in inputs.items()}
     started = time.perf_counter()
     with torch.no_grad():
-        recording = find_method(method)(build(model_type, eager["level"]), _copies(inputs["example"]))
+        fresh = {name: value.clone() for name, value in inputs["example"].items()}
+        recording = find_method(method)(build(model_type, eager["level"]), fresh)
     seconds = time.perf_counter() - started
     row = Row(model_type, method, "captured", seconds=seconds, details=dict(recording.details))
     row = replace(row, graphs=len(recording.graphs), nodes=sum(len(graph.graph.nodes) for graph in recording.graphs))
     flatten: Callable[[Any], dict[str, torch.Tensor]] = without_caches if recording.drops_caches else named_tensors
     for check, given in inputs.items():
         try:
-            with torch.no_grad():
-                output = recording.call(_copies(given))
+            output = _run(recording.call, given)
         except Exception as error:  # a captured model may refuse in any way, as long as it is loud
             row.errors[check] = REFUSED
             row.details[f"{check}_refused"] = explain(error)
             continue
-        error, within, problem = compare(list(flatten(output).values()), flatten(expected[check]))
-        row.errors[check], row.tolerated[check] = error, within
+        largest, within, problem = compare(list(flatten(output).values()), flatten(expected[check]))
+        row.errors[check], row.tolerated[check] = largest, within
         if problem:
             row = replace(row, reason=row.reason or f"{check}: {problem}")
     return judge(row)
 
 
-def _run(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Any:
+def _run(function: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> Any:
+    """Call with copies of the inputs, without gradients, and with the same random numbers each time."""
+    torch.random.default_generator.manual_seed(SEED)
     with torch.no_grad():
-        return model(**_copies(inputs))
+        return function(**{name: value.clone() for name, value in inputs.items()})
 
 
 def _runs(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> bool:
@@ -132,7 +137,3 @@ def _runs(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> bool:
     except Exception:  # the model takes no inputs of this size: nothing to compare with
         return False
     return True
-
-
-def _copies(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in inputs.items()}
