@@ -45,9 +45,7 @@ def model_types() -> tuple[str, ...]:
     Raises:
         ModuleNotFoundError: transformers is not installed.
     """
-    from transformers import CONFIG_MAPPING
-
-    return tuple(sorted(set(_class_names()) & set(CONFIG_MAPPING)))
+    return tuple(sorted(set(_class_names()) & set(require_transformers().CONFIG_MAPPING)))
 
 
 def model_class(model_type: str) -> Any:

@@ -59,6 +59,11 @@ def run_eagerly(model_type: str) -> Row:
     started = time.perf_counter()
     model, level, plan = build_and_plan(model_type)
     expected = {check: _run(model, inputs) for check, inputs in variants(model, plan).items()}
+    _, repeatable, difference = compare(
+        list(named_tensors(_run(model, make_inputs(model.config, plan))).values()), named_tensors(expected["example"])
+    )
+    if not repeatable:
+        raise RuntimeError(f"the model gives another answer when it is called again: {difference}")
     first, second = (list(named_tensors(expected[check]).values()) for check in ("example", "new_values"))
     details = {
         "class": type(model).__name__,
@@ -102,13 +107,26 @@ def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
     model = build(model_type, eager["level"])
     inputs = variants(model, plan)
     expected = {check: _run(model, given) for check, given in inputs.items()}
+    capture = find_method(method)
+    victim, fresh = (
+        build(model_type, eager["level"]),
+        {name: value.clone() for name, value in inputs["example"].items()},
+    )
     started = time.perf_counter()
-    with torch.no_grad():
-        fresh = {name: value.clone() for name, value in inputs["example"].items()}
-        recording = find_method(method)(build(model_type, eager["level"]), fresh)
-    seconds = time.perf_counter() - started
-    row = Row(model_type, method, "captured", seconds=seconds, details=dict(recording.details))
-    row = replace(row, graphs=len(recording.graphs), nodes=sum(len(graph.graph.nodes) for graph in recording.graphs))
+    try:
+        with torch.no_grad():
+            recording = capture(victim, fresh)
+    except Exception as error:  # a method that cannot, may say so in any way
+        return Row(model_type, method, "error", explain(error), seconds=time.perf_counter() - started)
+    row = Row(
+        model_type,
+        method,
+        "captured",
+        graphs=len(recording.graphs),
+        nodes=sum(len(graph.graph.nodes) for graph in recording.graphs),
+        seconds=time.perf_counter() - started,
+        details=dict(recording.details),
+    )
     flatten: Callable[[Any], dict[str, torch.Tensor]] = without_caches if recording.drops_caches else named_tensors
     for check, given in inputs.items():
         try:
