@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import signal
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -58,6 +60,8 @@ def coverage(
         tried = [name for name in tried if name != "eager"]
         for name in own:
             find_method(name)
+        # Ended politely, it ends its processes.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         console = Console(stderr=True, markup=False, highlight=False)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console

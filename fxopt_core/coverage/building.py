@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import torch
 
 from fxopt_core.coverage.families import adapt_config, without_timm
-from fxopt_core.coverage.inputs import Plan, make_inputs, plans
+from fxopt_core.coverage.inputs import Plan, UnknownArgumentError, make_inputs, plans
 from fxopt_core.coverage.shrinking import Shrinker
 from fxopt_core.coverage.types import model_class
 
 LEVELS = (0, 1, 2)
+FIRST_TRIES, LATER_TRIES = 36, 6
+"""How many ways to call a model are tried: many while it is tiny, few when it is less shrunk."""
+
 MOST_PARAMETERS = 200_000_000
 
 SEED = 20_26
@@ -63,15 +67,15 @@ def _spread_weights(model: torch.nn.Module) -> None:
                 parameter.mul_(max(1.0, wanted / max(float(parameter.std()), 1e-6)))
 
 
-def find_plan(model: torch.nn.Module) -> Plan:
-    """The first way to call the model that it accepts.
+def find_plan(model: torch.nn.Module, tries: int) -> Plan:
+    """The first of so many ways to call the model that it accepts.
 
     Raises:
         Exception: what the model raised at the first way, when it accepts none.
-        ValueError: it needs an argument for which no example is known.
+        UnknownArgumentError: it needs an argument for which no example is known.
     """
     first: Exception | None = None
-    for plan in plans(model):
+    for plan in itertools.islice(plans(model), tries):
         for _ in range(2):
             try:
                 with torch.no_grad():
@@ -102,7 +106,9 @@ def build_and_plan(model_type: str) -> tuple[torch.nn.Module, int, Plan]:
     for level in LEVELS:
         try:
             model: Any = build(model_type, level)
-            return model, level, find_plan(model)
+            return model, level, find_plan(model, FIRST_TRIES if level == LEVELS[0] else LATER_TRIES)
+        except (ImportError, NotImplementedError, UnknownArgumentError):
+            raise  # this has nothing to do with sizes
         except Exception as error:  # a model that cannot be shrunk so far may work when it is shrunk less
             first = first or error
     assert first is not None

@@ -47,6 +47,10 @@ class Plan:
     image_tokens: int = 0
 
 
+class UnknownArgumentError(ValueError):
+    """An argument that has to be given has a name that says nothing."""
+
+
 class Maker:
     """Makes the tensors of one call. Values come from the seed: `torch.rand` and friends, on the CPU.
 
@@ -237,7 +241,7 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
     """Ways to call the model, the fullest first.
 
     Raises:
-        ValueError: an argument that has to be given has a name that no table knows.
+        UnknownArgumentError: an argument that has to be given has a name that no table knows.
     """
     parameters = {
         name: parameter
@@ -247,7 +251,7 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
     required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
     unknown = [name for name in required if not shapes_of(name)]
     if unknown:
-        raise ValueError(f"no example is known for the arguments {', '.join(unknown)}")
+        raise UnknownArgumentError(f"no example is known for the arguments {', '.join(unknown)}")
     main = getattr(model, "main_input_name", "input_ids")
     first = [main] if isinstance(main, str) and main in parameters and shapes_of(main) else []
     least = list(dict.fromkeys(first + required))

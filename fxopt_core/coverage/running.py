@@ -17,8 +17,11 @@ from typing import Any
 
 from fxopt_core.coverage.rows import EAGER, Results, Row
 
-PRELOADED = ("torch._dynamo", "torch.export", "transformers.models.llama.modeling_llama", "fxopt_core.coverage.worker")
-"""Imported once, in the server from which the processes are forked."""
+PRELOADED = (
+    *("torch._dynamo", "torch.export", "transformers.models.llama.modeling_llama", "fxopt_core.coverage.worker"),
+    *("typer", "rich.progress", "rich.table"),
+)
+"""Imported once, in the server from which the processes are forked; each imports the main module again."""
 
 _POLL_SECONDS = 0.05
 

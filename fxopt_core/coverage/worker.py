@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -31,9 +33,10 @@ def work(model_type: str, method: str, eager: dict[str, Any], seconds: float, co
         method: as `find_method` takes it, or `eager`.
         eager: details of the type's eager row (none yet for `eager` itself).
         seconds: after which the process ends even if nobody is left to end it.
-        connection: where the row goes, as JSON.
+        connection: where the row goes, as JSON. When its other end is closed, the process ends.
     """
     signal.alarm(int(seconds) + 60)
+    threading.Thread(target=_end_with_the_reader, args=(connection.fileno(),), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Models and compilers talk; the terminal belongs to the progress bar.
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -46,6 +49,14 @@ def work(model_type: str, method: str, eager: dict[str, Any], seconds: float, co
     except Exception as error:  # models and methods raise anything: that is what is measured
         row = Row(model_type, method, "error", explain(error), seconds=time.perf_counter() - started)
     connection.send_bytes(json.dumps(asdict(row)).encode())
+
+
+def _end_with_the_reader(descriptor: int) -> None:
+    """End this process when nobody can read what it writes: the run was killed."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are always told
+    poll.poll()
+    os._exit(1)
 
 
 def explain(error: BaseException) -> str:

@@ -130,12 +130,17 @@ def test_a_killed_run_is_continued(tmp_path):
     }
     path = tmp_path / RESULTS_FILE
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not (path.exists() and '"gpt2"' in path.read_text()):
+        until = time.monotonic() + 100
+        while time.monotonic() < until and not (turns.exists() and "GPT2Model" in turns.read_text()):
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
+    worker = int(turns.read_text().split()[-1])
+    until = time.monotonic() + 30
+    while time.monotonic() < until and _is_alive(worker):
+        time.sleep(0.05)
+    assert not _is_alive(worker)
     kept = path.read_text()
-    assert 0 < len(kept.splitlines()) - 1 < 9
+    assert len(kept.splitlines()) == 1 + 3 + 1
     path.write_text(kept + '{"type": "gpt2", "meth')
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -147,6 +152,14 @@ def test_a_killed_run_is_continued(tmp_path):
     assert text.startswith(kept)
     assert len(text.splitlines()) == 1 + 9
     assert turns.read_text().count("BertModel") == 1
+
+
+def _is_alive(process_id):
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_results_of_other_versions_are_refused(tmp_path):
