@@ -77,18 +77,23 @@ class Maker:
         return default
 
     def floats(self, *shape: int) -> torch.Tensor:
-        """Normally distributed numbers."""
-        return torch.randn(shape, generator=self.random)
+        """Normally distributed numbers, (batch, *shape)."""
+        return torch.randn(self.sizes.batch, *shape, generator=self.random)
 
     def integers(self, below: int, *shape: int) -> torch.Tensor:
-        """Integers from 0 to `below - 1`."""
-        return torch.randint(0, max(1, below), shape, generator=self.random)
+        """Integers from 0 to `below - 1`, (batch, *shape)."""
+        return torch.randint(0, max(1, below), (self.sizes.batch, *shape), generator=self.random)
+
+    def repeated(self, row: list[int]) -> torch.Tensor:
+        """The same numbers for each example, (batch, len(row))."""
+        return torch.tensor([row] * self.sizes.batch)
 
     def tokens(self) -> torch.Tensor:
         """Ids of ordinary words, (batch, length); the first ones stand for the image, where there is one."""
         vocabulary = min(int(self.find("vocab_size", default=VOCABULARY)), VOCABULARY)
         low = min(10, vocabulary // 2)
-        words = self.integers(max(1, vocabulary - SPECIAL_TOKENS - low), self.sizes.batch, self.sizes.length) + low
+        high = vocabulary - SPECIAL_TOKENS if vocabulary == VOCABULARY else vocabulary
+        words = self.integers(high - low, self.sizes.length) + low
         image = self.find("image_token_id", "image_token_index")
         if not self.image_tokens or image is None:
             return words
@@ -106,21 +111,21 @@ class Maker:
         size = self.find("image_size", "img_size", "input_size", "resolution", "pretrain_image_size", default=IMAGE)
         height, width = size[-2:] if isinstance(size, (list, tuple)) else (size, size)
         channels = int(self.find("num_channels", "in_channels", "in_chans", default=3))
-        return self.floats(self.sizes.batch, *before, channels, int(height), int(width))
+        return self.floats(*before, channels, int(height), int(width))
 
     def patches(self) -> torch.Tensor:
         """Flattened patches of images of 4 × 4 patches, (16 * batch, numbers in a patch)."""
         patch = int(self.find("patch_size", default=16))
         channels = int(self.find("in_channels", "in_chans", "num_channels", default=3))
         frames = int(self.find("temporal_patch_size", default=1))
-        return self.floats(16 * self.sizes.batch, channels * frames * patch * patch)
+        return self.floats(16, channels * frames * patch * patch).flatten(0, 1)
 
     def series(self, *channels: str) -> torch.Tensor:
         """A time series with all the past that its model looks back to, (batch, time[, channels])."""
         time = int(self.find("context_length", default=32))
         if not channels or "num_time_features" in channels:
             time += max(self.find("lags_sequence", default=[0]))
-        return self.floats(self.sizes.batch, time, *([int(self.find(*channels, default=1))] if channels else []))
+        return self.floats(time, *([int(self.find(*channels, default=1))] if channels else []))
 
     def frames(self) -> int:
         """How many frames a spectrogram has."""
@@ -128,17 +133,8 @@ class Maker:
 
     def mels(self) -> int:
         """How many numbers a frame has."""
-        names = (
-            "num_mel_bins",
-            "input_feat_per_channel",
-            "feature_size",
-            "input_feat_size",
-            "input_dim",
-            "n_mels",
-            "mel_dim",
-            "hidden_size",
-        )
-        return int(self.find(*names, default=80))
+        names = "num_mel_bins input_feat_per_channel feature_size input_feat_size input_dim n_mels mel_dim hidden_size"
+        return int(self.find(*names.split(), default=80))
 
     def hidden(self) -> int:
         """Width of the model."""
@@ -148,22 +144,22 @@ class Maker:
 Shape = Callable[[Maker], torch.Tensor]
 
 SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
-    (r"input_ids$|^input_tokens$", (lambda m: m.tokens(),)),
+    (r"input_ids$", (lambda m: m.tokens(),)),
     (
-        r"^(input_features|audio_mel|features)_(attention_)?mask$",
-        (lambda m: torch.ones(m.sizes.batch, m.frames()).long(),),
+        r"^(input_features|audio_mel)_mask$",
+        (lambda m: m.repeated([1] * m.frames()),),
     ),
     (
         r"pixel_mask|pixel_attention_mask",
-        (lambda m: torch.ones_like(m.image()[:, 0]).long(), lambda m: torch.ones(m.sizes.batch, 16).long()),
+        (lambda m: torch.ones_like(m.image()[:, 0]).long(), lambda m: m.repeated([1] * 16)),
     ),
-    (r"attention_mask$|^padding_mask$", (lambda m: m.mask(),)),
+    (r"attention_mask$", (lambda m: m.mask(),)),
     (
         r"^pixel_values_videos$",
         (lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=4))),),
     ),
     (
-        r"pixel_values$|^images?$",
+        r"pixel_values$",
         (
             lambda m: m.image(),
             lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=2))),
@@ -172,22 +168,22 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
         ),
     ),
     (
-        r"^input_values$|^audio_values$|^input_audio$",
+        r"^input_values$",
         (
-            lambda m: m.floats(m.sizes.batch, 160 * m.sizes.length),
-            lambda m: m.floats(m.sizes.batch, int(m.find("audio_channels", default=1)), 160 * m.sizes.length),
-            lambda m: m.floats(m.sizes.batch, int(m.find("max_length", default=96)), m.mels()),
+            lambda m: m.floats(160 * m.sizes.length),
+            lambda m: m.floats(int(m.find("audio_channels", default=1)), 160 * m.sizes.length),
+            lambda m: m.floats(int(m.find("max_length", default=96)), m.mels()),
             lambda m: m.tokens(),
         ),
     ),
     (
-        r"^input_features$|^audio_mel$|^spectrogram$",
+        r"^input_features$|^audio_mel$",
         (
-            lambda m: m.floats(m.sizes.batch, m.mels(), m.frames()),
-            lambda m: m.floats(m.sizes.batch, m.frames(), m.mels()),
-            lambda m: m.floats(m.sizes.batch, m.mels(), 2 * int(m.find("max_source_positions", default=48))),
-            lambda m: m.floats(m.sizes.batch, 1, m.frames(), m.mels()),
-            lambda m: m.floats(m.sizes.batch, 1, int(m.find("spec_size", default=64)), m.mels()),
+            lambda m: m.floats(m.mels(), m.frames()),
+            lambda m: m.floats(m.frames(), m.mels()),
+            lambda m: m.floats(m.mels(), 2 * int(m.find("max_source_positions", default=48))),
+            lambda m: m.floats(1, m.frames(), m.mels()),
+            lambda m: m.floats(1, int(m.find("spec_size", default=64)), m.mels()),
         ),
     ),
     (r"^past_values$", (lambda m: m.series("num_input_channels", "num_channels"), lambda m: m.series())),
@@ -195,19 +191,19 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
     (r"^past_observed_mask$", (lambda m: torch.ones_like(m.series()),)),
     (
         r"^hidden_states$",
-        (lambda m: m.patches(), lambda m: m.floats(m.sizes.batch, m.sizes.length, m.hidden())),
+        (lambda m: m.patches(), lambda m: m.floats(m.sizes.length, m.hidden())),
     ),
-    (r"^visual_feats$", (lambda m: m.floats(m.sizes.batch, 5, int(m.find("visual_feat_dim"))),)),
-    (r"^visual_pos$", (lambda m: m.floats(m.sizes.batch, 5, 4),)),
-    (r"^inputs$", (lambda m: m.floats(m.sizes.batch, m.sizes.length, int(m.find("d_model", default=64))),)),
-    (r"^spatial_shapes$", (lambda m: torch.tensor([[4, 4]] * m.sizes.batch),)),
+    (r"^visual_feats$", (lambda m: m.floats(5, int(m.find("visual_feat_dim"))),)),
+    (r"^visual_pos$", (lambda m: m.floats(5, 4),)),
+    (r"^inputs$", (lambda m: m.floats(m.sizes.length, int(m.find("d_model", default=64))),)),
+    (r"^spatial_shapes$", (lambda m: m.repeated([4, 4]),)),
     (r"^mm_token_type_ids$", (lambda m: (m.mask().cumsum(1) <= m.image_tokens).long(),)),
-    (r"grid_thw$", (lambda m: torch.tensor([[1, 4, 4]] * m.sizes.batch),)),
+    (r"grid_thw$", (lambda m: m.repeated([1, 4, 4]),)),
     (r"^merge_sizes$", (lambda m: torch.ones(m.sizes.batch).long(),)),
-    (r"^bbox$", (lambda m: m.integers(50, m.sizes.batch, m.sizes.length, 4) + torch.tensor([0, 0, 50, 50]),)),
+    (r"^bbox$", (lambda m: m.integers(50, m.sizes.length, 4) + torch.tensor([0, 0, 50, 50]),)),
     (
         r"inputs_embeds$|hidden_states$|_embeds$|^latents$",
-        (lambda m: m.floats(m.sizes.batch, m.sizes.length, m.hidden()),),
+        (lambda m: m.floats(m.sizes.length, m.hidden()),),
     ),
 )
 """What the name of an argument says, and the shapes that it may stand for, the likeliest first."""
@@ -216,11 +212,10 @@ WANTED = (
     *("attention_mask", "decoder_input_ids", "input_features", "input_features_mask", "pixel_values", "image_grid_thw"),
     *("mm_token_type_ids", "bbox", "visual_feats", "visual_pos"),
 )
-IMAGES = ("input_features", "input_features_mask", "pixel_values", "image_grid_thw", "mm_token_type_ids")
 """Arguments that are given although a model could do without: they are what it is for."""
 
-NOT_WITH = {"inputs_embeds": "input_ids"}
-"""An argument that is another form of one that is given."""
+NEXT_TO_TEXT = ("input_features", "input_features_mask", "pixel_values", "image_grid_thw", "mm_token_type_ids")
+"""Those of them that are left out if the model cannot be called with all."""
 
 
 def inner_configs(config: Config) -> Iterator[Config]:
@@ -262,7 +257,7 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
         if "input_ids" in parameters:
             wanted.insert(0, "input_ids")
     seen = set()
-    for names in (least + wanted, least + [name for name in wanted if name not in IMAGES], least):
+    for names in (least + wanted, least + [name for name in wanted if name not in NEXT_TO_TEXT], least):
         if tuple(names) not in seen:
             seen.add(tuple(names))
             for indices in itertools.islice(itertools.product(*(range(len(shapes_of(name))) for name in names)), 12):

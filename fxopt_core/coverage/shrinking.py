@@ -25,10 +25,8 @@ IMAGE = 64
 SIZES: tuple[tuple[str, int | None], ...] = (
     (r"topk_group|n_group$|num_expert_group|n_groups$", 1),
     # What is no size, or is small already and has to agree with a kernel or a stride.
-    (
-        r"feat_extract|kernel|stride|padding|dilation|groups?$|_ratio$|^seed$|rate$|temperature|coefficient|cost|theta|num_labels",
-        None,
-    ),
+    (r"feat_extract|kernel|stride|padding|dilation|groups?$|_ratio$|^seed$|rate$|temperature", None),
+    (r"coefficient|cost|theta|num_labels|sampling|chunk_size_feed_forward", None),
     (r"num_channels|in_chans|^in_channels$|num_mel_bins|n_mels|mel_bins|num_stages|feature_levels|_factor$", None),
     (r"experts_per_tok(en)?$|moe_k$|moe_topk$|num_selected_experts|top_k_experts", 2),
     (r"experts?$|num_local_experts|n_routed_experts", 4),
@@ -47,24 +45,15 @@ SIZES: tuple[tuple[str, int | None], ...] = (
 )
 """What the name of a number says (first match counts), and what the number becomes if it is larger."""
 
-MISSING = {
-    "vocab_size": VOCABULARY,
-    "n_routed_experts": 4,
-    "prediction_length": 8,
-    "num_experts": 4,
-    "n_group": 1,
-    "num_experts_per_tok": 2,
-    "topk_group": 1,
-    "n_shared_experts": 1,
-    "top_k_experts": 2,
-    "context_length": 16,
-}
+MISSING = dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
+MISSING |= dict.fromkeys(("num_experts_per_tok", "top_k_experts"), 2)
+MISSING |= dict.fromkeys(("n_routed_experts", "num_experts"), 4)
+MISSING |= {"vocab_size": VOCABULARY, "context_length": 16, "prediction_length": 8}
 """Sizes that some configurations leave to whoever trains the model."""
 
 MISSING_WIDTHS = {"head_dim": WIDTH // HEADS, "num_key_value_heads": HEADS, "moe_intermediate_size": 2 * WIDTH}
 """The same, where the size depends on how far the widths are shrunk."""
 
-KEEP_SIZES = ("chunk_size_feed_forward", "num_labels", "sampling_rate")
 LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers", "decoder_layers")
 TOKEN = re.compile(r"(token|bos|eos|pad|sep|cls|mask|image|video|audio|start|end|boi|eoi|unk|blank)\w*_(ids?|index)$")
 
@@ -90,7 +79,7 @@ class Shrinker:
         layers = next((sizes[name] for name in LAYER_COUNTS if name in sizes), None)
         patch = sizes.get("patch_size")
         for name, value in list(vars(config).items()):
-            if name.startswith("_") or name in KEEP_SIZES:
+            if name.startswith("_"):
                 continue
             if hasattr(value, "to_dict") and hasattr(value, "model_type"):
                 self.shrink(value)

@@ -217,6 +217,36 @@ def test_the_page_has_every_row_and_nothing_from_elsewhere(scripted):
     assert page.asked_for == []
 
 
+@pytest.mark.browser
+def test_the_page_searches(scripted, tmp_path):
+    from playwright.sync_api import sync_playwright
+    from test_browser import SWITCHES, browser_path
+
+    _, rows = scripted
+    path = tmp_path / "coverage.html"
+    path.write_text(coverage_page(list(rows.values())))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", *SWITCHES])
+        page = browser.new_page()
+        errors = []
+        page.on("pageerror", lambda error: errors.append(error))
+        page.goto(path.as_uri())
+        visible = page.locator("#rows tbody tr:visible")
+        assert visible.count() == len(rows)
+        page.fill("#search", "BERT wrong")
+        assert visible.count() == 2
+        assert {visible.nth(index).locator("td").nth(2).inner_text() for index in range(2)} == {"wrong"}
+        assert page.locator("#shown").inner_text() == f"2 of {len(rows)} rows"
+        page.fill("#search", "no such thing")
+        assert visible.count() == 0
+        page.fill("#search", "")
+        assert visible.count() == len(rows)
+        if "FXOPT_SCREENSHOTS" in os.environ:
+            page.screenshot(path=Path(os.environ["FXOPT_SCREENSHOTS"]) / "coverage.png")
+        browser.close()
+    assert errors == []
+
+
 def run(*arguments):
     return CliRunner().invoke(app, ["coverage", *map(str, arguments)])
 
