@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import signal
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -60,8 +58,6 @@ def coverage(
         tried = [name for name in tried if name != "eager"]
         for name in own:
             find_method(name)
-        # Ended politely, it ends its processes.
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         console = Console(stderr=True, markup=False, highlight=False)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
@@ -81,6 +77,9 @@ def coverage(
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         wide = Console(markup=False, highlight=False)
+        if not wide.is_terminal:
+            # A pipe or file has no width of its own; Rich would take 80 columns.
+            wide = Console(markup=False, highlight=False, width=120)
         wide.print(summary(rows))
         wide.print(f"{out / RESULTS_FILE} has every row, {out / PAGE} shows them.", soft_wrap=True)
     if any(row.verdict == "wrong" for row in rows):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
 import subprocess
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -143,9 +146,13 @@ def _end(job: _Job) -> None:
 
 @contextmanager
 def _ended(running: list[_Job]) -> Iterator[None]:
-    """End what still runs, also when interrupted."""
+    """End what still runs at the end, at an error, at an interrupt and (in the main thread) at a SIGTERM."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number)) if main else None
     try:
         yield
     finally:
         for job in running:
             _end(job)
+        if main:
+            signal.signal(signal.SIGTERM, before)
