@@ -18,7 +18,7 @@ LEVELS = (0, 1, 2)
 FIRST_TRIES, LATER_TRIES = 36, 6
 """How many ways to call a model are tried: many while it is tiny, few when it is less shrunk."""
 
-MOST_PARAMETERS = 40_000_000
+MOST_PARAMETERS = 60_000_000
 
 SEED = 20_26
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from fxopt_core.coverage.shrinking import HEADS, WIDTH
+
 Change = Callable[[Any], None]
 
 
@@ -20,8 +22,8 @@ def setting(**values: Any) -> Change:
 
 
 FAMILIES: tuple[tuple[str, Change], ...] = (
-    ("bamba", setting(attn_layer_indices=[1])),
-    ("dbrx", lambda config: setattr(config.attn_config, "rope_theta", 10000.0)),
+    ("bamba", setting(attn_layer_indices=[1], mamba_d_head=2 * WIDTH // HEADS)),
+    ("dbrx", lambda config: setting(rope_theta=10000.0, clip_qkv=8.0)(config.attn_config)),
     ("jamba", setting(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1)),
     ("esm", setting(pad_token_id=1, mask_token_id=2)),
     ("gemma3n_text|gemma4_unified_assistant", setting(num_kv_shared_layers=0)),

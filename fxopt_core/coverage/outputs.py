@@ -52,6 +52,8 @@ def compare(found: list[torch.Tensor], expected: dict[str, torch.Tensor]) -> tup
         expected: those of the model, in the same order. Another number of tensors or another shape or dtype is an
             infinite error.
     """
+    if not expected:
+        return math.inf, False, "no tensors to compare"
     if len(found) != len(expected):
         return math.inf, False, f"{len(found)} tensors instead of {len(expected)}"
     largest = 0.0

@@ -24,6 +24,7 @@ IMAGE = 64
 
 SIZES: tuple[tuple[str, int | None], ...] = (
     (r"topk_group|n_group$|num_expert_group|n_groups$", 1),
+    (r"upsample_groups", WIDTH),
     # What is no size, or is small already and has to agree with a kernel or a stride.
     (r"feat_extract|kernel|stride|padding|dilation|groups?$|_ratio$|^seed$|rate$|temperature", None),
     (r"coefficient|cost|theta|num_labels|sampling|chunk_size_feed_forward", None),

@@ -14,9 +14,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import DynamicCache
+from transformers.modeling_outputs import BaseModelOutputWithPast
 from typer.testing import CliRunner
 
 from fxopt_core.cli import app
+from fxopt_core.coverage.outputs import compare, named_tensors, without_caches
 from fxopt_core.coverage.page import coverage_page
 from fxopt_core.coverage.rows import RESULTS_FILE, Results, ResultsError, Row, judge
 from fxopt_core.coverage.running import run_coverage
@@ -51,6 +55,30 @@ def captured(errors, tolerated=None):
 )
 def test_verdicts(row, verdict):
     assert judge(row).verdict == verdict
+
+
+def test_errors_are_found_in_any_output():
+    value = torch.arange(4.0)
+    expected = {"a": value, "b": value.long()}
+    assert compare([value, value.long()], expected) == (0.0, True, "")
+    assert compare([value + 1e-6, value.long()], expected)[1]
+    error, within, problem = compare([value + 0.5, value.long()], expected)
+    assert (error, within) == (0.5, False)
+    assert problem.startswith("a: 4 of 4 values differ")
+    for found in ([value], [value.double(), value.long()], [value[:3], value.long()], [value, value.long() + 1]):
+        assert compare(found, expected)[:2] == (math.inf, False)
+    assert compare([], {})[:2] == (math.inf, False)
+
+
+def test_tensors_are_found_in_caches_and_can_be_left_out():
+    cache = DynamicCache()
+    cache.update(torch.ones(1, 1, 2, 3), torch.zeros(1, 1, 2, 3), 0)
+    output = BaseModelOutputWithPast(
+        last_hidden_state=torch.ones(2), past_key_values=cache, hidden_states=(value := torch.ones(3),)
+    )
+    assert {"last_hidden_state", "past_key_values.layers.0.keys", "hidden_states.0"} <= set(named_tensors(output))
+    assert named_tensors(output)["hidden_states.0"] is value
+    assert list(without_caches(output)) == ["last_hidden_state", "hidden_states.0"]
 
 
 @pytest.fixture(scope="module")
