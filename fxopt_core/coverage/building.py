@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
-from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fxopt_core.coverage.families import adapt_config, without_timm
 from fxopt_core.coverage.inputs import Plan, UnknownArgumentError, make_inputs, plans
@@ -18,7 +18,7 @@ LEVELS = (0, 1, 2)
 FIRST_TRIES, LATER_TRIES = 36, 6
 """How many ways to call a model are tried: many while it is tiny, few when it is less shrunk."""
 
-MOST_PARAMETERS = 60_000_000
+MOST_PARAMETERS = 100_000_000
 
 SEED = 20_26
 
@@ -65,6 +65,32 @@ def _spread_weights(model: torch.nn.Module) -> None:
             elif parameter.ndim >= 2:
                 wanted = (parameter.numel() / parameter.shape[0]) ** -0.5
                 parameter.mul_(max(1.0, wanted / max(float(parameter.std()), 1e-6)))
+        for module in model.modules():
+            scale = getattr(module, "weight", None) if "norm" in type(module).__name__.lower() else None
+            if isinstance(scale, torch.nn.Parameter) and float(scale.mean().abs()) < 0.5:
+                scale.add_(1.0)  # drawn around zero by some: nothing would pass
+
+
+def build_ready(model_type: str, level: int, plan: Plan) -> torch.nn.Module:
+    """The model of `build`, with batch normalisations that know the statistics of the example.
+
+    Untrained ones would let the signal of a deep network fade, and with it every error.
+    """
+    model = build(model_type, level)
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.train().momentum = 1.0
+    try:
+        if norms:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                model(**make_inputs(model.config, plan))
+    except ValueError:  # a single value has no variance
+        for norm in norms:
+            norm.reset_running_stats()
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.eval().momentum = momentum
+    return model
 
 
 def find_plan(model: torch.nn.Module, tries: int) -> Plan:
@@ -105,8 +131,8 @@ def build_and_plan(model_type: str) -> tuple[torch.nn.Module, int, Plan]:
     first: Exception | None = None
     for level in LEVELS:
         try:
-            model: Any = build(model_type, level)
-            return model, level, find_plan(model, FIRST_TRIES if level == LEVELS[0] else LATER_TRIES)
+            plan = find_plan(build(model_type, level), FIRST_TRIES if level == LEVELS[0] else LATER_TRIES)
+            return build_ready(model_type, level, plan), level, plan
         except (NotImplementedError, UnknownArgumentError):
             raise  # these are a RuntimeError and a ValueError, but have nothing to do with sizes
         except (RuntimeError, ValueError, ZeroDivisionError) as error:  # sizes that do not fit each other

@@ -172,7 +172,7 @@ class Shrinker:
     def _output_layers(config: Config) -> list[int]:
         """As many layers as a backbone has outputs, where each layer may be one; they become its outputs."""
         stages = list(getattr(config, "stage_names", None) or ())
-        layers = getattr(config, "num_hidden_layers", None)
+        layers = vars(config).get("num_hidden_layers")
         if not layers or len(stages) != layers + 1:
             return []
         count = max(2, len(config.out_indices or ()))
