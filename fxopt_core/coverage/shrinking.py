@@ -109,8 +109,9 @@ class Shrinker:
             return type(value)(value[index] for index in kept)
         if name in LAYER_COUNTS and kept:
             return len(kept)
-        if name == "window_size" and _is_size(value) and _is_size(patch) and value >= 4 * patch:
-            return 4 * patch  # in pixels
+        if name == "window_size" and _is_size(value) and patch is not None and self.level < 2:
+            # In pixels, or in patches of which the last stage of a pyramid has 2 × 2.
+            return 4 * patch if value >= 4 * patch else min(value, 2)
         if TOKEN.search(name):
             return self._token(value)
         if re.search(r"image_size|img_size|input_size$|^crop_size$|^resolution$", name) and self.level < 2:
