@@ -83,17 +83,24 @@ def dynamo_fullgraph(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) ->
 
 
 def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
-    """`transformers.exporters.DynamoExporter`, with all sizes dynamic if that works, else fixed."""
+    """`transformers.exporters.DynamoExporter`, with all sizes dynamic if that works, else fixed.
+
+    What it takes out of the model and computes from the inputs beforehand is computed before each call here too.
+    """
     from transformers.exporters import DynamoConfig, DynamoExporter
+    from transformers.exporters.utils import prepare_for_export
 
     def run(dynamic: bool) -> Any:
         exporter: Any = DynamoExporter()
-        return exporter.export(model, dict(inputs), config=DynamoConfig(dynamic=dynamic))
+        return exporter.export(model, dict(inputs), config=DynamoConfig(dynamic=dynamic)).program
 
-    exported, details = _dynamic_first(run)
-    program = getattr(exported, "exported_program", getattr(exported, "program", exported))
+    def prepared(given: dict[str, torch.Tensor]) -> dict[str, Any]:
+        return dict(prepare_for_export(model, dict(given))[1])
+
+    program, details = _dynamic_first(run)
     module = program.module()
-    return Recording(module, [program.graph_module], details, drops_caches=True)
+    details["computed_before"] = sorted(set(prepared(inputs)) - set(inputs))
+    return Recording(lambda **given: module(**prepared(given)), [program.graph_module], details, drops_caches=True)
 
 
 METHODS: dict[str, Method] = {
