@@ -70,7 +70,7 @@ def coverage(
 
             rows = run_coverage(chosen, tried, out, jobs, timeout, memory, report)
         (out / PAGE).write_text(coverage_page(rows))
-    except (ValueError, OSError, ImportError, AttributeError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         typer.echo(f"fxopt coverage: {error}", err=True)
         raise typer.Exit(CANNOT) from error
     if as_json:

@@ -114,17 +114,19 @@ METHODS: dict[str, Method] = {
 
 
 def find_method(name: str) -> Method:
-    """The method of this name.
+    """The method of this name: a row of `METHODS` or `package.module:function`.
 
     Raises:
-        KeyError: there is none.
-        ImportError, AttributeError: `package.module:function` names something that is not there.
+        ValueError: there is none.
     """
-    if ":" in name:
-        module, _, function = name.partition(":")
+    if name in METHODS:
+        return METHODS[name]
+    module, _, function = name.partition(":")
+    try:
         found: Method = getattr(importlib.import_module(module), function)
-        return found
-    return METHODS[name]
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"there is no method {name!r} ({error}); expected package.module:function") from error
+    return found
 
 
 class _Flat(torch.nn.Module):

@@ -39,8 +39,8 @@ class Row:
         graphs: how many graphs.
         nodes: how many nodes they have together.
         seconds: that the capture took (for `eager`: building and running).
-        errors: check → largest error against eager in units of the output, or `refused`; checks that the model itself
-            does not pass are absent.
+        errors: check → largest error against eager in units of the output, `infinite` (another shape, an integer, a
+            NaN), or `refused`; checks that the model itself does not pass are absent.
         tolerated: check → whether that error is within the tolerance.
         verdict: one of `VERDICTS`; for `eager`, `runs` or `failed`.
         details: what else is known: class, parameters and inputs for `eager`; adaptations for a method.
@@ -99,15 +99,15 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / RESULTS_FILE
         self.rows: dict[tuple[str, str], Row] = {}
-        if not self.path.exists() or not self.path.stat().st_size:
-            self._write({"versions": versions})
-            return
-        text = self.path.read_text()
+        text = self.path.read_text() if self.path.exists() else ""
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             os.truncate(self.path, len(whole.encode()))
+        if not whole:
+            self._write({"versions": versions})
+            return
         try:
-            header, *lines = [json.loads(line) for line in whole.splitlines()] or [{"versions": versions}]
+            header, *lines = map(json.loads, whole.splitlines())
             rows = [Row(**line) for line in lines]
             measured = header["versions"]
         except (ValueError, TypeError, KeyError) as error:
@@ -116,8 +116,6 @@ class Results:
             ) from error
         if measured != versions:
             raise ResultsError(f"{self.path} was measured with {measured}, here is {versions}; choose another --out.")
-        if not whole:
-            self._write({"versions": versions})
         self.rows = {row.key: row for row in rows}
 
     def add(self, row: Row) -> None:
@@ -127,7 +125,7 @@ class Results:
 
     def _write(self, content: dict[str, Any]) -> None:
         with self.path.open("a") as file:
-            file.write(json.dumps(content) + "\n")
+            file.write(json.dumps(content, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
 

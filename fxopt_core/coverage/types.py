@@ -25,17 +25,17 @@ def require_transformers() -> Any:
 
 
 @functools.cache
-def _class_names() -> dict[str, tuple[str, str]]:
-    """Model type → name of the mapping and of the model class."""
+def _class_names() -> dict[str, str]:
+    """Model type → name of the model class."""
     require_transformers()
     from transformers.models.auto import modeling_auto
 
     mappings = [name for name in vars(modeling_auto) if name.startswith("MODEL_") and name.endswith("MAPPING_NAMES")]
     first = [f"{name}_NAMES" for name in AUTO_CLASSES]
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, str] = {}
     for mapping in first + sorted(set(mappings) - set(first)):
         for model_type, names in getattr(modeling_auto, mapping).items():
-            found.setdefault(model_type, (mapping, names if isinstance(names, str) else names[0]))
+            found.setdefault(model_type, names if isinstance(names, str) else names[0])
     return found
 
 
@@ -51,4 +51,4 @@ def model_types() -> tuple[str, ...]:
 def model_class(model_type: str) -> Any:
     """The class of a model type: the bare model where there is one, else the first head that is mapped."""
     transformers = require_transformers()
-    return getattr(transformers, _class_names()[model_type][1])
+    return getattr(transformers, _class_names()[model_type])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import select
@@ -144,7 +145,7 @@ def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
             row.details[f"{check}_refused"] = explain(error)
             continue
         largest, within, problem = compare(list(flatten(output).values()), flatten(expected[check]))
-        row.errors[check], row.tolerated[check] = largest, within
+        row.errors[check], row.tolerated[check] = (largest if math.isfinite(largest) else "infinite"), within
         if problem:
             row = replace(row, reason=row.reason or f"{check}: {problem}")
     return judge(row)

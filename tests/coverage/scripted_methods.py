@@ -28,6 +28,10 @@ def bakes_values(model, inputs):
     return Recording(lambda **given: answer, [_graph()])
 
 
+def loses_an_output(model, inputs):
+    return Recording(lambda **given: model(**given)[:1], [_graph()])
+
+
 def bakes_branch(model, inputs):
     """Takes the branch that the example took: a mask of ones is no mask."""
     kept = {name: inputs[name] for name in inputs if name != "attention_mask"}

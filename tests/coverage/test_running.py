@@ -46,7 +46,7 @@ def captured(errors, tolerated=None):
         (captured({"example": 0.0, "new_values": 0.0}), "specialised"),
         (captured(GOOD | {"padded_mask": 0.3}, {"padded_mask": False}), "wrong"),
         (captured(GOOD | {"other_sizes": "refused", "new_values": 0.3}, {"new_values": False}), "wrong"),
-        (captured(GOOD | {"example": math.inf}, {"example": False}), "wrong"),
+        (captured(GOOD | {"example": "infinite"}, {"example": False}), "wrong"),
         (captured(GOOD | {"new_values": "refused"}), "failed"),
         (captured(GOOD | {"example": "refused"}), "failed"),
         (Row("bert", "export", "timeout"), "failed"),
@@ -84,7 +84,7 @@ def test_tensors_are_found_in_caches_and_can_be_left_out():
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory):
     """The rows of all scripted methods on BERT, and on a type that cannot be built."""
-    names = "honest bakes_values bakes_branch refuses refuses_values raises hangs eats dies".split()
+    names = "honest bakes_values bakes_branch loses_an_output refuses refuses_values raises hangs eats dies".split()
     methods = [f"scripted_methods:{name}" for name in names]
     folder = tmp_path_factory.mktemp("scripted")
     rows = run_coverage(["bert", "bark"], methods, folder, jobs=2, seconds=15, gibibytes=2.5)
@@ -98,6 +98,7 @@ def scripted(tmp_path_factory):
         ("honest", "captured", "general"),
         ("bakes_values", "captured", "wrong"),
         ("bakes_branch", "captured", "wrong"),
+        ("loses_an_output", "captured", "wrong"),
         ("refuses", "captured", "specialised"),
         ("refuses_values", "captured", "failed"),
         ("raises", "error", "failed"),
@@ -122,6 +123,7 @@ def test_rows_say_what_happened(scripted):
     assert branch.errors["new_values"] == branch.errors["other_sizes"] == 0.0
     assert branch.errors["padded_mask"] > 1e-2
     assert branch.reason.startswith("padded_mask: last_hidden_state: ")
+    assert set(rows["bert", "loses_an_output"].errors.values()) == {"infinite"}
     assert rows["bert", "raises"].reason == "RuntimeError: cannot capture this"
     assert rows["bert", "hangs"].seconds >= 15
     assert rows["bert", "dies"].reason == "the process ended with exit code 7"
@@ -262,9 +264,9 @@ def test_the_page_searches(scripted, tmp_path):
         visible = page.locator("#rows tbody tr:visible")
         assert visible.count() == len(rows)
         page.fill("#search", "BERT wrong")
-        assert visible.count() == 2
-        assert {visible.nth(index).locator("td").nth(2).inner_text() for index in range(2)} == {"wrong"}
-        assert page.locator("#shown").inner_text() == f"2 of {len(rows)} rows"
+        assert visible.count() == 3
+        assert {visible.nth(index).locator("td").nth(2).inner_text() for index in range(3)} == {"wrong"}
+        assert page.locator("#shown").inner_text() == f"3 of {len(rows)} rows"
         page.fill("#search", "no such thing")
         assert visible.count() == 0
         page.fill("#search", "")
