@@ -11,6 +11,7 @@ from fxopt_core.coverage.inputs import EXAMPLE, Sizes, make_inputs
 from fxopt_core.coverage.outputs import named_tensors
 from fxopt_core.coverage.shrinking import VOCABULARY, Shrinker
 from fxopt_core.coverage.types import model_class, model_types
+from fxopt_core.coverage.worker import run_eagerly
 
 DIVERSE = {
     "bert": {"input_ids", "attention_mask"},
@@ -35,7 +36,7 @@ DIVERSE = {
 def test_shrunk_models_run_and_depend_on_their_inputs(model_type):
     model, level, plan = build_and_plan(model_type)
     assert level == 0
-    assert sum(parameter.numel() for parameter in model.parameters()) < 6_000_000
+    assert sum(parameter.numel() for parameter in model.parameters()) < 12_000_000
     assert not model.training
     inputs = make_inputs(model.config, plan)
     assert set(inputs) == DIVERSE[model_type]
@@ -98,6 +99,14 @@ def test_inputs_vary_in_values_batch_and_length():
     assert first["input_ids"].shape == new["input_ids"].shape == (2, 12)
     assert not torch.equal(first["input_ids"], new["input_ids"])
     assert other["decoder_input_ids"].shape == (3, 20)
+
+
+def test_the_eager_row_says_whether_random_numbers_matter():
+    assert run_eagerly("informer").details["random"]
+    row = run_eagerly("bert")
+    assert not row.details["random"]
+    assert row.details["finite"]
+    assert row.details["checks"] == ["example", "new_values", "other_sizes", "padded_mask"]
 
 
 def test_every_type_has_a_class():
