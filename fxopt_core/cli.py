@@ -8,6 +8,7 @@ import typer
 
 from fxopt_core.commands.analyze import analyze
 from fxopt_core.commands.bench import bench
+from fxopt_core.commands.coverage import coverage
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
 from fxopt_core.commands.hardware import hardware
@@ -20,6 +21,7 @@ def _root() -> None:
     """Graph capture, analysis and grading for the fxopt course."""
 
 
+app.command()(coverage)
 app.command()(doctor)
 app.command()(extract)
 app.command()(analyze)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 CORE_FLOORS = (
     {"cli", "commands", "backend"},
-    {"optimizer"},
+    {"optimizer", "coverage"},
     {"passes"},
     {"analysis", "verification", "benchmark", "visualize", "doctor"},
     {"graphs", "capture", "zoo", "devices"},

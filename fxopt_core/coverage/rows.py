@@ -1,0 +1,145 @@
+"""One result: a model type, a method, and what came of it. Kept as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+EAGER = "eager"
+"""The row that says whether a type can be built and run at all. The other methods are tried only if it can."""
+
+CHECKS = ("example", "new_values", "other_sizes", "padded_mask")
+"""Inputs that a captured module is compared with eager on, in this order."""
+
+REFUSED = "refused"
+
+VERDICTS = {
+    "general": "right on every input tried, another batch and length among them",
+    "specialised": "right on new values; other sizes or a padded mask it refuses, or the model itself takes no other",
+    "wrong": "somewhere it gives another answer than the model, and says nothing",
+    "failed": "not captured, or the captured module does not even take new values of the same shapes",
+}
+
+RESULTS_FILE = "coverage.jsonl"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of one method on one model type.
+
+    Attributes:
+        type: of transformers, such as `bert`.
+        method: one of `METHODS`, `package.module:function`, or `eager`.
+        outcome: `captured` (for `eager`: it ran), or what ended it: `error`, `timeout`, `memory` or `crash`.
+        reason: the kind of the error and its first line, where there was one.
+        graphs: how many graphs.
+        nodes: how many nodes they have together.
+        seconds: that the capture took (for `eager`: building and running).
+        errors: check → largest error against eager in units of the output, `infinite` (another shape, an integer, a
+            NaN), or `refused`; checks that the model itself does not pass are absent.
+        tolerated: check → whether that error is within the tolerance.
+        verdict: one of `VERDICTS`; for `eager`, `runs` or `failed`.
+        details: what else is known: class, parameters and inputs for `eager`; adaptations for a method.
+    """
+
+    type: str
+    method: str
+    outcome: str
+    reason: str = ""
+    graphs: int = 0
+    nodes: int = 0
+    seconds: float = 0.0
+    errors: dict[str, float | str] = field(default_factory=dict)
+    tolerated: dict[str, bool] = field(default_factory=dict)
+    verdict: str = "failed"
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Type and method: there is one row of each."""
+        return self.type, self.method
+
+
+def judge(row: Row) -> Row:
+    """The row with the verdict that follows from its errors. A check that the model itself fails proves nothing."""
+    if row.outcome != "captured":
+        return replace(row, verdict="failed")
+    answered = {check: error for check, error in row.errors.items() if error != REFUSED}
+    if not all(row.tolerated.get(check, False) for check in answered):
+        return replace(row, verdict="wrong")
+    for needed in ("example", "new_values"):
+        if row.errors.get(needed) == REFUSED:
+            return replace(row, verdict="failed", reason=row.reason or f"the captured module refuses {needed}")
+    everywhere = len(answered) == len(row.errors) and "other_sizes" in answered
+    return replace(row, verdict="general" if everywhere else "specialised")
+
+
+class ResultsError(ValueError):
+    """A file of results cannot be continued."""
+
+
+class Results:
+    """The rows in a file, one JSON object a line, written as they come.
+
+    The first line says what was measured with. A line that a kill has cut off is dropped.
+
+    Args:
+        folder: where the file is or will be; made if it is not there.
+        versions: of the packages that results depend on.
+
+    Raises:
+        ResultsError: the file was measured with other versions, or is something else.
+    """
+
+    def __init__(self, folder: Path, versions: dict[str, str]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / RESULTS_FILE
+        self.rows: dict[tuple[str, str], Row] = {}
+        text = self.path.read_text() if self.path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            os.truncate(self.path, len(whole.encode()))
+        if not whole:
+            self._write({"versions": versions})
+            return
+        try:
+            header, *lines = map(json.loads, whole.splitlines())
+            rows = [Row(**line) for line in lines]
+            measured = header["versions"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ResultsError(
+                f"{self.path} is no file of coverage results ({error}); choose another --out."
+            ) from error
+        if measured != versions:
+            raise ResultsError(f"{self.path} was measured with {measured}, here is {versions}; choose another --out.")
+        self.rows = {row.key: row for row in rows}
+
+    def add(self, row: Row) -> None:
+        """Keep a row, in the file before anything else happens."""
+        self.rows[row.key] = row
+        self._write(asdict(row))
+
+    def _write(self, content: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(content, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def count_verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    """Method → verdict → how many types, methods in the order of their first row."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        verdicts = counts.setdefault(row.method, {})
+        verdicts[row.verdict] = verdicts.get(row.verdict, 0) + 1
+    return counts
+
+
+def shown_error(row: Row, check: str) -> str:
+    """The error of a check in words: a number, `refused`, or nothing where there was no such check."""
+    error = row.errors.get(check, "")
+    return error if isinstance(error, str) else f"{error:.1e}"
