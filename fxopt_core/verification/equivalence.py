@@ -12,7 +12,14 @@ import torch
 from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.verification.cases import Case, cases
 from fxopt_core.verification.observation import Function, Observation, Place, observe
-from fxopt_core.verification.tolerance import COARSE, EXACT, ROUNDING, Tolerance, same_scalar, tensor_error
+from fxopt_core.verification.tolerance import (
+    EXACT,
+    Tolerance,
+    gradient_rounding,
+    largest_magnitude,
+    same_scalar,
+    tensor_error,
+)
 
 Gradients = Literal["all", "inputs", "none"]
 
@@ -113,7 +120,7 @@ def check_equivalence(
             that require grad.
         tolerance: for values of outputs and of what is written. The default wants every bit: 0.0 and -0.0 differ.
         gradients: of `all` inputs and parameters; of `inputs` only, for rewrites that fold parameters; or `none`.
-        gradient_tolerance: for gradients; by default `ROUNDING`, and wider for 16-bit ones.
+        gradient_tolerance: for gradients; by default what `gradient_rounding` says.
         seed: of all draws.
         adversarial: whether to try other values than those given.
         both_modes: whether to try the given inputs with gradients off too, where a module may take another way.
@@ -226,6 +233,9 @@ class _Comparison:
             if (expected.gradient_error or (None,))[0] is not (found.gradient_error or (None,))[0]:
                 yield self._difference("exception", "the backward pass", *texts)
             return
+        largest = max(
+            (largest_magnitude(want) for want in expected.gradients.values() if want is not None), default=0.0
+        )
         for name, want in expected.gradients.items():
             if self.gradients != "all" and not name.startswith("input"):
                 continue
@@ -235,7 +245,7 @@ class _Comparison:
                     kinds = ["none" if gradient is None else "a tensor" for gradient in (got, want)]
                     yield self._difference("gradient", name, *kinds)
                 continue
-            tolerance = self.gradient_tolerance or COARSE.get(want.dtype, ROUNDING)
+            tolerance = self.gradient_tolerance or gradient_rounding(want.dtype, largest)
             yield from self._value("gradient", name, got, want, tolerance)
 
     def _difference(self, what: str, where: str, found: Any, expected: Any) -> Difference:

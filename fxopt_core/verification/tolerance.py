@@ -43,6 +43,25 @@ COARSE = {torch.float16: Tolerance(2e-2, 1e-3), torch.bfloat16: Tolerance(1e-1, 
 """The same for gradients with 11 and 8 significant bits."""
 
 
+CANCELLED = 16
+"""So many units in the last place of the largest gradient are taken for rounding in every other gradient."""
+
+
+def gradient_rounding(dtype: torch.dtype, largest: float) -> Tolerance:
+    """What rounding may do to a gradient.
+
+    A gradient whose terms cancel is nothing but rounding: that of the bias of attention's keys is zero in real numbers,
+    because a softmax does not change when all scores grow alike. So it may be off by what rounds off the others.
+
+    Args:
+        dtype: of the gradient.
+        largest: the largest finite magnitude in all gradients.
+    """
+    if dtype in COARSE:
+        return COARSE[dtype]
+    return Tolerance(ROUNDING.relative, max(ROUNDING.absolute, CANCELLED * torch.finfo(dtype).eps * largest))
+
+
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By bytes of an element: integers with which every operation works, for moving and comparing bits."""
 
@@ -72,11 +91,15 @@ def tensor_error(found: torch.Tensor, expected: torch.Tensor, tolerance: Toleran
     if tolerance.exact:
         wrong = ~same
     else:
-        finite = expected.isfinite()
-        scale = float(expected.double().abs()[finite].max()) if bool(finite.any()) else 0.0
-        wrong = ~equal & ~(error <= tolerance.absolute + tolerance.relative * scale)
+        wrong = ~equal & ~(error <= tolerance.absolute + tolerance.relative * largest_magnitude(expected))
     largest = float(error[~same].nan_to_num(nan=math.inf, posinf=math.inf).max())
     return largest, _first(wrong, found, expected) if bool(wrong.any()) else None
+
+
+def largest_magnitude(tensor: torch.Tensor) -> float:
+    """The largest finite magnitude; 0 where there is none."""
+    finite = _real(tensor)[_real(tensor).isfinite()]
+    return float(finite.double().abs().max()) if finite.numel() else 0.0
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fxopt_core.verification import EXACT, Tolerance, check_equivalence
+from fxopt_core.verification import EXACT, ROUNDING, Tolerance, check_equivalence
 
 X = torch.linspace(-2.0, 2.0, 6).reshape(2, 3)
 GRAD = X.clone().requires_grad_()
@@ -462,3 +462,35 @@ def test_the_result_reads_as_a_sentence_and_as_json() -> None:
     assert 1.0 < document["largest_error"] < 1.5
     infinite = check_equivalence(lambda x: x, lambda x: x / 0, (X,))
     assert infinite.as_json()["largest_error"] is None
+
+
+class Keys(nn.Module):
+    """Attention whose keys have a bias, with gradients of very different size. The bias has none in real numbers."""
+
+    def __init__(self, apart: bool = False, wrong: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.bias = nn.Parameter(torch.randn(16))
+        self.gain = nn.Parameter(torch.tensor(3e-4))
+        self.apart, self.wrong = apart, wrong
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        keys = x @ x.mT + (x @ self.bias)[:, None] if self.apart else x @ (x + self.bias).mT
+        gain = self.gain * self.wrong + (self.gain * (1 - self.wrong)).detach()
+        return 3000 * torch.softmax(keys, -1) @ x + gain * x.abs()
+
+
+def test_a_gradient_that_is_nothing_but_rounding_may_differ() -> None:
+    x = torch.randn(64, 16, requires_grad=True)
+    equal = check_equivalence(Keys(), Keys(apart=True), (x,), tolerance=Tolerance(1e-4), adversarial=False)
+    assert equal, str(equal)
+    strict = check_equivalence(
+        Keys(), Keys(apart=True), (x,), tolerance=Tolerance(1e-4), gradient_tolerance=ROUNDING, adversarial=False
+    )
+    assert "gradient of bias" in str(strict)
+
+
+def test_a_small_gradient_that_is_wrong_is_found_all_the_same() -> None:
+    x = torch.randn(64, 16, requires_grad=True)
+    found = check_equivalence(Keys(), Keys(wrong=1.01), (x,), tolerance=Tolerance(1e-4), adversarial=False)
+    assert "gradient of gain" in str(found)
