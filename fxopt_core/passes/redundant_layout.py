@@ -315,8 +315,11 @@ class _Layouts:
         if first is None or second is None:
             return None
         value = self._source(source)
-        reason = _CONDITIONS.not_written(self.facts, (node, source, value))
-        reason = reason or _CONDITIONS.same_mode(self.facts, node, (source,))
+        reason = (
+            _CONDITIONS.not_written(self.facts, (node, source, value))
+            or _CONDITIONS.same_mode(self.facts, node, (source,))
+            or _is_read_as_transposed(node, second)
+        )
         if reason is not None:
             reasons.append(f"it might permute {value}, but {reason}")
             return None
@@ -342,6 +345,19 @@ class _Layouts:
             one, other = dimensions or (-1, -2)
             order[one], order[other] = other, one
         return order
+
+
+def _is_read_as_transposed(node: fx.Node, dimensions: list[int]) -> str | None:
+    """Why the keys of attention stay as they are written: nothing would be gained, and a compiler knows them by it.
+
+    Inductor (PyTorch 2.13) takes any permutation before the product for a transposition of the last two dimensions, and
+    fails on the shapes that follow.
+    """
+    last = len(dimensions) - 1
+    product = any("matmul" in str(user.target) or "bmm" in str(user.target) for user in node.users)
+    if product and dimensions[-2:] == [last, last - 1]:
+        return "a product reads it with its last two dimensions exchanged, which compilers know attention by"
+    return None
 
 
 @register_pass("redundant_layout")
