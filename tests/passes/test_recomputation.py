@@ -480,6 +480,18 @@ def test_a_joint_graph_within_a_budget_has_the_gradients_of_eager_mode() -> None
     assert seen[0][0] == seen[-1][0], "the curve does not depend on the budget"
 
 
+def test_a_joint_graph_with_symbolic_sizes_is_cut_once_for_all_of_them() -> None:
+    model, seen = blocks(2), []
+    torch._dynamo.reset()
+    backend = recomputation_backend(0.8, lambda curve, point: seen.append(point))
+    compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
+    for batch in (6, 9):
+        args = (torch.randn(batch, *inputs()[0].shape[1:]),)
+        assert all(map(torch.equal, gradients(compiled, args)[:-1], gradients(model, args)[:-1])), batch
+    assert len(seen) == 1, "the second size needed another graph"
+    assert seen[0].predicted_bytes > 0
+
+
 def test_a_joint_graph_refuses_what_it_cannot_reach() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(blocks(1), backend=recomputation_backend(0.01), fullgraph=True)

@@ -183,8 +183,20 @@ def _memory(node: Any) -> Memory:
     if not isinstance(value, torch.Tensor):
         return 0, 0
     storage = value.untyped_storage()
-    size = storage.nbytes()
-    return storage._cdata, size.node.require_hint() if isinstance(size, torch.SymInt) else size
+    return storage._cdata, _known(storage.nbytes())
+
+
+def _known(size: int | torch.SymInt) -> int:
+    """A size as in the example; converting a symbolic one to a number would fix it for all calls.
+
+    Raises:
+        ValueError: it depends on data.
+    """
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    if size.node.hint is None:
+        raise ValueError(f"the size {size} depends on data; a memory budget needs sizes that are known.")
+    return int(size.node.hint)
 
 
 def _is_view(node: fx.Node) -> bool:
@@ -200,7 +212,7 @@ def _operations(node: fx.Node) -> int:
     if count is None:
         return 0
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("val"))
-    return int(count(*args, **kwargs, out_val=node.meta["val"]))
+    return _known(count(*args, **kwargs, out_val=node.meta["val"]))
 
 
 def _peak(graph: fx.Graph, *, skip: set[Memory], kept: set[Memory], alive: set[Memory], start: int) -> int:
