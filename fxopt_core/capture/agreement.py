@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +65,31 @@ EXAMPLE = "the example"
 """Description of the example inputs: the only ones on which calls begin from the random state at hand."""
 
 
+_SPENT: ContextVar[list[float] | None] = ContextVar("seconds of comparisons", default=None)
+
+
+@contextmanager
+def time_comparisons() -> Iterator[list[float]]:
+    """The seconds of each comparison inside, and of each call of the model that it needs, as they come."""
+    spent: list[float] = []
+    token = _SPENT.set(spent)
+    try:
+        yield spent
+    finally:
+        _SPENT.reset(token)
+
+
+@contextmanager
+def _timed() -> Iterator[None]:
+    start, spent = time.perf_counter(), _SPENT.get()
+    try:
+        yield
+    finally:
+        if spent is not None:
+            spent.append(time.perf_counter() - start)
+
+
+@_timed()
 def reference(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], on: str) -> Reference:
     """Call a private copy of the model, from the random state that belongs to `on`."""
     with same_random_state(model, args, kwargs):
@@ -72,6 +100,7 @@ def reference(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], on: s
         return Reference(outputs, (args, kwargs), writes, state_of(copied))
 
 
+@_timed()
 def compare(
     runner: Runner,
     expected: Reference,

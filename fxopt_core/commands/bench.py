@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from fxopt_core.commands.bench_capture import capture
 from fxopt_core.commands.bench_models import models
 from fxopt_core.commands.bench_passes import passes
 from fxopt_core.commands.bench_recompute import recompute
@@ -19,3 +20,4 @@ def _root() -> None:
 bench.command()(passes)
 bench.command()(recompute)
 bench.command()(models)
+bench.command()(capture)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from fxopt_core.commands.models import chosen_names
 
 if TYPE_CHECKING:
     from fxopt_core.coverage import Row
@@ -52,9 +53,9 @@ def coverage(
         from fxopt_core.coverage.page import coverage_page
 
         known = model_types()
-        chosen = _chosen("model type", types, known)
+        chosen = chosen_names("model type", types, known)
         own = [name for name in (methods or "").split(",") if ":" in name]
-        tried = _chosen("method", methods, ("eager", *METHODS, *own))
+        tried = chosen_names("method", methods, ("eager", *METHODS, *own))
         tried = [name for name in tried if name != "eager"]
         for name in own:
             find_method(name)
@@ -105,22 +106,3 @@ def summary(rows: Iterable[Row]) -> Table:
         numbers = [str(verdicts.get(verdict, 0)) for verdict in VERDICTS]
         table.add_row(method, *numbers, f"{100 * right / total:.1f} % of {total}", f"{seconds[total // 2]:.2f}")
     return table
-
-
-def _chosen(kind: str, given: str | None, known: tuple[str, ...]) -> list[str]:
-    """The names in a list with commas, all if there is none.
-
-    Raises:
-        ValueError: a name is not known; it offers near ones.
-    """
-    if given is None:
-        return list(known)
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(known[:12])}…"
-            raise ValueError(f"there is no {kind} {name!r}; {hint}")
-    if not names:
-        raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")
-    return list(dict.fromkeys(names))
