@@ -12,6 +12,7 @@ from fxopt_core.commands.coverage import coverage
 from fxopt_core.commands.doctor import doctor
 from fxopt_core.commands.extract import extract
 from fxopt_core.commands.hardware import hardware
+from fxopt_core.commands.optimize import optimize
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -25,6 +26,7 @@ app.command()(coverage)
 app.command()(doctor)
 app.command()(extract)
 app.command()(analyze)
+app.command()(optimize)
 app.add_typer(bench, name="bench")
 app.add_typer(hardware, name="hardware")
 

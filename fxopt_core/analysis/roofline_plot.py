@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fxopt_core.analysis.roofline import COMPUTE, MEMORY, Estimate
 from fxopt_core.analysis.tables import NONE, Sheet, format_count
 from fxopt_core.benchmark.report import format_bytes, format_seconds
+from fxopt_core.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,10 +86,11 @@ def plot(estimates: Sequence[Estimate]) -> Figure:
 
 def save_plot(estimates: Sequence[Estimate], path: Path) -> None:
     """Write the plot (`.svg`), or the comparison that says the same in words (`.txt`)."""
-    if path.suffix == ".txt":
-        path.write_text(comparison(estimates).text() + "\n")
-    else:
-        plot(estimates).savefig(path, metadata={"Date": None})
+    with replacing(path) as temporary:
+        if path.suffix == ".txt":
+            temporary.write_text(comparison(estimates).text() + "\n")
+        else:
+            plot(estimates).savefig(temporary, format="svg", metadata={"Date": None})
 
 
 def _rates(estimate: Estimate) -> dict[str, float]:

@@ -18,7 +18,11 @@ def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(known[:12])}{'…' * (len(known) > 12)}"
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else f"they are {', '.join(known[:12])}{'…' * (len(known) > 12)}"
+            )
             raise ValueError(f"there is no {kind} {name!r}; {hint}")
     if not names:
         raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -106,7 +106,9 @@ class Timed:
         return self.graphs == 1 and self.verdict in ("right", "specialised") and self.level != TORCHSCRIPT
 
 
-def time_captures(name: str, model: nn.Module, inputs: Inputs, repeats: int, done: Callable[[str], None]) -> list[Timed]:
+def time_captures(
+    name: str, model: nn.Module, inputs: Inputs, repeats: int, done: Callable[[str], None]
+) -> list[Timed]:
     """Capture one model in every way, in turn, after one round that is not timed.
 
     All ways run in this process; before each run Dynamo is reset and garbage collected. Every capture that can be

@@ -122,11 +122,27 @@ class OptimizationReport:
         return sum(count_operations(graph.result.graph_module).total() for graph in self.graphs)
 
     @property
+    def before_and_after(self) -> dict[str, tuple[int, int] | None]:
+        """Operations, FLOPs and bytes moved, before and after; `None` where a graph's costs are not known."""
+        known = [graph.costs for graph in self.graphs if graph.costs is not None]
+        totals: dict[str, tuple[int, int] | None] = {"nodes": (self.nodes_before, self.nodes_after)}
+        for name in ("flops", "bytes"):
+            sides = [[getattr(costs.total, name) for costs in both] for both in known]
+            complete = len(known) == len(self.graphs)
+            totals[name] = (sum(one[0] for one in sides), sum(one[1] for one in sides)) if complete else None
+        return totals
+
+    @property
+    def refused(self) -> bool:
+        """Whether a pass was taken out, or a comparison with the model had a rewrite taken back."""
+        return bool(self.failures or self.denied)
+
+    @property
     def how_verified(self) -> str:
         """In one sentence, how the rewrites were checked."""
         if self.equivalence is None:
             return "structure only (every node is defined before it is used, every target exists)"
-        return f"structure, and comparison with the model on {len(self.equivalence.cases)} sets of inputs"
+        return f"structure, and comparison with the model: {self.equivalence}"
 
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON values."""
@@ -134,8 +150,9 @@ class OptimizationReport:
             "attempts": [{"method": attempt.method, "failure": attempt.failure} for attempt in self.attempts],
             "caveats": list(self.caveats),
             "passes": list(self.passes),
-            "nodes": {"before": self.nodes_before, "after": self.nodes_after},
+            **{name: both and {"before": both[0], "after": both[1]} for name, both in self.before_and_after.items()},
             "verified": self.how_verified,
+            "equivalence": self.equivalence and self.equivalence.as_json(),
             "denied": list(self.denied),
             "rewrites": [
                 _rewrite_json(rewrite, graph.cost_of(rewrite))
@@ -166,6 +183,17 @@ class OptimizationReport:
         return buffer.getvalue()
 
     def _tables(self) -> Iterator[Table]:
+        yield _table(
+            "Before and after",
+            ("", "before", "after", "change"),
+            [
+                (
+                    name,
+                    *((f"{both[0]:,}", f"{both[1]:,}", f"{both[1] - both[0]:+,}") if both else ("not known", "", "")),
+                )
+                for name, both in self.before_and_after.items()
+            ],
+        )
         changes: dict[tuple[str, str], list[tuple[int, tuple[int, int] | None]]] = defaultdict(list)
         for graph in self.graphs:
             for rewrite in graph.result.rewrites:
@@ -188,6 +216,8 @@ class OptimizationReport:
             ("pass", "reason", "nodes"),
             [(name, reason, _listed(nodes)) for (name, reason), nodes in self._refused_nodes().items()],
         )
+        if self.denied:
+            yield _table("Taken back, since the comparison failed", ("rewrite",), [(key,) for key in self.denied])
         if self.failures:
             yield _table("Passes taken out", ("pass", "reason"), [(f.name, f.reason) for f in self.failures])
 

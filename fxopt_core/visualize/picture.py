@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
-import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
 
+from fxopt_core.files import replacing
 from fxopt_core.visualize.rendering import PictureError, render_svg
 from fxopt_core.visualize.scene import Scene
 
@@ -67,7 +67,8 @@ class GraphPicture:
                 f"cannot save {target.name!r}: the folder {str(target.parent)!r} does not exist; create it first"
             )
         content = {".svg": lambda: self.svg, ".dot": lambda: self.dot, ".txt": lambda: self.text}[target.suffix]()
-        _write_atomically(target, content.rstrip("\n") + "\n")
+        with replacing(target) as temporary:
+            temporary.write_text(content.rstrip("\n") + "\n", encoding="utf-8")
         return target
 
     def __str__(self) -> str:
@@ -111,18 +112,3 @@ def _table(scene: Scene) -> list[str]:
     widths = [max(len(row[column]) for row in table) for column in range(len(scene.header))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
-
-
-def _write_atomically(target: Path, content: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        # mkstemp makes a file that only its owner may read; a picture gets the usual mode.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

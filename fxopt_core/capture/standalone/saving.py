@@ -16,6 +16,7 @@ from fxopt_core.capture.standalone.graph_class import GraphClass, graph_class
 from fxopt_core.capture.standalone.lowering import without_module_calls
 from fxopt_core.capture.standalone.program import PROGRAM
 from fxopt_core.capture.standalone.store import TensorStore
+from fxopt_core.files import replacing
 
 _BLANK = re.compile(r"[ \t]+$", re.MULTILINE)
 
@@ -25,8 +26,9 @@ def save_standalone(captured: Captured, path: str | Path) -> tuple[Path, ...]:
 
     Run it with `python FILE`, in any process that has torch and safetensors: it prints for each graph the shapes
     of its inputs and outputs and the largest difference to the outputs recorded here, and exits with 1 where they
-    disagree. It needs neither fxopt nor the model's code, and nothing is unpickled. Weights, example inputs and
-    recorded outputs lie beside it in `FILE` with the ending `.safetensors`.
+    disagree. It needs neither fxopt nor the model's code (but for the module that defines a custom operator, which it
+    imports), and nothing is unpickled. Weights, example inputs and recorded outputs lie beside it in `FILE` with the
+    ending `.safetensors`. Both files appear whole or not at all.
 
     Module calls in graphs from `symbolic_trace` are written as the functions that they run; for this Dynamo
     follows them, and is reset before and after.
@@ -74,9 +76,10 @@ def save_standalone(captured: Captured, path: str | Path) -> tuple[Path, ...]:
         classes="\n\n".join(written.source for written in classes),
         entries="\n".join(entries),
     )
-    path.write_text(_BLANK.sub("", program), encoding="utf-8")
+    with replacing(path) as text, replacing(tensors_path) as tensors:
+        text.write_text(_BLANK.sub("", program), encoding="utf-8")
+        save_file(store.tensors, tensors)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    save_file(store.tensors, tensors_path)
     return path, tensors_path
 
 
