@@ -16,7 +16,7 @@ from torch.fx.graph import CodeGen
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.partition import GraphInput
 from fxopt_core.capture.sources import placeholders
-from fxopt_core.capture.standalone.imports import import_statements, used_names
+from fxopt_core.capture.standalone.imports import import_statements, operator_imports, used_names
 from fxopt_core.capture.standalone.store import ADVICE, TensorStore
 
 _RELEASED = re.compile(r";  (?:[A-Za-z_]\w* = )+None$", re.MULTILINE)
@@ -61,7 +61,7 @@ def graph_class(
         lines += ["    def __init__(self):", "        super().__init__()", *(f"        {line}" for line in setup), ""]
     lines += ["    def forward(", "        self,", *(f"        {line}" for line in comments), "    ):"]
     own = "\n".join(lines) + "\n" + textwrap.indent(body, "    ").rstrip() + "\n"
-    imports = import_statements(used_names(own), code.globals, method)
+    imports = [*import_statements(used_names(own), code.globals, method), *operator_imports(graph, method)]
     return GraphClass(
         "\n\n".join([*(one.source for one in nested), own]),
         tuple(dict.fromkeys([*(line for one in nested for line in one.imports), *imports])),

@@ -1,4 +1,4 @@
-"""Import statements for the free names of generated code."""
+"""Import statements for the free names of generated code, and for the operators that it calls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import importlib
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import torch
+from torch import fx
+from torch._library.custom_ops import OPDEFS
 
 from fxopt_core.capture.errors import CaptureError
 
@@ -26,6 +30,29 @@ def import_statements(names: Iterable[str], meanings: Mapping[str, Any], method:
             written in a notebook.
     """
     return sorted({_statement(name, meanings[name], method) for name in names if name in meanings})
+
+
+def operator_imports(graph: fx.Graph, method: str) -> list[str]:
+    """One statement for each module that defines a custom operator (`torch.library.custom_op`) of the graph.
+
+    Raises:
+        CaptureError: an operator is defined in a program or notebook, which a file cannot import.
+    """
+    statements = set()
+    for node in graph.nodes:
+        target = node.target
+        packet = target.overloadpacket if isinstance(target, torch._ops.OpOverload) else target
+        definition = OPDEFS.get(getattr(packet, "_qualified_op_name", ""))
+        if definition is None:
+            continue
+        if definition._init_fn.__module__ == "__main__":
+            raise CaptureError(
+                method,
+                f"the graph calls the operator {packet}, which is defined where a file cannot import it.",
+                "move the operator into a module that can be imported.",
+            )
+        statements.add(f"import {definition._init_fn.__module__}  # defines {packet}")
+    return sorted(statements)
 
 
 def _statement(name: str, meaning: Any, method: str) -> str:
