@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import entry_points
 
 import typer
@@ -33,6 +34,8 @@ app.add_typer(hardware, name="hardware")
 
 def main() -> None:
     """Run the `fxopt` command with every installed subcommand."""
+    # torch says this about its own code, whenever an exported module is copied.
+    warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
     for entry_point in entry_points(group="fxopt.commands"):
         entry_point.load()(app)
     app()

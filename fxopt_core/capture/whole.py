@@ -21,6 +21,7 @@ from fxopt_core.capture.isolation import (
     split_example_inputs,
 )
 from fxopt_core.capture.listening import without_repeated_warnings
+from fxopt_core.capture.methods.exporting import without_partial_graph
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class WholeModule:
 
 
 def _export(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
-    with without_repeated_warnings():
+    with without_partial_graph(), without_repeated_warnings():
         return torch.export.export(model, args, kwargs).module()
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fxopt_core.commands.models import Inputs, Trust
+
 if TYPE_CHECKING:
     import torch
 
@@ -26,7 +28,9 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 def analyze(
-    model: Annotated[str, typer.Option(help="A model of the zoo.")],
+    model: Annotated[
+        str, typer.Option(help="A model of the zoo, your own as module:factory, or a file: .pt2, TorchScript, .pt.")
+    ],
     hardware: Annotated[str | None, typer.Option(help="Estimate the time on this: h100, tpu-v5e, this, …")] = None,
     compare: Annotated[str | None, typer.Option(help="Estimate it on several, with commas: h100,tpu-v5e,this.")] = None,
     by: Annotated[str, typer.Option(help="A row for each node, module or operation.")] = "operation",
@@ -34,6 +38,8 @@ def analyze(
     tf32: Annotated[bool, typer.Option("--tf32", help="Round float32 products to TF32 where there is TF32.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Run it here: estimated beside measured time.")] = False,
     device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; as it comes, the best one.")] = None,
+    inputs: Inputs = None,
+    trust: Trust = False,
     draw: Annotated[Path | None, typer.Option(help="Draw the roofline: .svg, or .txt in words.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -60,9 +66,9 @@ def analyze(
         names = (compare or hardware or ("this" if measure or draw else "")).split(",")
         machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
         here = find_hardware("this", target) if measure else None
-        analysis, timing = analyze_model(model, dtype), None
+        analysis, timing = analyze_model(model, dtype, inputs, trust=trust), None
         if here is not None:
-            analysis, timing = _run(model, dtype, target, analysis)
+            analysis, timing = _run(model, dtype, target, analysis, inputs, trust)
         estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
         measured = estimate(analysis, here, tf32=tf32) if here else None
         if draw is not None:
@@ -83,7 +89,9 @@ def analyze(
         typer.echo(f"Written: {draw}")
 
 
-def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tuple[Analysis, Timing]:
+def _run(
+    model: str, dtype: str, device: torch.device, expected: Analysis, inputs: list[str] | None, trust: bool
+) -> tuple[Analysis, Timing]:
     """The analysis of what really runs on the device, and its times.
 
     Raises:
@@ -105,7 +113,7 @@ def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tu
             f"{model} takes about {format_bytes(needed)} to capture and run; {device} has {format_bytes(there)}. "
             "Leave --measure out to analyse it without running it."
         )
-    chosen = zoo.build(model, device, getattr(torch, dtype))
+    chosen = zoo.build(model, device, getattr(torch, dtype), inputs=inputs or (), trust=trust)
     (partition,) = capture(chosen.model, chosen.example_inputs, "export").partitions
     parameters = {one.name: one.source for one in partition.inputs if one.kind == "parameter"}
     assert partition.example_inputs is not None  # export has run it

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fxopt_core.commands.models import Device, Inputs, Trust, build_to_run
 from fxopt_core.commands.output import check_file, output_console
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def extract(
         str | None,
         typer.Option(
             help="simple, bert, yolov8n, …; your own as mypackage.mymodule:factory, which returns (model, inputs); "
-            "or compare: methods side by side."
+            "a file: .pt2, TorchScript, .pt; or compare: methods side by side."
         ),
     ] = None,
     compare: Annotated[
@@ -41,7 +42,9 @@ def extract(
             show_default=False,
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")] = None,
+    device: Device = None,
+    inputs: Inputs = None,
+    trust: Trust = False,
     save_graph: Annotated[Path | None, typer.Option(help="Write the graphs as a Python file that runs.")] = None,
     draw: Annotated[Path | None, typer.Option(help="Draw the graphs: .svg, .dot, or .txt for tables in words.")] = None,
     analyze: Annotated[
@@ -89,11 +92,11 @@ def extract(
             raise ValueError(f"there is no model {model!r}. Did you mean {COMPARE!r}?")
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".dot", ".txt"))
-        chosen = zoo.build(model, target)
+        chosen = build_to_run(model, target, inputs, trust=trust)
         captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
         written = _draw(captured, draw, model) if draw else []
         written += save_standalone(captured, save_graph) if save_graph else ()
-        costs = analyze_model(model) if analyze else None
+        costs = analyze_model(model, inputs=inputs, trust=trust) if analyze else None
     except (CaptureError, PictureError) as error:
         raise _refuse(error, FAILED) from error
     except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:

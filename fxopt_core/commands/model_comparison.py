@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,12 +10,16 @@ if TYPE_CHECKING:
     from fxopt_core.analysis.tables import Sheet
 
 
-def analyze_model(name: str, dtype: str = "float32") -> Analysis:
+def analyze_model(
+    name: str, dtype: str = "float32", inputs: Sequence[str] | None = None, *, trust: bool = False
+) -> Analysis:
     """The costs of a model of the zoo, or of one's own, which is built without weights.
 
     Args:
         name: as for `zoo.build`.
         dtype: of floating-point weights and inputs.
+        inputs: for a model in a file.
+        trust: for a model in a file.
 
     Raises:
         ValueError: there is no such model, or its sizes depend on data.
@@ -24,7 +29,7 @@ def analyze_model(name: str, dtype: str = "float32") -> Analysis:
 
     from fxopt_core import analysis, zoo
 
-    chosen = zoo.build(name, "meta", getattr(torch, dtype))
+    chosen = zoo.build(name, "meta", getattr(torch, dtype), inputs=inputs or (), trust=trust)
     return analysis.analyze(chosen.model, chosen.example_inputs)
 
 

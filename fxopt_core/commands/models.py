@@ -1,9 +1,59 @@
-"""Names in options: which models, which methods."""
+"""Which model, on which device: the options that commands share."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import torch
+
+    from fxopt_core.zoo import ZooModel
+
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="For a model in a file, once for each argument: 1,3,224,224 or int64:2,16."),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Load a file although it can run any code: you know where it comes from.")
+]
+
+COPIES = 2
+"""How often the weights are held at least while a model is captured: the model and the copy that is captured."""
+
+
+def build_to_run(
+    name: str, device: torch.device, inputs: Sequence[str] | None = None, *, trust: bool = False
+) -> ZooModel:
+    """A model to capture and run.
+
+    Args:
+        name: as for `zoo.build`.
+        device: where it shall run.
+        inputs: for a model in a file.
+        trust: for a model in a file.
+
+    Raises:
+        ModelTooLargeError: the device has no room for its weights and a copy; nothing was allocated.
+        ValueError: as `zoo.build` does.
+    """
+    from fxopt_core import zoo
+    from fxopt_core.analysis.this_machine import memory_bytes
+    from fxopt_core.benchmark.report import format_bytes
+
+    if name in zoo.names("published"):
+        parameters = zoo.build(name, "meta").model.parameters()
+        needed, there = COPIES * sum(parameter.nbytes for parameter in parameters), memory_bytes(device)
+        if needed > there:
+            raise zoo.ModelTooLargeError(
+                f"{name} needs at least {format_bytes(needed)} to be captured and run; {device} has "
+                f"{format_bytes(there)}. fxopt analyze --model {name} says what it costs without running it."
+            )
+    return zoo.build(name, device, inputs=inputs or (), trust=trust)
 
 
 def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str]:

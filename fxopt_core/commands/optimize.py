@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fxopt_core.commands.models import Device, Inputs, Trust, build_to_run
 from fxopt_core.commands.output import check_file, output_console
 from fxopt_core.files import replacing
 
@@ -25,11 +26,13 @@ REFUSED = 1
 
 def optimize(
     model: Annotated[
-        str, typer.Option(help="A model of the zoo, or your own as module:factory, which returns (model, inputs).")
+        str, typer.Option(help="A model of the zoo, your own as module:factory, or a file: .pt2, TorchScript, .pt.")
     ],
     preset: Annotated[str | None, typer.Option(help="inference, training or exact.", show_default="inference")] = None,
     passes: Annotated[str | None, typer.Option(help="Instead of a preset: names of passes, with commas.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; as it comes, the best one here.")] = None,
+    device: Device = None,
+    inputs: Inputs = None,
+    trust: Trust = False,
     draw: Annotated[
         Path | None, typer.Option(help="Draw it before and after: .html, or .svg (NAME-before.svg, NAME-after.svg).")
     ] = None,
@@ -44,7 +47,6 @@ def optimize(
     Exit code 1 when the model cannot be captured, the comparison refused a rewrite, or a pass failed; 2 for bad input.
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
-    from fxopt_core import zoo
     from fxopt_core.capture import CaptureError, capture, save_standalone
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_core.optimizer import GraphOptimizer, VerificationError
@@ -61,7 +63,7 @@ def optimize(
         choose_passes(names)
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".html"))
-        chosen = zoo.build(model, choose_device(device))
+        chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
         with progress.status(f"optimising {model}"):
             optimizer = GraphOptimizer(chosen.model, chosen.example_inputs)
             result = optimizer.optimize(names)

@@ -46,7 +46,7 @@ def recipe(name: str) -> Recipe:
             result = factory()
         except Exception as error:
             raise OwnModelError(f"the factory {name} failed: {_in_short(error)}.") from error
-        return _checked(name, result)
+        return checked(f"the factory {name} returned", result)
 
     documented = (factory.__doc__ or "").strip().splitlines()
     return Recipe(build, documented[0] if documented else f"Made by {name}.")
@@ -76,7 +76,16 @@ def _find(module_name: str, factory_name: str) -> Any:
     return found
 
 
-def _checked(name: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
+def checked(who: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
+    """The pair of a model and its example inputs.
+
+    Args:
+        who: begins the message when it is none, such as `the factory a:b returned`.
+        result: what should be that pair.
+
+    Raises:
+        OwnModelError: it is anything else.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         size = f" of {len(result)}" if isinstance(result, tuple) else ""
         wrong = f"a {type(result).__name__}{size}"
@@ -88,7 +97,7 @@ def _checked(name: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
         wrong = f"example inputs with the keywords {list(result[1])}"
     else:
         return result
-    raise OwnModelError(f"the factory {name} returned {wrong}; {EXPECTED}.")
+    raise OwnModelError(f"{who} {wrong}; {EXPECTED}.")
 
 
 def _in_short(error: Exception) -> str:

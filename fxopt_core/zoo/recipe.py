@@ -26,8 +26,10 @@ class Recipe:
         build: makes it.
         description: what it is and what it is good for, in a sentence.
         size: how large it is.
+        ready: whether it is made with values and in evaluation mode, which exported modules refuse to be asked for.
     """
 
     build: Builder
     description: str
     size: SizeName = "tiny"
+    ready: bool = False

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -14,6 +17,7 @@ from fxopt_core.devices import capabilities, choose_device
 from fxopt_core.zoo import (
     control,
     convolutional,
+    files,
     huggingface,
     loops,
     multilayer,
@@ -69,7 +73,13 @@ def names(size: SizeName | None = None) -> tuple[str, ...]:
 
 
 def build(
-    name: str, device: torch.device | str | None = None, dtype: torch.dtype | None = None, seed: int = 0
+    name: str,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+    seed: int = 0,
+    *,
+    inputs: Sequence[str] = (),
+    trust: bool = False,
 ) -> ZooModel:
     """Build a model and example inputs.
 
@@ -78,27 +88,31 @@ def build(
     so that the largest models can be analysed in seconds.
 
     Args:
-        name: one of `names()`, or `module:factory` (see `fxopt_core.zoo.own`).
+        name: one of `names()`, `module:factory` (see `fxopt_core.zoo.own`), or a file (see `fxopt_core.zoo.files`).
         device: where to put it; `None` takes `fxopt_core.devices.choose_device()`.
         dtype: of floating-point weights and inputs; `None` leaves them as they are, `float32` mostly.
         seed: of weights and inputs.
+        inputs: sizes of example inputs of a model in a file, such as `1,3,224,224` or `int64:2,16`.
+        trust: whether code in a file may run.
 
     Raises:
         UnknownModelError: no such name; the message offers near ones.
+        ModelFileError: the file is no model, or would have to be trusted.
         OwnModelError: the name is a `module:factory` that is none, or does not give a model with inputs.
         DeviceUnavailableError: the device is not there.
         ModelTooLargeError: its weights do not fit into the memory of this machine.
         ValueError: the device has no such dtype.
         ModuleNotFoundError: the model needs a package that is not installed; the message says which extra has it.
     """
-    recipe = own.recipe(name) if ":" in name else _recipe(name)
+    recipe = _recipe(name, inputs, trust)
     target = _target(device)
     if dtype == torch.float64 and target.type != "meta" and not capabilities(target).float64:
         raise ValueError(f"the device {target} has no float64; choose float32, or the device cpu.")
     if recipe.size == "published" and target.type != "meta":
         _check_memory(name, build(name, "meta").model)
     # Everything random is drawn on the CPU.
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if target.type == "meta" else "cpu"):
+    without_values = target.type == "meta" and not recipe.ready
+    with torch.random.fork_rng(devices=[]), torch.device("meta" if without_values else "cpu"):
         torch.random.default_generator.manual_seed(seed)
         model, example_inputs = recipe.build()
 
@@ -106,18 +120,24 @@ def build(
         return tensor.to(target, dtype if tensor.is_floating_point() else None)
 
     moved = tree_map_only(torch.Tensor, move, example_inputs)
-    return ZooModel(model.eval().to(target, dtype), moved, recipe.description)
+    return ZooModel((model if recipe.ready else model.eval()).to(target, dtype), moved, recipe.description)
 
 
-def _recipe(name: str) -> Recipe:
-    if name not in RECIPES:
-        near = difflib.get_close_matches(str(name), RECIPES, n=2)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise UnknownModelError(
-            f"there is no model {name!r} in the zoo; the models are {', '.join(RECIPES)}, "
-            f"and your own as module:factory.{hint}"
-        )
-    return RECIPES[name]
+def _recipe(name: str, inputs: Sequence[str], trust: bool) -> Recipe:
+    if name in RECIPES and not (inputs or trust):
+        return RECIPES[name]
+    if files.names_a_file(name):
+        return Recipe(partial(files.load, Path(name), inputs, trust=trust), f"From the file {name}.", ready=True)
+    if inputs or trust:
+        raise UnknownModelError(f"{name!r} is no file; --input and --trust are for models in files.")
+    if ":" in name:
+        return own.recipe(name)
+    near = difflib.get_close_matches(str(name), RECIPES, n=2)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise UnknownModelError(
+        f"there is no model {name!r} in the zoo; the models are {', '.join(RECIPES)}, your own as module:factory, and "
+        f"files.{hint}"
+    )
 
 
 def _check_memory(name: str, model: nn.Module) -> None:

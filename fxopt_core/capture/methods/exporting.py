@@ -37,7 +37,7 @@ def capture_with_export(
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
-    with _without_partial_graph(), without_repeated_warnings():
+    with without_partial_graph(), without_repeated_warnings():
         program = torch.export.export(
             as_module(model), args, kwargs, dynamic_shapes=_shapes(model, args, kwargs, dynamic), strict=strict
         )
@@ -91,7 +91,7 @@ def _open_shape(program: ExportedProgram, one: GraphInput) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _without_partial_graph() -> Iterator[None]:
+def without_partial_graph() -> Iterator[None]:
     """Keep `torch.export` from printing the graph as far as it came, which it does on a failure."""
     printed = io.StringIO()
     partial_graph = ""
