@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +37,8 @@ class Cost:
         ratio: of these two.
         comparing_seconds: what `auto` spends on comparisons.
         capturing_ratio: of both without comparisons.
+        peer: the fastest peer that gives one right graph, if any does.
+        peer_ratio: of `auto` and the peer, comparisons of both included.
     """
 
     model: str
@@ -46,6 +48,8 @@ class Cost:
     ratio: float
     comparing_seconds: float
     capturing_ratio: float
+    peer: str | None
+    peer_ratio: float | None
 
 
 def capture(
@@ -105,28 +109,34 @@ def cost_of_auto(rows: Iterable[Timed]) -> list[Cost]:
     """
     from fxopt_core.commands.timed_captures import AUTO
 
-    by_way = {row.way: row for row in rows if row.single_and_right and not row.peer}
-    auto = by_way.pop(AUTO, None)
-    if auto is None or not by_way:
+    found = {row.way: row for row in rows if row.single_and_right}
+    auto = found.pop(AUTO, None)
+    own, peers = ([row for row in found.values() if row.peer is peer] for peer in (False, True))
+    if auto is None or not own:
         return []
-    best = min(by_way.values(), key=lambda row: row.total.median)
+    best = min(own, key=_seconds)
+    peer = min(peers, key=_seconds, default=None)
     return [
         Cost(
             auto.model,
             best.way,
-            auto.total.median,
-            best.total.median,
-            auto.total.median / best.total.median,
+            _seconds(auto),
+            _seconds(best),
+            _seconds(auto) / _seconds(best),
             statistics.median(auto.comparing),
             statistics.median(auto.capturing) / statistics.median(best.capturing),
+            peer.way if peer else None,
+            _seconds(auto) / _seconds(peer) if peer else None,
         )
     ]
 
 
+def _seconds(row: Timed) -> float:
+    return row.total.median
+
+
 def document(rows: Iterable[Timed], costs: Iterable[Cost], repeats: int) -> dict[str, Any]:
     """Everything as JSON values."""
-    from dataclasses import asdict
-
     import torch
 
     from fxopt_core.devices import device_name
@@ -161,7 +171,16 @@ def _show(rows: list[Timed], console: Console) -> None:
 
 def _cost_table(costs: list[Cost]) -> Table:
     table = Table(
-        *("model", "auto", "of which comparing", "best single method", "seconds", "ratio", "without comparing"),
+        *(
+            "model",
+            "auto",
+            "of which comparing",
+            "best single method",
+            "seconds",
+            "ratio",
+            "without comparing",
+            "best peer",
+        ),
         title=f"auto beside the best single method that was found right (demanded: at most {DEMAND})",
         title_justify="left",
     )
@@ -174,5 +193,6 @@ def _cost_table(costs: list[Cost]) -> Table:
             f"{cost.best_seconds:.2f}",
             f"{cost.ratio:.2f}{'' if cost.ratio <= DEMAND else ', too slow'}",
             f"{cost.capturing_ratio:.2f}",
+            f"{cost.peer}: {cost.peer_ratio:.2f}" if cost.peer else "none",
         )
     return table

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
+from fxopt_core.commands.models import chosen_names
 from fxopt_core.commands.output import output_console
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def models(
     only: Annotated[str | None, typer.Option(help="One model, or several with commas.", show_default="all")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Timed calls of each candidate.")] = 20,
     tiny: Annotated[bool, typer.Option("--tiny", help="The small versions, to see whether everything works.")] = False,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON instead of tables.")] = False,
 ) -> None:
     """Time six models, without gradients, run in turn: eager, fxopt, Inductor, and what else is installed.
 
@@ -64,25 +66,29 @@ def models(
     from fxopt_core import zoo
 
     known = [name.removesuffix("-moderate") for name in zoo.names("moderate")]
-    names = known if only is None else only.split(",")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        typer.echo(f"fxopt bench models: no model {unknown}; expected some of {', '.join(known)}.", err=True)
-        raise typer.Exit(2)
+    try:
+        names = chosen_names("model", only, known)
+    except ValueError as error:
+        typer.echo(f"fxopt bench models: {error}", err=True)
+        raise typer.Exit(2) from error
     rows: list[ModelRow] = []
     console = output_console()
+    progress = Console(stderr=True)
     for name in names:
         chosen = zoo.build(name if tiny else f"{name}-moderate", "cpu")
         model: Any = chosen.model
         # Attention written out, so that each candidate fuses it as well as it can.
         model.set_attn_implementation("eager")
-        rows += compare(name, model, dict(chosen.example_inputs), repeats)
-        console.print(_table(name, [row for row in rows if row.model == name]))
+        with progress.status(f"timing {name}"):
+            rows += compare(name, model, dict(chosen.example_inputs), repeats)
+        if not as_json:
+            console.print(_table(name, [row for row in rows if row.model == name]))
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
     for peer, packages in PACKAGES.items():
         if not _installed(packages):
             console.print(f"{peer} was not compared; to do so: pip install {' '.join(packages)}")
-    if as_json is not None:
-        as_json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
 def compare(name: str, model: nn.Module, inputs: dict[str, Any], repeats: int) -> list[ModelRow]:

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,7 +56,7 @@ def recompute(
     tokens: Annotated[int, typer.Option(min=2)] = 256,
     batch: Annotated[int, typer.Option(min=1)] = 2,
     repeats: Annotated[int, typer.Option(min=1, help="Timed steps of each way.")] = 5,
-    as_json: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON instead of tables.")] = False,
 ) -> None:
     """Train a GPT-2 from its configuration within budgets of 0.8, 0.5, 0.3 and 0.1 of its peak, all run in turn.
 
@@ -69,6 +68,9 @@ def recompute(
         raise typer.Exit(2)
     model, inputs = build_gpt2(layers, width, vocabulary, tokens, batch)
     rows = compare(model, inputs, BUDGETS, repeats)
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
     console = output_console()
     console.print(_table(rows))
     for row in rows:
@@ -76,8 +78,6 @@ def recompute(
             console.print(f"{row.way} {row.setting}, refused: {row.refusal}")
     for line in at_equal_peak(rows):
         console.print(line)
-    if as_json is not None:
-        as_json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
 def build_gpt2(layers: int, width: int, vocabulary: int, tokens: int, batch: int) -> tuple[nn.Module, dict[str, Any]]:

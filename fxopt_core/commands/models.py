@@ -71,9 +71,9 @@ def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str
             hint = (
                 f"did you mean {' or '.join(near)}?"
                 if near
-                else f"they are {', '.join(known[:12])}{'…' * (len(known) > 12)}"
+                else f"They are {', '.join(known[:12])}{'…' * (len(known) > 12)}"
             )
-            raise ValueError(f"there is no {kind} {name!r}; {hint}")
+            raise ValueError(f"there is no {kind} {name!r}. {hint}")
     if not names:
         raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")
     return list(dict.fromkeys(names))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fxopt_core.commands.models import Device, Inputs, Trust, build_to_run
+from fxopt_core.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
 from fxopt_core.commands.output import check_file, output_console
 from fxopt_core.files import replacing
 
@@ -50,17 +50,16 @@ def optimize(
     from fxopt_core.capture import CaptureError, capture, save_standalone
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_core.optimizer import GraphOptimizer, VerificationError
-    from fxopt_core.passes import PRESETS, choose_passes
+    from fxopt_core.passes import PRESETS, pass_names
     from fxopt_core.visualize.rendering import PictureError
 
     progress = Console(stderr=True)
     try:
         if preset is not None and passes is not None:
             raise ValueError("--preset and --passes say the same thing: leave one of them out.")
-        if preset is not None and preset not in PRESETS:
-            raise ValueError(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}.")
-        names = [name.strip() for name in passes.split(",") if name.strip()] if passes else preset or "inference"
-        choose_passes(names)
+        if preset is not None:
+            chosen_names("preset", preset, list(PRESETS))
+        names = preset or "inference" if passes is None else chosen_names("pass", passes, pass_names())
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".html"))
         chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
