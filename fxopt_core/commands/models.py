@@ -22,6 +22,8 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="Load a file although it can run any code: you know where it comes from.")
 ]
 
+MOST_LISTED = 12
+
 COPIES = 2
 """How often the weights are held at least while a model is captured: the model and the copy that is captured."""
 
@@ -68,11 +70,9 @@ def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else f"They are {', '.join(known[:12])}{'…' * (len(known) > 12)}"
-            )
+            more = "…" if len(known) > MOST_LISTED else ""
+            listed = f"They are {', '.join(known[:MOST_LISTED])}{more}"
+            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else listed
             raise ValueError(f"there is no {kind} {name!r}. {hint}")
     if not names:
         raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")

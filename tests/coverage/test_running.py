@@ -284,9 +284,9 @@ def run(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--types", "brt"), "there is no model type 'brt'; did you mean bert"),
+        (("--types", "brt"), "there is no model type 'brt'. Did you mean 'bert"),
         (("--types", ","), "names no model type"),
-        (("--methods", "exprt"), "there is no method 'exprt'; did you mean export"),
+        (("--methods", "exprt"), "there is no method 'exprt'. Did you mean 'export"),
         (("--methods", "scripted_methods:nothing"), "nothing"),
         (("--methods", "no_such_module:capture"), "no_such_module"),
     ],
