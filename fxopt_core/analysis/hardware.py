@@ -1,4 +1,9 @@
-"""What machines can do at best: one table, each row with its source."""
+"""What machines can do at best: one table, each row with its source.
+
+Checked again in November 2026: NVIDIA's figures against copies of the data sheets; TPU v5e on its page, a later version
+of which states 800 GiB/s (859 GB/s); TPU v4 and v5p against what others cite of their pages, which could not be opened;
+the M2's bandwidth and memory against reports of the announcement, its rate being calculated and not Apple's.
+"""
 
 from __future__ import annotations
 

@@ -135,8 +135,8 @@ def _recipe(name: str, inputs: Sequence[str], trust: bool) -> Recipe:
     near = difflib.get_close_matches(str(name), RECIPES, n=2)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise UnknownModelError(
-        f"there is no model {name!r} in the zoo; the models are {', '.join(RECIPES)}, your own as module:factory, and "
-        f"files.{hint}"
+        f"there is no model {name!r} in the zoo.{hint} The models are {', '.join(RECIPES)}; your own is given as "
+        "module:factory, or as a file."
     )
 
 

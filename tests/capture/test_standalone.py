@@ -83,6 +83,56 @@ def test_aten_graphs_run_too(tmp_path, method):
     assert f"{len(captured.graphs)} of {len(captured.graphs)} graphs agree" in finished.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("loops", "auto"),
+        ("cnn", "symbolic_trace"),
+        ("gpt2", "export"),
+        ("t5", "dynamo"),
+        ("rt-detr", "export"),
+        ("mixtral", "export"),
+        ("mamba", "auto"),
+    ],
+)
+def test_models_of_the_zoo_run_in_a_fresh_process(tmp_path, name, method):
+    """One of each kind; every model with every method takes minutes, and was tried by hand."""
+    pytest.importorskip("transformers")
+    chosen = zoo.build(name, "cpu")
+    captured = capture(chosen.model, chosen.example_inputs, method)
+    path, _ = save_standalone(captured, tmp_path / "model.py")
+    finished = run(path)
+    assert finished.returncode == 0, finished.stderr + finished.stdout
+    assert "1 of 1 graphs agree" in finished.stdout
+
+
+def test_an_operator_of_ones_own_is_imported_from_its_module(tmp_path, monkeypatch):
+    (tmp_path / "my_operators.py").write_text(
+        "import torch\n\n@torch.library.custom_op('mine::twice', mutates_args=())\n"
+        "def twice(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n\n"
+        "@twice.register_fake\ndef _(x):\n    return torch.empty_like(x)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_operators
+
+    captured = capture(lambda x: torch.ops.mine.twice(x) + 1, (torch.ones(3),), "export")
+    path, _ = save_standalone(captured, tmp_path / "graph.py")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    my_operators.twice._init_fn.__module__ = "__main__"
+    with pytest.raises(CaptureError, match=r"operator mine\.twice"):
+        save_standalone(captured, tmp_path / "other.py")
+    assert not (tmp_path / "other.py").exists()
+
+
+def test_nothing_is_left_where_one_of_both_files_cannot_be_written(tmp_path):
+    (tmp_path / "graph.safetensors").mkdir()
+    with pytest.raises(OSError, match="graph.safetensors"):
+        save_standalone(capture(nn.ReLU(), (torch.ones(2),)), tmp_path / "graph.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["graph.safetensors"]
+
+
 def test_saving_changes_no_graph(tmp_path):
     captured = capture(ThreeBreaks(), (torch.ones(2, 4),))
     before = [graph.code for graph in captured.graphs]

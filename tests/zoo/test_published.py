@@ -26,7 +26,8 @@ PARAMETERS = {
     "gpt2-medium": (355e6, ROUNDED),
     "gpt2-large": (774e6, ROUNDED),
     "gpt2-xl": (1558e6, ROUNDED),
-    # Carion et al., DETR, 2020, table 1; Zhao et al., RT-DETR, 2024, table 2; Fang et al., YOLOS, 2021.
+    # Carion et al., DETR, 2020, table 1; Zhao et al., RT-DETR, 2024, table 2; Fang et al., YOLOS, 2021. The tables of
+    # DETR and YOLOS could not be opened again to check them (November 2026).
     "detr-r50": (41e6, ROUGH),
     "rt-detr-r50": (42e6, ROUGH),
     "yolos-base": (127e6, ROUNDED),
