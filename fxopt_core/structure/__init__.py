@@ -1,0 +1,6 @@
+"""What a graph is made of, found from its shape alone: never from the names of modules or nodes."""
+
+from fxopt_core.structure.flow import values_in_meta
+from fxopt_core.structure.stages import Stage, find_stages
+
+__all__ = ["Stage", "find_stages", "values_in_meta"]
