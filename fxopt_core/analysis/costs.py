@@ -26,13 +26,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.analysis.counting import Counter, storage_of
 from fxopt_core.analysis.liveness import live_bytes
-from fxopt_core.analysis.parts import Part
+from fxopt_core.analysis.parts import Block, Part
 from fxopt_core.analysis.report import Analysis, NodeCost
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.graphs.names import operation_name
-from fxopt_core.structure import find_stages
-from fxopt_core.visualize.grouping import module_path
+from fxopt_core.structure import find_repeats, find_stages
+from fxopt_core.visualize.grouping import block_name, module_path
 from fxopt_core.visualize.nodes import shape_and_dtype
 
 
@@ -195,10 +195,15 @@ class _Costs(fx.Interpreter):
                 own = self.module.get_submodule(str(node.target)).named_parameters()
                 read |= {f"{node.target}.{name}": tensor.numel() for name, tensor in own}
             elements |= read
-            path, shape = module_path(node)[0], shape_and_dtype(self.env[node])[0]
+            path, shape = module_path(node)[0], self._shape(node)
             figures = (counter.cost, counter.dtype, tuple(read), live[node])
             nodes.append(NodeCost(node.name, operation_name(node), path, homes[node], shape, *figures))
-        parts = (
-            Part(one.name, one.why, tuple(shape_and_dtype(self.env[node])[0] for node in one.gives)) for one in stages
+        parts = (Part(one.name, one.why, tuple(map(self._shape, one.gives))) for one in stages)
+        blocks = (
+            Block(block_name(one.copies), tuple(tuple(map(str, copy)) for copy in one.copies), one.same, one.difference)
+            for one in find_repeats(self.graph, self.env)
         )
-        return Analysis(tuple(nodes), elements, sum(self.outside.values()), tuple(parts))
+        return Analysis(tuple(nodes), elements, sum(self.outside.values()), tuple(parts), tuple(blocks))
+
+    def _shape(self, node: fx.Node) -> str:
+        return shape_and_dtype(self.env[node])[0]

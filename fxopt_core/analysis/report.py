@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from fxopt_core.analysis.counting import Cost
-from fxopt_core.analysis.parts import Part
+from fxopt_core.analysis.parts import Block, Part
 from fxopt_core.analysis.tables import Sheet, Shown, format_count
 from fxopt_core.benchmark.report import format_bytes
 
@@ -87,12 +87,14 @@ class Analysis(Shown):
         parameter_elements: of each parameter that the graph reads, how many numbers it holds. Tied parameters are one.
         held_bytes: memory of what the graph reads but does not make: inputs, parameters, buffers, constants.
         parts: the stages in order.
+        blocks: the blocks that come several times, in order.
     """
 
     nodes: tuple[NodeCost, ...]
     parameter_elements: Mapping[str, int]
     held_bytes: int
     parts: tuple[Part, ...]
+    blocks: tuple[Block, ...]
 
     @cached_property
     def total(self) -> Cost:

@@ -43,7 +43,7 @@ def analyze(
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core.analysis import estimate
-    from fxopt_core.analysis.parts import stage_sheet
+    from fxopt_core.analysis.parts import block_sheets, stage_sheet
     from fxopt_core.analysis.report import BY
     from fxopt_core.analysis.roofline_plot import comparison, save_plot
     from fxopt_core.analysis.tables import print_sheets
@@ -76,7 +76,11 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(_document(model, analysis, estimates, timing), indent=2, allow_nan=False))
         return
-    sheets: list[Sheet] = [(estimates[0] if estimates else analysis).sheet(by), stage_sheet(analysis)]
+    sheets: list[Sheet] = [
+        (estimates[0] if estimates else analysis).sheet(by),
+        stage_sheet(analysis),
+        *block_sheets(analysis),
+    ]
     sheets += [comparison(estimates)] if len(estimates) > 1 else []
     sheets += [timing.sheet(measured, by)] if timing and measured else []
     print_sheets(sheets)
@@ -115,7 +119,7 @@ def _run(model: str, dtype: str, device: torch.device, expected: Analysis) -> tu
 
 
 def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing: Timing | None) -> dict[str, Any]:
-    from fxopt_core.analysis.parts import stage_document
+    from fxopt_core.analysis.parts import block_document, stage_document
 
     return {
         "model": model,
@@ -125,6 +129,7 @@ def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing:
         "held_bytes": analysis.held_bytes,
         "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
         "stages": stage_document(analysis),
+        "blocks": block_document(analysis),
         "nodes": [{**asdict(node), "dtype": node.dtype and str(node.dtype)[6:]} for node in analysis.nodes],
         "estimates": [
             {

@@ -56,7 +56,7 @@ def extract(
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core import zoo
-    from fxopt_core.analysis.parts import stage_sheet
+    from fxopt_core.analysis.parts import block_sheets, stage_sheet
     from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.capture import METHODS, CaptureError, capture, save_standalone
     from fxopt_core.commands.extraction_report import document, methods_document, show, show_comparison
@@ -106,7 +106,7 @@ def extract(
     else:
         show(captured, chosen.description, written, console, show_all=show_all)
         if costs:
-            print_sheets([costs.sheet("module"), stage_sheet(costs)])
+            print_sheets([costs.sheet("module"), stage_sheet(costs), *block_sheets(costs)])
 
 
 def _compare_models(names: str, as_json: bool) -> None:

@@ -52,7 +52,7 @@ def comparison(analyses: dict[str, Analysis]) -> Sheet:
 
 def comparison_document(analyses: dict[str, Analysis]) -> list[dict[str, Any]]:
     """The same figures, exact, as JSON values."""
-    from fxopt_core.analysis.parts import stage_document
+    from fxopt_core.analysis.parts import block_document, stage_document
 
     return [
         {
@@ -66,6 +66,7 @@ def comparison_document(analyses: dict[str, Analysis]) -> list[dict[str, Any]]:
             "held_bytes": one.held_bytes,
             "peak_bytes": one.peak.live_bytes,
             "stages": stage_document(one),
+            "blocks": block_document(one),
         }
         for name, one in analyses.items()
     ]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from os.path import commonprefix
 from typing import Any
 
 from torch import fx
@@ -61,6 +62,16 @@ def module_path(node: fx.Node) -> tuple[Path, dict[Path, str]]:
         name = module_class if isinstance(module_class, str) else module_class.__name__
         classes[innermost] = name.rpartition(".")[2]
     return innermost, classes
+
+
+def block_name(copies: Sequence[Sequence[fx.Node]]) -> str:
+    """What to call repeated blocks by the modules of their nodes, such as `encoder.layer.0 to encoder.layer.11
+    (BertLayer)`; by their first and last node where the modules do not tell them apart."""
+    paths = [tuple(commonprefix([module_path(node)[0] for node in copy])) for copy in copies]
+    if len(set(paths)) < len(paths):
+        return f"{copies[0][0].name} to {copies[-1][-1].name}"
+    found = module_path(copies[0][0])[1].get(paths[0])
+    return f"{'.'.join(paths[0])} to {'.'.join(paths[-1])}" + (f" ({found})" if found else "")
 
 
 def grouped_scene(
