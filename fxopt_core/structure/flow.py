@@ -45,7 +45,7 @@ class Flow:
     """
 
     def __init__(self, graph: fx.Graph, values: Mapping[fx.Node, Any]) -> None:
-        self.values = values
+        self.graph, self.values = graph, values
         self.output = next(node for node in reversed(graph.nodes) if node.op == "output")
         self.place = {node: place for place, node in enumerate(graph.nodes)}
         self.live = self.before([self.output])

@@ -105,13 +105,13 @@ def _difference(calls: Sequence[fx.Node], symbols: Sequence[tuple[str, ...]], on
     for place in range(length):
         for here, there in zip(symbols[one + place], symbols[other + place], strict=False):
             if here != there:
-                return f"{calls[one + place].name}: {here}, {calls[other + place].name}: {there}"
+                return f"{calls[one + place].name} has {here} where {calls[other + place].name} has {there}"
     return "they read other values"
 
 
 def _form(value: Any) -> str:
     def of_one(leaf: Any) -> Any:
-        return f"{leaf.dtype}{list(leaf.shape)}" if isinstance(leaf, torch.Tensor) else type(leaf).__name__
+        return f"{str(leaf.dtype)[6:]}{list(leaf.shape)}" if isinstance(leaf, torch.Tensor) else type(leaf).__name__
 
     return str(tree_map(of_one, value))
 

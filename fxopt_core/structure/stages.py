@@ -3,7 +3,7 @@
 Only operators, shapes and the edges between nodes are looked at. Where these do not decide, the stage is called
 `unknown` and says why. The order of the rules:
 
-1. No image (no placeholder that a two-dimensional convolution reads as its map): no resolutions, so one stage.
+1. No image (no placeholder that a two-dimensional convolution reads as its map): no resolutions, one stage.
 2. A map is enlarged somewhere: a pyramid of resolutions, see `fxopt_core.structure.pyramid`.
 3. Attention after the last convolution: what the tokens are projected from is the backbone, the rest a transformer.
 4. Else a classifier: the head begins where the positions are pooled or flattened away.
@@ -20,6 +20,7 @@ from torch import fx
 from fxopt_core.graphs.names import is_operation
 from fxopt_core.structure.flow import Flow
 from fxopt_core.structure.pyramid import Parts, pyramid
+from fxopt_core.structure.repeats import find_repeats
 
 UNKNOWN = "unknown"
 UNUSED = "unused"
@@ -30,7 +31,7 @@ class Stage:
     """A part of an architecture.
 
     Attributes:
-        name: `backbone`, `neck`, `transformer`, `head`, `whole`, `unknown` or `unused`.
+        name: `backbone`, `neck`, `transformer`, `head`, `stack of blocks`, `whole`, `unknown` or `unused`.
         why: what in the graph says so.
         nodes: its calls, in the order of the graph.
         gives: those of them that other stages or the outputs read, one for each shape.
@@ -80,7 +81,11 @@ def _parts(flow: Flow) -> Parts:
             "No input is read as an image by a two-dimensional convolution, so there are no resolutions and no "
             "backbone, neck or head to tell apart."
         )
-        return [("whole", why, calls)]
+        repeats = [one.copies for one in find_repeats(flow.graph, flow.values) if one.same]
+        if not repeats:
+            return [("whole", why, calls)]
+        told = ", ".join(f"{len(copies)} times the same block of {len(copies[0])} nodes" for copies in repeats)
+        return [("stack of blocks", f"{why} There is {told}.", calls)]
     apart = [node for node in flow.output.all_input_nodes if node in calls and node not in set(flow.nodes)]
     if flow.before(apart) & set(flow.attentions()):
         return [(UNKNOWN, "Some outputs do not depend on the image: a model of several kinds of input.", calls)]
