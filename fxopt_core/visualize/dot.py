@@ -68,7 +68,10 @@ def scene_to_dot(scene: Scene, direction: str) -> str:
 
 def _frame(frame: graphviz.Digraph, stage: str) -> None:
     colour = STAGES.get(stage, OTHER_STAGE)
-    frame.attr(label=_text(stage), labeljust="l", fontname=BOLD_FONT, fontsize="16", fontcolor=TEXT_COLOUR)
+    # Graphviz sets the label at the very edge.
+    frame.attr(
+        label=_text(f"\N{EM SPACE}{stage}"), labeljust="l", fontname=BOLD_FONT, fontsize="16", fontcolor=TEXT_COLOUR
+    )
     frame.attr(style="filled,rounded", fillcolor=colour, color=QUIET_COLOUR, margin="14", tooltip=_text(stage))
 
 

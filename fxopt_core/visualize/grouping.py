@@ -16,7 +16,7 @@ from typing import Any
 from torch import fx
 
 from fxopt_core.visualize.nodes import UNKNOWN, NodeDescription
-from fxopt_core.visualize.scene import Arrow, Box, Scene, most_frequent, shorten, summarise
+from fxopt_core.visualize.scene import LONGEST_LINE, Arrow, Box, Scene, most_frequent, shorten, summarise
 from fxopt_core.visualize.sections import NOWHERE, Section, sections
 
 MOST_BOXES = 60
@@ -234,6 +234,9 @@ def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highl
         notes.append("* holds highlighted nodes")
     blocks = [group.name for group in groups if group.kind == "block"]
     summary = summarise(nodes, title, highlight)
+    for group in groups:
+        if group.section.strays:
+            notes.append(f"{group.name} holds {group.section.strays} too.")
     if blocks:
         notes.append('"12 ×" means a block that comes 12 times, one after the other; collapse="modules" draws each.')
         summary += f" Repeated blocks: {', '.join(blocks)}."
@@ -264,10 +267,16 @@ def _arrows(groups: list[_Group]) -> tuple[Arrow, ...]:
 
 def _lines(group: _Group, parameters: int, named: list[Arrow]) -> list[str]:
     lines = [shorten(group.name, 44)]
+    if group.kind == "block":
+        # The end of a long path tells it from its neighbours.
+        path, _, found = group.name.partition(" × ")[2].removesuffix(")").partition(" (")
+        lines = [f"{group.name.partition(' × ')[0]} × {found or 'block'}"]
+        lines.append(path if len(path) <= LONGEST_LINE else f"…{path[1 - LONGEST_LINE :]}")
     if group.kind in ("group", "block"):
         counts = [_count(len(group.nodes), "node")]
         if (repeat := group.section.repeat) is not None:
             counts = [f"{len(repeat.copies[0])} nodes each, {len(group.nodes)} in all"]
+            counts += [f"with {group.section.strays}"] if group.section.strays else []
         if parameters:
             counts.append(_count(parameters, "parameter"))
         lines += counts if repeat else [", ".join(counts)]

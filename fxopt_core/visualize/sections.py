@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from torch import fx
@@ -18,10 +19,12 @@ class Section:
     Attributes:
         stage: name of its stage; empty where there is but one.
         repeat: the repeated block of which it is part of a copy; `None` where it is not, or where blocks are expanded.
+        strays: of a repeated block, how many nodes belong to other stages, and to which.
     """
 
     stage: str = ""
     repeat: Repeat | None = None
+    strays: str = ""
 
 
 NOWHERE = Section()
@@ -49,7 +52,10 @@ def sections(graph: fx.Graph, *, expand: bool) -> dict[str, Section]:
     )
     blocks: dict[fx.Node, Section] = {}
     for repeat in repeats:
-        section = Section(homes.get(repeat.copies[0][0], ""), repeat)
+        lies_in = Counter(homes.get(node, "") for copy in repeat.copies for node in copy)
+        (stage, _), *others = lies_in.most_common()
+        strays = ", ".join(f"{count} nodes of {name}" for name, count in others if name)
+        section = Section(stage, repeat, strays)
         blocks |= {node: section for copy in repeat.copies for node in copy}
     found: dict[str, Section] = {}
     stage = ""
