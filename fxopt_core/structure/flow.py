@@ -15,6 +15,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
+from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.effects import Place
 from fxopt_core.graphs.names import is_operation, operation_name
 
 Grid = tuple[int, int]
@@ -41,6 +43,8 @@ class Flow:
         nodes: the calls that depend on an image and that an output depends on, in the order of the graph.
         grids: of those that are maps (or several maps of one grid, as from `chunk`).
         windowed: convolutions, poolings and changes of resolution, in order.
+        reads: what each node depends on at once: its operands, and who last wrote the storage of one.
+        readers: the reverse.
         output: the node of the graph's outputs.
     """
 
@@ -48,6 +52,11 @@ class Flow:
         self.graph, self.values = graph, values
         self.output = next(node for node in reversed(graph.nodes) if node.op == "output")
         self.place = {node: place for place, node in enumerate(graph.nodes)}
+        self.reads = _reads(graph)
+        self.readers: dict[fx.Node, list[fx.Node]] = {node: [] for node in graph.nodes}
+        for node, sources in self.reads.items():
+            for source in sources:
+                self.readers[source].append(node)
         self.live = self.before([self.output])
         self.images = self._images(graph)
         dependent = self.after(self.images)
@@ -82,8 +91,8 @@ class Flow:
         return all(2 * tall >= 3 * height and 2 * wide >= 3 * width for height, width in read)
 
     def users(self, node: fx.Node) -> list[fx.Node]:
-        """Who reads a node, among `nodes` and the output."""
-        return [user for user in node.users if user in self._members or user is self.output]
+        """Who depends on a node at once, among `nodes` and the output."""
+        return [user for user in self.readers[node] if user in self._members or user is self.output]
 
     def signature(self, node: fx.Node) -> tuple[Any, ...]:
         """What a node computes apart from sizes: its operation, and of a convolution how large its window is."""
@@ -101,12 +110,12 @@ class Flow:
 
     def before(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
         """These nodes and all that they depend on."""
-        return _closure(nodes, lambda node: node.all_input_nodes)
+        return _closure(nodes, self.reads.__getitem__)
 
     def after(self, nodes: Iterable[fx.Node], among: set[fx.Node] | None = None) -> set[fx.Node]:
         """These nodes and all that depends on them, but the output; with `among`, through such nodes alone."""
         allowed = (lambda user: user.op != "output") if among is None else among.__contains__
-        return _closure(nodes, lambda node: filter(allowed, node.users))
+        return _closure(nodes, lambda node: filter(allowed, self.readers[node]))
 
     def gates(self, start: fx.Node) -> list[fx.Node]:
         """The nodes that every path from `start` to the output goes through, first `start`, without the output."""
@@ -161,6 +170,20 @@ class Flow:
         """Whether the shape has the image's proportions, up to the rounding of five halvings."""
         heights, widths = (self.shape(self.images[0])[place] / self.shape(node)[place] for place in (-2, -1))
         return len(self.shape(node)) == 4 and 0.8 <= heights / widths <= 1.25
+
+
+def _reads(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:
+    storages = Storages(graph)
+    outside = storages.of(OUTSIDE)
+    writers: dict[Place, fx.Node] = {}
+    reads: dict[fx.Node, list[fx.Node]] = {}
+    for node in graph.nodes:
+        sources = node.all_input_nodes
+        last = [writers[place] for place in map(storages.of, sources) if place in writers] if writers else []
+        reads[node] = list(dict.fromkeys((*sources, *last)))
+        # Everything that comes from outside may be one storage: who reads a weight does not wait for each statistic.
+        writers |= {place: node for place in map(storages.of, storages.effects(node).writes) if place != outside}
+    return reads
 
 
 def _closure(nodes: Iterable[fx.Node], step: Any) -> set[fx.Node]:

@@ -31,7 +31,9 @@ def pyramid(flow: Flow) -> tuple[Parts, set[fx.Node]]:
     aside = bottom_up - trunk - coarse
     projection = _projection(flow, trunk, coarse, aside, tops[0])
     backbone = (trunk | coarse) - projection
-    taps = sorted({flow.grids[node] for node in backbone if node in flow.grids and not set(node.users) <= backbone})
+    taps = sorted(
+        {flow.grids[node] for node in backbone if node in flow.grids and not set(flow.readers[node]) <= backbone}
+    )
     why = f"Leads down to the coarsest map that is enlarged later; read further on at {_strides(flow, taps)}."
     parts: Parts = [("backbone", why, backbone)]
     neck, rest, lost, why = _neck(flow, nodes - backbone)
@@ -47,7 +49,7 @@ def _projection(
     flow: Flow, trunk: set[fx.Node], coarse: set[fx.Node], aside: set[fx.Node], first: fx.Node
 ) -> set[fx.Node]:
     """The part of `coarse` from where it does what the side branches at all finer levels do; empty if it does not."""
-    taps = [node for node in flow.nodes if node in trunk and any(user in aside for user in node.users)]
+    taps = [node for node in flow.nodes if node in trunk and any(user in aside for user in flow.readers[node])]
     branches = [_ordered(flow, flow.after([tap], aside) - {tap}) for tap in taps]
     kinds = {(*map(flow.signature, branch), flow.shape(branch[-1])[1:2]) for branch in branches}
     if len(kinds) != 1:

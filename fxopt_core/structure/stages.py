@@ -57,9 +57,9 @@ def find_stages(graph: fx.Graph, values: Mapping[fx.Node, Any]) -> tuple[Stage, 
     homes = {node: place for place, (_, _, nodes) in enumerate(parts) for node in nodes}
     for node in reversed(flow.live_calls()):
         if node not in homes:
-            homes[node] = min((homes[user] for user in node.users if user in homes), default=len(parts) - 1)
+            homes[node] = min((homes[user] for user in flow.readers[node] if user in homes), default=len(parts) - 1)
     calls = [node for node in graph.nodes if is_operation(node)]
-    parts.append((UNUSED, "No output depends on it.", set()))
+    parts.append((UNUSED, "No output depends on it, though it may write to a buffer or check something.", set()))
     found = []
     for place, (name, why, _) in enumerate(parts):
         members = tuple(node for node in calls if homes.get(node, len(parts) - 1) == place)
@@ -70,7 +70,7 @@ def find_stages(graph: fx.Graph, values: Mapping[fx.Node, Any]) -> tuple[Stage, 
 
 def _gives(flow: Flow, members: tuple[fx.Node, ...]) -> tuple[fx.Node, ...]:
     inside = set(members)
-    read = (node for node in members if any(user not in inside and user in flow.live for user in node.users))
+    read = (node for node in members if any(user not in inside and user in flow.live for user in flow.readers[node]))
     return tuple({flow.shape(node): node for node in read if flow.shape(node)}.values())
 
 
@@ -101,7 +101,7 @@ def _parts(flow: Flow) -> Parts:
 def _tokens(flow: Flow) -> Parts:
     """A model whose image becomes tokens, one a position, and never a map again."""
     maps = [node for node in flow.nodes if node in flow.grids]
-    projections = [node for node in flow.windowed if not any(user in flow.grids for user in node.users)]
+    projections = [node for node in flow.windowed if not any(user in flow.grids for user in flow.readers[node])]
     backbone = flow.before([source for node in projections for source in flow.maps_read(node)] or maps)
     backbone &= set(flow.nodes)
     rest = set(flow.nodes) - backbone
