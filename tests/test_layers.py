@@ -18,7 +18,7 @@ CORE_FLOORS = (
     {"optimizer", "coverage"},
     {"passes"},
     {"analysis", "verification", "benchmark", "visualize", "doctor"},
-    {"graphs", "capture", "zoo", "devices", "files"},
+    {"graphs", "structure", "capture", "zoo", "devices", "files"},
 )
 """The parts of `fxopt_core`, top floor first. A part imports from its own floor and those below."""
 

@@ -26,11 +26,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.analysis.counting import Counter, storage_of
 from fxopt_core.analysis.liveness import live_bytes
+from fxopt_core.analysis.parts import Block, Part
 from fxopt_core.analysis.report import Analysis, NodeCost
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.graphs.names import operation_name
-from fxopt_core.visualize.grouping import module_path
+from fxopt_core.structure import find_repeats, find_stages
+from fxopt_core.visualize.grouping import block_name, module_path
 from fxopt_core.visualize.nodes import shape_and_dtype
 
 
@@ -50,6 +52,17 @@ def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
         ValueError: a size depends on data.
         TypeError: `example_inputs` is neither positional nor keyword arguments.
     """
+    program = export_on_fake_tensors(model, example_inputs)
+    parameters = {
+        spec.arg.name: str(spec.target)
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.PARAMETER
+    }
+    return analyze_graph(program.graph_module, parameters)
+
+
+def export_on_fake_tensors(model: torch.nn.Module, example_inputs: ExampleInputs) -> torch.export.ExportedProgram:
+    """A copy of a model on fake tensors, exported without gradients; takes and raises what `analyze` does."""
     args, kwargs = split_example_inputs(example_inputs)
     tensors = [*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))]
     mode = _fake_mode(tensors)
@@ -67,12 +80,7 @@ def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
             'capture the model with another method and analyse each graph with "analyze_graph".',
         ) from error
     sys.stderr.write(printed.getvalue())
-    parameters = {
-        spec.arg.name: str(spec.target)
-        for spec in program.graph_signature.input_specs
-        if spec.kind == InputKind.PARAMETER
-    }
-    return analyze_graph(program.graph_module, parameters)
+    return program
 
 
 def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | None = None) -> Analysis:
@@ -178,6 +186,8 @@ class _Costs(fx.Interpreter):
     def analysis(self) -> Analysis:
         live = dict(zip(self.graph.nodes, live_bytes(self.graph, self.storages), strict=True))
         elements: dict[str, int] = {}
+        stages = find_stages(self.graph, self.env)
+        homes = {node: stage.name for stage in stages for node in stage.nodes}
         nodes = []
         for node, counter in self.costs:
             read = {name: size for source in node.all_input_nodes for name, size in self.read.get(source, {}).items()}
@@ -185,7 +195,15 @@ class _Costs(fx.Interpreter):
                 own = self.module.get_submodule(str(node.target)).named_parameters()
                 read |= {f"{node.target}.{name}": tensor.numel() for name, tensor in own}
             elements |= read
-            path, shape = module_path(node)[0], shape_and_dtype(self.env[node])[0]
+            path, shape = module_path(node)[0], self._shape(node)
             figures = (counter.cost, counter.dtype, tuple(read), live[node])
-            nodes.append(NodeCost(node.name, operation_name(node), path, shape, *figures))
-        return Analysis(tuple(nodes), elements, sum(self.outside.values()))
+            nodes.append(NodeCost(node.name, operation_name(node), path, homes[node], shape, *figures))
+        parts = (Part(one.name, one.why, tuple(map(self._shape, one.gives))) for one in stages)
+        blocks = (
+            Block(block_name(one.copies), tuple(tuple(map(str, copy)) for copy in one.copies), one.same, one.difference)
+            for one in find_repeats(self.graph, self.env)
+        )
+        return Analysis(tuple(nodes), elements, sum(self.outside.values()), tuple(parts), tuple(blocks))
+
+    def _shape(self, node: fx.Node) -> str:
+        return shape_and_dtype(self.env[node])[0]

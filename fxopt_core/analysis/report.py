@@ -9,10 +9,11 @@ from functools import cached_property
 import torch
 
 from fxopt_core.analysis.counting import Cost
+from fxopt_core.analysis.parts import Block, Part
 from fxopt_core.analysis.tables import Sheet, Shown, format_count
 from fxopt_core.benchmark.report import format_bytes
 
-BY = ("node", "module", "operation")
+BY = ("node", "module", "operation", "stage")
 """How nodes can be grouped."""
 
 MOST_MODULES = 40
@@ -29,6 +30,7 @@ class NodeCost:
         name: of the node in its graph.
         operation: what it does, such as `linear`.
         module: path of the module that it comes from, such as `("layers", "0")`; empty at the top level.
+        stage: name of the stage that it belongs to, such as `backbone`.
         shape: of its value, as text.
         cost: FLOPs and bytes.
         dtype: in which its FLOPs are computed; `None` where it has none.
@@ -39,6 +41,7 @@ class NodeCost:
     name: str
     operation: str
     module: tuple[str, ...]
+    stage: str
     shape: str
     cost: Cost
     dtype: torch.dtype | None
@@ -83,11 +86,15 @@ class Analysis(Shown):
         nodes: the calls of the graph in order.
         parameter_elements: of each parameter that the graph reads, how many numbers it holds. Tied parameters are one.
         held_bytes: memory of what the graph reads but does not make: inputs, parameters, buffers, constants.
+        parts: the stages in order.
+        blocks: the blocks that come several times, in order.
     """
 
     nodes: tuple[NodeCost, ...]
     parameter_elements: Mapping[str, int]
     held_bytes: int
+    parts: tuple[Part, ...]
+    blocks: tuple[Block, ...]
 
     @cached_property
     def total(self) -> Cost:
@@ -105,7 +112,7 @@ class Analysis(Shown):
         return max(self.nodes, key=lambda node: node.live_bytes)
 
     def grouped(self, by: str, depth: int | None = None) -> list[Group]:
-        """The nodes by `node`, `operation` or `module`: in order, operations by their bytes, most first.
+        """The nodes by `node`, `operation`, `module` or `stage`: in order, operations by their bytes, most first.
 
         Args:
             by: one of `BY`.
@@ -120,7 +127,8 @@ class Analysis(Shown):
         groups: dict[str, list[NodeCost]] = {}
         for node in self.nodes:
             path = ".".join(node.module[:depth]) or "(top)"
-            groups.setdefault({"node": node.name, "operation": node.operation, "module": path}[by], []).append(node)
+            keys = {"node": node.name, "operation": node.operation, "module": path, "stage": node.stage}
+            groups.setdefault(keys[by], []).append(node)
         deepest = max((len(node.module) for node in self.nodes), default=0)
         if by == "module" and depth is None and len(groups) > MOST_MODULES:
             fitting = (self.grouped(by, smaller) for smaller in range(deepest - 1, 1, -1))

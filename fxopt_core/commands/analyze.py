@@ -33,7 +33,7 @@ def analyze(
     ],
     hardware: Annotated[str | None, typer.Option(help="Estimate the time on this: h100, tpu-v5e, this, …")] = None,
     compare: Annotated[str | None, typer.Option(help="Estimate it on several, with commas: h100,tpu-v5e,this.")] = None,
-    by: Annotated[str, typer.Option(help="A row for each node, module or operation.")] = "operation",
+    by: Annotated[str, typer.Option(help="A row for each node, module, operation or stage.")] = "operation",
     dtype: Annotated[str, typer.Option(help="Of parameters and inputs: float32, bfloat16, …")] = "float32",
     tf32: Annotated[bool, typer.Option("--tf32", help="Round float32 products to TF32 where there is TF32.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Run it here: estimated beside measured time.")] = False,
@@ -49,6 +49,7 @@ def analyze(
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core.analysis import estimate
+    from fxopt_core.analysis.parts import block_sheets, stage_sheet
     from fxopt_core.analysis.report import BY
     from fxopt_core.analysis.roofline_plot import comparison, save_plot
     from fxopt_core.analysis.tables import print_sheets
@@ -81,7 +82,11 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(_document(model, analysis, estimates, timing), indent=2, allow_nan=False))
         return
-    sheets: list[Sheet] = [(estimates[0] if estimates else analysis).sheet(by)]
+    sheets: list[Sheet] = [
+        (estimates[0] if estimates else analysis).sheet(by),
+        stage_sheet(analysis),
+        *block_sheets(analysis),
+    ]
     sheets += [comparison(estimates)] if len(estimates) > 1 else []
     sheets += [timing.sheet(measured, by)] if timing and measured else []
     print_sheets(sheets)
@@ -122,6 +127,8 @@ def _run(
 
 
 def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing: Timing | None) -> dict[str, Any]:
+    from fxopt_core.analysis.parts import block_document, stage_document
+
     return {
         "model": model,
         "multiply_add_counts_as": 2,
@@ -129,6 +136,8 @@ def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing:
         "parameters": analysis.parameters,
         "held_bytes": analysis.held_bytes,
         "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
+        "stages": stage_document(analysis),
+        "blocks": block_document(analysis),
         "nodes": [{**asdict(node), "dtype": node.dtype and str(node.dtype)[6:]} for node in analysis.nodes],
         "estimates": [
             {

@@ -59,6 +59,7 @@ def extract(
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core import zoo
+    from fxopt_core.analysis.parts import block_sheets, stage_sheet
     from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.capture import METHODS, CaptureError, capture, save_standalone
     from fxopt_core.commands.extraction_report import document, methods_document, show, show_comparison
@@ -108,10 +109,11 @@ def extract(
     else:
         show(captured, chosen.description, written, console, show_all=show_all)
         if costs:
-            print_sheets([costs.sheet("module")])
+            print_sheets([costs.sheet("module"), stage_sheet(costs), *block_sheets(costs)])
 
 
 def _compare_models(names: str, as_json: bool) -> None:
+    from fxopt_core.analysis.parts import stage_comparison
     from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.commands.model_comparison import analyze_model, comparison, comparison_document
 
@@ -119,7 +121,7 @@ def _compare_models(names: str, as_json: bool) -> None:
     if as_json:
         _print_json(comparison_document(analyses))
     else:
-        print_sheets([comparison(analyses)])
+        print_sheets([comparison(analyses), stage_comparison(analyses)])
 
 
 def _draw(captured: Captured, path: Path, model: str) -> list[Path]:

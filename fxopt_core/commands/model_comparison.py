@@ -57,6 +57,8 @@ def comparison(analyses: dict[str, Analysis]) -> Sheet:
 
 def comparison_document(analyses: dict[str, Analysis]) -> list[dict[str, Any]]:
     """The same figures, exact, as JSON values."""
+    from fxopt_core.analysis.parts import block_document, stage_document
+
     return [
         {
             "model": name,
@@ -68,6 +70,8 @@ def comparison_document(analyses: dict[str, Analysis]) -> list[dict[str, Any]]:
             "bytes_written": one.total.bytes_written,
             "held_bytes": one.held_bytes,
             "peak_bytes": one.peak.live_bytes,
+            "stages": stage_document(one),
+            "blocks": block_document(one),
         }
         for name, one in analyses.items()
     ]

@@ -13,7 +13,9 @@ from fxopt_core.visualize.style import (
     BORDER_COLOUR,
     FONT,
     HIGHLIGHT_COLOUR,
+    OTHER_STAGE,
     QUIET_COLOUR,
+    STAGES,
     STYLES,
     TEXT_COLOUR,
 )
@@ -53,12 +55,24 @@ def scene_to_dot(scene: Scene, direction: str) -> str:
     kinds = {}
     for box in scene.boxes:
         kinds[box.name] = box.kind
-        graph.node(_identifier(box.name), label=_text("\n".join(box.lines)), tooltip=_text(box.name), **_look(box))
+        with graph.subgraph(name=f"cluster_stage_{box.stage}" if box.stage else None) as frame:
+            if box.stage:
+                _frame(frame, box.stage)
+            frame.node(_identifier(box.name), label=_text("\n".join(box.lines)), tooltip=_text(box.name), **_look(box))
     for arrow in (arrow for arrow in scene.arrows if arrow.drawn):
         quiet = {"color": QUIET_COLOUR, "style": "dashed"} if kinds[arrow.source] == "parameter" else {}
         count = {"label": f" {arrow.values}"} if arrow.values > 1 else {}
         graph.edge(_identifier(arrow.source), _identifier(arrow.target), **quiet, **count)
     return graph.source
+
+
+def _frame(frame: graphviz.Digraph, stage: str) -> None:
+    colour = STAGES.get(stage, OTHER_STAGE)
+    # Graphviz sets the label at the very edge.
+    frame.attr(
+        label=_text(f"\N{EM SPACE}{stage}"), labeljust="l", fontname=BOLD_FONT, fontsize="16", fontcolor=TEXT_COLOUR
+    )
+    frame.attr(style="filled,rounded", fillcolor=colour, color=QUIET_COLOUR, margin="14", tooltip=_text(stage))
 
 
 def _look(box: Box) -> dict[str, str]:

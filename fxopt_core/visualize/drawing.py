@@ -14,7 +14,7 @@ from fxopt_core.visualize.nodes import describe
 from fxopt_core.visualize.picture import GraphPicture
 from fxopt_core.visualize.scene import node_scene
 
-Collapse = Literal["auto", "never", "modules"]
+Collapse = Literal["auto", "never", "modules", "blocks"]
 Direction = Literal["TB", "BT", "LR", "RL"]
 Parameters = Literal["show", "hide"]
 
@@ -38,8 +38,9 @@ def draw(
         graph_module: the graph module, graph or exported program; it is not changed.
         title: heading; by default the class name of the graph module.
         collapse: `"auto"` draws each node while the drawing has at most 60 boxes (parameters apart) and
-            else puts neighbouring nodes of one module into one box; `"modules"` always does; `"never"`
-            draws each node, which takes a minute for thousands.
+            else does as `"blocks"`: neighbouring nodes of one module become one box, blocks that are repeated
+            become one box ("×12"), and the stages of a model of images are framed; `"modules"` leaves repeated
+            blocks expanded; `"never"` draws each node, which takes a minute for thousands.
         highlight: nodes, or their names, to draw with a double border, a bold label and another colour.
         direction: where the arrows lead: `"TB"` (down), `"BT"`, `"LR"` or `"RL"`.
         parameters: `"show"` draws parameters and buffers paler than real inputs; `"hide"` leaves them to
@@ -57,8 +58,8 @@ def draw(
     marked = _highlighted(graph, highlight)
     heading = title if title is not None else _default_title(graph_module)
     boxes = sum(not node.is_parameter for node in nodes)
-    if collapse == "modules" or (collapse == "auto" and boxes > MOST_BOXES):
-        scene = grouped_scene(graph, nodes, heading, marked)
+    if collapse in ("modules", "blocks") or (collapse == "auto" and boxes > MOST_BOXES):
+        scene = grouped_scene(graph, nodes, heading, marked, expand=collapse == "modules")
     else:
         scene = node_scene(nodes, heading, marked, parameters == "show")
     return GraphPicture(scene_to_dot(scene, direction), scene)

@@ -20,12 +20,14 @@ class Box:
         kind: a key of `fxopt_core.visualize.style.STYLES`.
         lines: the label, from top to bottom.
         highlighted: whether it is drawn with a double border and a bold label.
+        stage: the frame that it is drawn in; empty for none.
     """
 
     name: str
     kind: str
     lines: tuple[str, ...]
     highlighted: bool = False
+    stage: str = ""
 
 
 @dataclass(frozen=True)

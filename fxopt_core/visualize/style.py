@@ -41,5 +41,15 @@ STYLES: dict[str, Style] = {
     "module": Style("box3d", "#f8dfb0", "solid", "call_module"),
     "output": Style("invhouse", "#ffd0b0", "solid", "output"),
     "group": Style("folder", "#e3e9f1", "solid", "several nodes"),
+    "block": Style("component", "#d9cdf0", "solid", "repeated block"),
 }
 """One row a kind of node, in the order of the legend."""
+
+STAGES = {
+    "backbone": "#eaf4fb",
+    "neck": "#fdf3dc",
+    "transformer": "#f3eefb",
+    "head": "#fbe9e1",
+}
+"""Background of the frame around each stage, whose name stands in its corner."""
+OTHER_STAGE = "#f2f2f2"
