@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from fxopt_core.analysis import Analysis, analyze_graph
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
+from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
 from fxopt_core.passes import Refusal
 from fxopt_core.verification import Equivalence
@@ -181,7 +181,7 @@ class OptimizationReport:
         yield _table(
             "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
             ("rule", "before → after", "source"),
-            [(rewrite.rule, _change(rewrite), _short(rewrite.source)) for rewrite in shown],
+            [(rewrite.rule, _change(rewrite), without_folders(rewrite.source)) for rewrite in shown],
         )
         yield _table(
             f"Refusals: {len(self.refusals)}",
@@ -222,11 +222,6 @@ def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str
 def _change(rewrite: Rewrite) -> str:
     after = [*map(str, rewrite.after), *(f"the value of {name}" for name in rewrite.reused)]
     return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(after) or 'nothing'}"
-
-
-def _short(source: str | None) -> str:
-    """A source line without the folders of its file."""
-    return "not kept" if source is None else re.sub(r"^.*[/\\](?=[^/\\]*:\d+: )", "", source)
 
 
 def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:

@@ -20,12 +20,14 @@ class Box:
         kind: a key of `fxopt_core.visualize.style.STYLES`.
         lines: the label, from top to bottom.
         highlighted: whether it is drawn with a double border and a bold label.
+        nodes: names of the nodes that it stands for; empty for a single node, which has the box's name.
     """
 
     name: str
     kind: str
     lines: tuple[str, ...]
     highlighted: bool = False
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
