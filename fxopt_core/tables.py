@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
@@ -60,27 +60,33 @@ class Sheet(Shown):
         """Itself."""
         return (self,)
 
-    def table(self) -> Table:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         """For a terminal."""
         # As text, because Rich would read square brackets as markup.
-        notes = Text("\n".join(self.notes))
-        table = Table(title=Text(self.title), title_justify="left", caption=notes, caption_justify="left")
-        table.box, table.pad_edge = SIMPLE_HEAD, False
-        for heading in self.headings:
-            figures = self._holds_figures(heading)
-            justify, wrap = ("right", True) if figures else ("left", False)
-            table.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=wrap)  # type: ignore[arg-type]
+        if self.title:
+            yield Text(self.title)
+        if self.headings:
+            yield self._table()
+        yield from map(Text, self.notes)
+
+    def _table(self) -> Table:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for place, heading in enumerate(self.headings):
+            if self._holds_figures(heading):
+                # Headings may wrap between words; figures never do.
+                longest = max(map(len, [*heading.split(), *(row[place] for row in self.rows)]))
+                table.add_column(Text(heading), justify="right", min_width=longest)
+            else:
+                table.add_column(Text(heading), overflow="fold")
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table
 
     def text(self) -> str:
         """In characters."""
-        if not self.headings:
-            return "\n".join(filter(None, (self.title, *self.notes)))
         console = Console(file=StringIO(), width=WIDTH, force_terminal=False, color_system=None)
         with console.capture() as captured:
-            console.print(self.table())
+            console.print(self)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     def html(self) -> str:
@@ -129,7 +135,7 @@ def print_sheets(sheets: Iterable[Sheet]) -> None:
     console = Console()
     console = console if console.is_terminal else Console(width=WIDTH)
     for sheet in sheets:
-        console.print(sheet.table() if sheet.headings else Text(sheet.text()))
+        console.print(sheet)
 
 
 def format_count(number: float, unit: str = "") -> str:

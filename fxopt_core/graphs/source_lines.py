@@ -9,6 +9,7 @@ import torch
 
 _TORCH = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+).*\n\s*(?P<code>.+)')
+_CELL = re.compile(r"^.*[/\\]ipykernel_\d+[/\\]\d+\.py(?=:\d+: )")
 _FOLDERS = re.compile(r"^.*[/\\](?=[^/\\]*:\d+: )")
 
 
@@ -23,5 +24,5 @@ def source_line(stack_trace: str | None) -> str | None:
 
 
 def without_folders(source: str | None) -> str:
-    """A source line without the folders of its file, to show; `not kept` for `None`."""
-    return "not kept" if source is None else _FOLDERS.sub("", source)
+    """A source line to show: without the folders of its file, a cell of a notebook as such; `not kept` for `None`."""
+    return "not kept" if source is None else _FOLDERS.sub("", _CELL.sub("notebook cell", source))

@@ -1,4 +1,4 @@
-(root, rowsOfBoxes) => {
+(root, known) => {
   // The image that stands in the page becomes SVG that can be walked through; the table beside it is what is known.
   const image = root.querySelector("img");
   const bytes = Uint8Array.from(atob(image.src.split(",")[1]), (character) => character.charCodeAt(0));
@@ -7,7 +7,9 @@
   const table = root.querySelector("table");
   const headings = Array.from(table.tHead.rows[0].cells, (cell) => cell.textContent);
   const rows = Array.from(table.tBodies[0].rows);
-  const texts = rows.map((row) => row.textContent.toLowerCase());
+  // Who looks for an operation does not look for its readers, whose inputs name it too.
+  const texts = rows.map((row) => Array.from(row.cells).filter((_, column) => headings[column] !== "inputs")
+    .map((cell) => cell.textContent.toLowerCase()).join(" "));
 
   const make = (name, attributes, ...children) => {
     const element = document.createElement(name);
@@ -63,24 +65,29 @@
     dragged = [event.clientX, event.clientY];
   });
 
-  // Each node is a button; one of them is in the order of the Tab key, the arrow keys lead to the others.
+  // Each node is a button; one of them is in the order of the Tab key, the arrow keys lead to the others in the order
+  // of the graph.
   const boxes = Array.from(svg.querySelectorAll("g.node"), (element) => {
     const name = element.querySelector("title").textContent;
-    return { element, name, rows: rowsOfBoxes[name] };
-  }).filter((box) => box.rows);
+    return { element, ...known[name] };
+  }).filter((box) => box.rows).sort((one, other) => one.rows[0] - other.rows[0]);
   let words = [], current = 0;
   const fits = (row) => words.every((word) => texts[row].includes(word));
   const show = (box) => {
     for (const other of boxes) other.element.setAttribute("aria-pressed", other === box);
     const hits = box.rows.filter(fits);
     const shown = hits.length ? hits : box.rows;
-    const count = box.rows.length === 1 ? "" : `: ${shown.length === box.rows.length ? "" : `${shown.length} of `}` +
-      `${box.rows.length} nodes`;
-    const facts = shown.map((row) => make("dl", {}, ...headings.flatMap((heading, column) => {
+    const facts = (row) => make("dl", {}, ...headings.flatMap((heading, column) => {
       const text = rows[row].cells[column].textContent;
       return text ? [make("dt", {}, heading), make("dd", {}, text)] : [];
-    })));
-    details.replaceChildren(make("p", {}, make("strong", {}, box.name + count)), ...facts);
+    }));
+    const folded = (row) => {
+      const [name, operation, , shape] = Array.from(rows[row].cells, (cell) => cell.textContent);
+      return make("details", {}, make("summary", {}, `${name}: ${operation} ${shape}`), facts(row));
+    };
+    const part = shown.length < box.rows.length ? [make("p", {}, `${shown.length} of them found:`)] : [];
+    details.replaceChildren(make("p", {}, make("strong", {}, box.about)), ...part,
+      ...shown.map(box.rows.length === 1 ? facts : folded));
     details.scrollTop = 0;
   };
   const reach = (index) => {
@@ -147,15 +154,20 @@
     .fxopt-details dt { font-weight: bold; float: none; width: auto; }
     .fxopt-details dd { margin: 0 0 .2em 1em; float: none; width: auto; }
     .fxopt-view g.node { cursor: pointer; }
+    .fxopt-view a { color: inherit; text-decoration: none; }
     .fxopt-view g.node:focus-visible { outline: 4px solid #0b57d0; outline-offset: 2px; }
-    .fxopt-view g.fxopt-miss { opacity: .2; }
+    .fxopt-view g.node:focus:not(:focus-visible) { outline: none; }
+    .fxopt-view g.fxopt-miss:not(:focus-visible, [aria-pressed="true"]) { opacity: .2; }
     .fxopt-view g.fxopt-hit :is(polygon, ellipse, path) { stroke-width: 3; }
     .fxopt-view g[aria-pressed="true"] :is(polygon, ellipse, path) { stroke-width: 4; stroke: #0b57d0; }`);
   const bar = make("div", { class: "fxopt-bar" }, make("label", {}, "Find ", find),
     button("Zoom in", "+", () => zoom(scale * 1.25)), button("Zoom out", "−", () => zoom(scale / 1.25)),
     button("Fit the width", "fit", fit), found);
-  // Keys that are typed here are not JupyterLab's shortcuts.
-  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  // Keys that are typed here are not JupyterLab's shortcuts, unless with Control: that key comes down before the other.
+  const suppress = (event) => root.toggleAttribute("data-lm-suppress-shortcuts",
+    !(event?.ctrlKey || event?.metaKey || event?.altKey));
+  for (const type of ["keydown", "keyup", "focusin"]) root.addEventListener(type, suppress);
+  suppress();
   root.querySelector("figure").replaceWith(style, bar, make("div", { class: "fxopt-panes" }, view, details));
   fit();
 }

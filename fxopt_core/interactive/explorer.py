@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import fx
 
-from fxopt_core.analysis import Analysis, NodeCost, analyze_graph
+from fxopt_core.analysis import Cost, NodeCost, analyze_graph
 from fxopt_core.benchmark.report import format_bytes
 from fxopt_core.capture import Captured, Partition
 from fxopt_core.graphs.source_lines import source_line, without_folders
@@ -29,7 +30,7 @@ from fxopt_core.visualize.nodes import describe
 
 SCRIPT = Path(__file__).with_name("explorer.js")
 
-WORDS = ("operation", "reads or stands for", "shape", "dtype", "module", "source")
+WORDS = ("operation", "inputs", "shape", "dtype", "module or parameter", "source")
 FIGURES = ("FLOPs", "read", "written", "alive")
 
 
@@ -40,10 +41,12 @@ class GraphExplorer:
     Attributes:
         picture: what is drawn.
         table: all nodes of the graph, one row each.
+        costs: of the nodes that have one, by their names.
     """
 
     picture: GraphPicture
     table: Sheet
+    costs: Mapping[str, NodeCost] = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -73,20 +76,26 @@ class GraphExplorer:
             PictureError: the picture cannot be drawn.
         """
         # A name in a graph may hold what ends a script.
-        rows = json.dumps(self._rows_of_boxes).replace("<", "\\u003c")
+        boxes = json.dumps(self._boxes).replace("<", "\\u003c")
         return (
             f"<div>{self.picture.figure_html()}<details><summary>All nodes as a table</summary>{self.table.html()}"
-            f"</details><script>({SCRIPT.read_text()})(document.currentScript.parentElement, {rows})</script></div>"
+            f"</details><script>({SCRIPT.read_text()})(document.currentScript.parentElement, {boxes})</script></div>"
         )
 
     @cached_property
-    def _rows_of_boxes(self) -> dict[str, list[int]]:
-        """Places in the table of the nodes that each box stands for, by the box's title in the SVG."""
+    def _boxes(self) -> dict[str, dict[str, Any]]:
+        """By the title of each box in the SVG, the places of its nodes in the table, and what to say of them."""
         place = {name: number for number, (name, *_) in enumerate(self.table.rows)}
-        return {
-            box_identifier(box.name): [place[name] for name in box.nodes or (box.name,)]
-            for box in self.picture.scene.boxes
-        }
+        found = {}
+        for box in self.picture.scene.boxes:
+            names = box.nodes or (box.name,)
+            cost = sum((self.costs[name].cost for name in names if name in self.costs), Cost())
+            figures = ", ".join(
+                f"{figure} {heading}" for figure, heading in zip(_figures(cost), FIGURES[:3], strict=True)
+            )
+            about = box.name if len(names) == 1 else f"{box.name}: {len(names)} nodes, together {figures}"
+            found[box_identifier(box.name)] = {"rows": [place[name] for name in names], "about": about}
+        return found
 
 
 def explore(
@@ -141,29 +150,30 @@ def explore(
     for node, described in zip(module.graph.nodes, describe(module.graph, frozenset(state)), strict=True):
         path = ".".join(module_path(node)[0])
         source = source_line(node.meta.get("stack_trace"))
-        reads = sources.get(node.name) or state.get(node.name) or described.arguments
-        words = (described.operation, reads, described.shape, described.dtype, path)
+        place = sources.get(node.name) or state.get(node.name) or path
+        words = (described.operation, described.arguments, described.shape, described.dtype, place)
         line = without_folders(source) if source else ""
-        rows.append((node.name, *words, line, *_figures(costs.get(node.name))))
+        cost = costs.get(node.name)
+        figures = (*_figures(cost.cost), format_bytes(cost.live_bytes)) if cost else ("",) * len(FIGURES)
+        rows.append((node.name, *words, line, *figures))
     heading = picture.scene.title
     return GraphExplorer(
-        picture, Sheet(heading, ("node", *WORDS, *FIGURES), rows, (*picture.scene.notes, *why_not, *notes), WORDS)
+        picture,
+        Sheet(heading, ("node", *WORDS, *FIGURES), rows, (*picture.scene.notes, *why_not, *notes), WORDS),
+        costs,
     )
 
 
 def _costs(module: fx.GraphModule, parameters: Mapping[str, str]) -> tuple[dict[str, NodeCost], tuple[str, ...]]:
     """The cost of each node that has one, and what to say of them."""
     try:
-        analysis: Analysis = analyze_graph(module, parameters)
+        analysis = analyze_graph(module, parameters)
     except ValueError as error:
         return {}, (f"No costs: {error}",)
     meaning = "alive: bytes of all values made by the graph that are alive while the node runs."
     return {node.name: node for node in analysis.nodes}, (*analysis.notes(), meaning)
 
 
-def _figures(node: NodeCost | None) -> tuple[str, ...]:
-    if node is None:
-        return ("",) * len(FIGURES)
-    flops = format_count(node.cost.flops) + ("+?" if node.cost.uncounted else "")
-    moved = (format_bytes(number) for number in (node.cost.bytes_read, node.cost.bytes_written, node.live_bytes))
-    return (flops, *moved)
+def _figures(cost: Cost) -> tuple[str, str, str]:
+    flops = format_count(cost.flops) + ("+?" if cost.uncounted else "")
+    return flops, format_bytes(cost.bytes_read), format_bytes(cost.bytes_written)
