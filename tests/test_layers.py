@@ -17,8 +17,10 @@ CORE_FLOORS = (
     {"cli", "commands", "backend"},
     {"optimizer", "coverage"},
     {"passes"},
+    {"interactive"},
     {"analysis", "verification", "benchmark", "visualize", "doctor"},
-    {"graphs", "structure", "capture", "zoo", "devices", "files"},
+    {"graphs", "structure", "capture", "zoo", "devices"},
+    {"tables", "files"},
 )
 """The parts of `fxopt_core`, top floor first. A part imports from its own floor and those below."""
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fxopt_core.analysis.counting import Cost
-from fxopt_core.analysis.tables import NONE, Sheet, format_count
 from fxopt_core.benchmark.report import format_bytes
+from fxopt_core.tables import NONE, Sheet, format_count
 
 if TYPE_CHECKING:
     from fxopt_core.analysis.report import Analysis, Group

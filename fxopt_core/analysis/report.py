@@ -10,8 +10,8 @@ import torch
 
 from fxopt_core.analysis.counting import Cost
 from fxopt_core.analysis.parts import Block, Part
-from fxopt_core.analysis.tables import Sheet, Shown, format_count
 from fxopt_core.benchmark.report import format_bytes
+from fxopt_core.tables import Sheet, Shown, format_count
 
 BY = ("node", "module", "operation", "stage")
 """How nodes can be grouped."""
@@ -135,6 +135,10 @@ class Analysis(Shown):
             return next((found for found in fitting if len(found) <= MOST_MODULES), self.grouped(by, 1))
         found = [Group(name, tuple(members)) for name, members in groups.items()]
         return sorted(found, key=lambda group: -group.cost.bytes) if by == "operation" else found
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """`sheet()`, as a notebook shows it."""
+        return (self.sheet(),)
 
     def sheet(self, by: str = "operation") -> Sheet:
         """A table with a row for each group of `grouped(by)` that costs something."""

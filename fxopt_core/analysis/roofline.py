@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fxopt_core.analysis.hardware import Hardware
 from fxopt_core.analysis.report import HEADINGS, Analysis, Group, NodeCost
-from fxopt_core.analysis.tables import Sheet, Shown
 from fxopt_core.benchmark.report import format_seconds
-
-if TYPE_CHECKING:
-    pass
+from fxopt_core.tables import Sheet, Shown
 
 COMPUTE = "compute"
 MEMORY = "memory"
@@ -78,6 +74,10 @@ class Estimate(Shown):
     def by_name(self) -> dict[str, NodeEstimate]:
         """The nodes by their names."""
         return {estimated.node.name: estimated for estimated in self.nodes}
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """`sheet()`, as a notebook shows it."""
+        return (self.sheet(),)
 
     def sheet(self, by: str = "operation") -> Sheet:
         """A table of costs and times, with a row for each group of `Analysis.costly(by)`."""

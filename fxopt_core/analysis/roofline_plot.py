@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxopt_core.analysis.roofline import COMPUTE, MEMORY, Estimate
-from fxopt_core.analysis.tables import NONE, Sheet, format_count
 from fxopt_core.benchmark.report import format_bytes, format_seconds
 from fxopt_core.files import replacing
+from fxopt_core.tables import NONE, Sheet, format_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,10 +14,10 @@ from torch import fx
 
 from fxopt_core.analysis.report import Group
 from fxopt_core.analysis.roofline import Estimate
-from fxopt_core.analysis.tables import Sheet
 from fxopt_core.benchmark.measuring import Measurement, measure
 from fxopt_core.benchmark.report import format_seconds
 from fxopt_core.devices import synchronize
+from fxopt_core.tables import Sheet
 
 
 @dataclass(frozen=True)

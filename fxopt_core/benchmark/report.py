@@ -6,14 +6,10 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from fxopt_core.benchmark.measuring import Measurement
+from fxopt_core.tables import NONE, Sheet, Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +49,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class BenchmarkReport:
+class BenchmarkReport(Shown):
     """Measurements of several candidates, the first being what the others are compared with.
 
     Attributes:
@@ -121,33 +117,14 @@ class BenchmarkReport:
             f"(spread: interquartile range); compile cache on disk: {cache}"
         )
 
-    def table(self) -> Table:
+    def sheets(self) -> tuple[Sheet, ...]:
         """One row a candidate."""
-        table = Table(
-            box=SIMPLE_HEAD,
-            pad_edge=False,
-            collapse_padding=True,
-            caption="\n".join([self.settings(), *self.notes]),
-            caption_justify="left",
+        headings = (
+            *("candidate", "against the first", "first call", "median", "spread", "minimum", "pays after calls"),
+            *("peak memory", "graphs (operations)", "largest error"),
         )
-        for heading in ("candidate", "against the first"):
-            table.add_column(heading, no_wrap=True)
-        for heading in (
-            "first call",
-            "median",
-            "spread",
-            "minimum",
-            "pays after calls",
-            "peak memory",
-            "graphs (operations)",
-            "largest error",
-        ):
-            # Headings may wrap between words, never within one.
-            longest = max(len(word) for word in heading.split())
-            table.add_column(heading, justify="right", min_width=longest)
-        for candidate in self.candidates:
-            error = candidate.largest_error
-            table.add_row(
+        rows = [
+            (
                 candidate.name,
                 self.against_first(candidate),
                 format_seconds(candidate.first_call_seconds),
@@ -157,19 +134,11 @@ class BenchmarkReport:
                 self.pays_after(candidate),
                 format_bytes(candidate.peak_bytes),
                 f"{candidate.graphs} ({candidate.operations})",
-                "–" if error is None else f"{error:.2g}",
+                NONE if candidate.largest_error is None else f"{candidate.largest_error:.2g}",
             )
-        return table
-
-    def __str__(self) -> str:
-        console = Console(file=StringIO(), width=120, force_terminal=False, color_system=None)
-        with console.capture() as captured:
-            console.print(self.table())
-        return "\n".join(line.rstrip() for line in captured.get().splitlines())
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
-        printer.text(str(self))
+            for candidate in self.candidates
+        ]
+        return (Sheet("", headings, rows, (self.settings(), *self.notes), ("against the first",)),)
 
     def to_json(self) -> str:
         """Everything as strict JSON; seconds and bytes; `"never"` for a break-even that does not come."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from fxopt_core.analysis import Analysis, Estimate
-    from fxopt_core.analysis.tables import Sheet
     from fxopt_core.analysis.timing import Timing
+    from fxopt_core.tables import Sheet
 
 CANNOT = 2
 """Exit code for bad input."""
@@ -52,12 +52,12 @@ def analyze(
     from fxopt_core.analysis.parts import block_sheets, stage_sheet
     from fxopt_core.analysis.report import BY
     from fxopt_core.analysis.roofline_plot import comparison, save_plot
-    from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.analysis.this_machine import find_hardware
     from fxopt_core.capture import CaptureError
     from fxopt_core.commands.model_comparison import analyze_model
     from fxopt_core.commands.output import check_file
     from fxopt_core.devices import DeviceUnavailableError, choose_device
+    from fxopt_core.tables import print_sheets
 
     try:
         _one_of("--by", by, BY)

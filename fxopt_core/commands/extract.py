@@ -60,12 +60,12 @@ def extract(
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core import zoo
     from fxopt_core.analysis.parts import block_sheets, stage_sheet
-    from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.capture import METHODS, CaptureError, capture, save_standalone
     from fxopt_core.commands.extraction_report import document, methods_document, show, show_comparison
     from fxopt_core.commands.method_comparison import compare_methods
     from fxopt_core.commands.model_comparison import analyze_model, comparison_document
     from fxopt_core.devices import DeviceUnavailableError, choose_device
+    from fxopt_core.tables import print_sheets
     from fxopt_core.visualize.rendering import PictureError
 
     console = output_console()
@@ -114,8 +114,8 @@ def extract(
 
 def _compare_models(names: str, as_json: bool) -> None:
     from fxopt_core.analysis.parts import stage_comparison
-    from fxopt_core.analysis.tables import print_sheets
     from fxopt_core.commands.model_comparison import analyze_model, comparison, comparison_document
+    from fxopt_core.tables import print_sheets
 
     analyses = {name.strip(): analyze_model(name.strip()) for name in names.split(",") if name.strip()}
     if as_json:

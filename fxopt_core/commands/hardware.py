@@ -61,7 +61,7 @@ def measure_hardware(device: Device = None, as_json: AsJson = False) -> None:
 
 
 def _show(rows: Sequence[Hardware], as_json: bool, note: str) -> None:
-    from fxopt_core.analysis.tables import Sheet, format_count, print_sheets
+    from fxopt_core.tables import Sheet, format_count, print_sheets
 
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fxopt_core.analysis import Analysis
-    from fxopt_core.analysis.tables import Sheet
+    from fxopt_core.tables import Sheet
 
 
 def analyze_model(
@@ -36,8 +36,8 @@ def analyze_model(
 def comparison(analyses: dict[str, Analysis]) -> Sheet:
     """A row for each model."""
     from fxopt_core.analysis.report import HEADINGS, Group
-    from fxopt_core.analysis.tables import Sheet
     from fxopt_core.benchmark.report import format_bytes
+    from fxopt_core.tables import Sheet
 
     rows = [
         (

@@ -98,7 +98,7 @@ def optimize(
         console.print(chosen.description)
         console.print(str(report))
         if timed is not None:
-            console.print(timed.table())
+            console.print(str(timed))
         if written:
             console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
     if report.refused:

@@ -12,6 +12,7 @@ from torch import fx
 
 from fxopt_core.graphs.editor import NodeSnapshot, snapshot
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
+from fxopt_core.tables import Sheet, Shown
 
 GraphLike = fx.GraphModule | fx.Graph | Iterable[NodeSnapshot]
 
@@ -47,7 +48,7 @@ class NodeChange:
 
 
 @dataclass(frozen=True)
-class GraphDiff:
+class GraphDiff(Shown):
     """What became of every node, in the order of the graph after, removed ones where they stood."""
 
     changes: tuple[NodeChange, ...]
@@ -92,17 +93,31 @@ class GraphDiff:
         Args:
             context: how many nodes that stayed are shown around each that did not; `None` for all.
         """
-        near = range(len(self.changes)) if context is None else sorted(self._near(context))
-        lines: list[str] = []
+        shown = (f"  … {one} more" if isinstance(one, int) else str(one) for one in self._excerpt(context))
+        return "\n".join([self.summary, *shown])
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """What a notebook shows: the same as `as_text()`, with words for the signs."""
+        words = {"-": "removed", "+": "added", "~": "changed", " ": "kept"}
+        rows = [
+            (f"… {one} more", "", "")
+            if isinstance(one, int)
+            else (words[one.sign], str(one.before or ""), str(one.after or ""))
+            for one in self._excerpt(2)
+        ]
+        headings = ("node", "before", "after")
+        return (Sheet(self.summary, headings, rows, words=headings),)
+
+    def _excerpt(self, context: int | None) -> Iterator[NodeChange | int]:
+        """The changes with so many nodes around them that stayed, and how many more are left out in between."""
         last = -1
-        for position in near:
+        for position in range(len(self.changes)) if context is None else sorted(self._near(context)):
             if position > last + 1:
-                lines.append(f"  … {position - last - 1} more")
-            lines.append(str(self.changes[position]))
+                yield position - last - 1
+            yield self.changes[position]
             last = position
         if last + 1 < len(self.changes):
-            lines.append(f"  … {len(self.changes) - last - 1} more")
-        return "\n".join([self.summary, *lines])
+            yield len(self.changes) - last - 1
 
     @property
     def summary(self) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from torch.fx.node import Target
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META
+from fxopt_core.graphs.source_lines import source_line
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""
@@ -72,16 +72,7 @@ class Rewrite:
     @property
     def source(self) -> str | None:
         """The innermost line outside PyTorch that made the node: file, line and text; `None` if it was not kept."""
-        frames = list(_FRAME.finditer(self.stack_trace or ""))
-        if not frames:
-            return None
-        own = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
-        frame = (own or frames)[-1]
-        return f"{frame['file']}:{frame['line']}: {frame['code'].strip()}"
-
-
-_TORCH = str(Path(torch.__file__).parent)
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+).*\n\s*(?P<code>.+)')
+        return source_line(self.stack_trace)
 
 
 class GraphEditor:

@@ -19,6 +19,7 @@ from fxopt_core.devices import choose_device
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
 from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
 from fxopt_core.passes import OptimizationPass, choose_passes
+from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification import (
     EXACT,
     Equivalence,
@@ -37,7 +38,7 @@ METHODS = (*WHOLE_METHODS, "dynamo")
 
 
 @dataclass(frozen=True)
-class OptimizationResult:
+class OptimizationResult(Shown):
     """What `GraphOptimizer.optimize` gives.
 
     Attributes:
@@ -47,6 +48,10 @@ class OptimizationResult:
 
     module: torch.nn.Module
     report: OptimizationReport
+
+    def sheets(self) -> list[Sheet]:
+        """What a notebook shows: the report's."""
+        return self.report.sheets()
 
 
 class VerificationError(RuntimeError):

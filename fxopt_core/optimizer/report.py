@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from torch import fx
 
 from fxopt_core.analysis import Analysis, analyze_graph
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
+from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
 from fxopt_core.passes import Refusal
+from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification import Equivalence
 from fxopt_core.visualize import GraphPicture, draw
 
@@ -71,7 +69,7 @@ class OptimizedGraph:
 
 
 @dataclass
-class OptimizationReport:
+class OptimizationReport(Shown):
     """Everything that an optimisation did, and did not do, with reasons.
 
     Attributes:
@@ -170,20 +168,14 @@ class OptimizationReport:
         """Each graph before and after, the rewritten nodes marked by a double border and bold label."""
         return [_pictures(graph) for graph in self.graphs]
 
-    def __str__(self) -> str:
-        """The report as text: what was done, what was refused, how it was checked."""
-        buffer = io.StringIO()
-        console = Console(file=buffer, width=120)
-        console.print(
-            f"Captured by {self.attempts[-1].method}; {self.nodes_before} operations became {self.nodes_after}."
-        )
-        for table in self._tables():
-            console.print(table)
-        console.print(f"Verified: {self.how_verified}.", *(f"Caveat: {caveat}" for caveat in self.caveats), sep="\n")
-        return buffer.getvalue()
+    def sheets(self) -> list[Sheet]:
+        """What was done, what was refused, how it was checked."""
+        opening = f"Captured by {self.attempts[-1].method}; {self.nodes_before} operations became {self.nodes_after}."
+        caveats = (f"Caveat: {caveat}" for caveat in self.caveats)
+        return [Sheet(opening), *self._tables(), Sheet("", notes=(f"Verified: {self.how_verified}.", *caveats))]
 
-    def _tables(self) -> Iterator[Table]:
-        yield _table(
+    def _tables(self) -> Iterator[Sheet]:
+        yield Sheet(
             "Before and after",
             ("", "before", "after", "change"),
             [
@@ -199,27 +191,31 @@ class OptimizationReport:
             for rewrite in graph.result.rewrites:
                 nodes = len(rewrite.after) - len(rewrite.before)
                 changes[rewrite.rule, rewrite.exactness].append((nodes, graph.cost_of(rewrite)))
-        yield _table(
+        yield Sheet(
             f"Rewrites: {len(self.rewrites)}",
             ("rule", "times", "nodes", "FLOPs", "bytes", "exactness"),
             [(rule, str(len(made)), *_sums(made), exact) for (rule, exact), made in changes.items()],
+            words=("exactness",),
         )
         shown = self.rewrites[:MOST_SHOWN]
         more = len(self.rewrites) - len(shown)
-        yield _table(
+        yield Sheet(
             "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
             ("rule", "before → after", "source"),
-            [(rewrite.rule, _change(rewrite), _short(rewrite.source)) for rewrite in shown],
+            [(rewrite.rule, _change(rewrite), without_folders(rewrite.source)) for rewrite in shown],
+            words=("before → after", "source"),
         )
-        yield _table(
+        yield Sheet(
             f"Refusals: {len(self.refusals)}",
             ("pass", "reason", "nodes"),
             [(name, reason, _listed(nodes)) for (name, reason), nodes in self._refused_nodes().items()],
+            words=("reason", "nodes"),
         )
         if self.denied:
-            yield _table("Taken back, since the comparison failed", ("rewrite",), [(key,) for key in self.denied])
+            yield Sheet("Taken back, since the comparison failed", ("rewrite",), [(key,) for key in self.denied])
         if self.failures:
-            yield _table("Passes taken out", ("pass", "reason"), [(f.name, f.reason) for f in self.failures])
+            taken_out = [(failure.name, failure.reason) for failure in self.failures]
+            yield Sheet("Passes taken out", ("pass", "reason"), taken_out, words=("reason",))
 
     def _refused_nodes(self) -> dict[tuple[str, str], list[str]]:
         nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -231,13 +227,6 @@ class OptimizationReport:
 def _listed(names: list[str]) -> str:
     more = len(names) - 3
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
-
-
-def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*columns, title=title, title_justify="left")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str]:
@@ -252,11 +241,6 @@ def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str
 def _change(rewrite: Rewrite) -> str:
     after = [*map(str, rewrite.after), *(f"the value of {name}" for name in rewrite.reused)]
     return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(after) or 'nothing'}"
-
-
-def _short(source: str | None) -> str:
-    """A source line without the folders of its file."""
-    return "not kept" if source is None else re.sub(r"^.*[/\\](?=[^/\\]*:\d+: )", "", source)
 
 
 def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 
 from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
+from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification.cases import Case, cases
 from fxopt_core.verification.observation import Function, Observation, Place, observe
 from fxopt_core.verification.tolerance import (
@@ -46,7 +47,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Equivalence:
+class Equivalence(Shown):
     """What a comparison found. True if the two functions do the same.
 
     Attributes:
@@ -74,6 +75,15 @@ class Equivalence:
             return "\n".join(map(str, self.differences))
         both = f" (on {', '.join(self.raised)} both raise)" if self.raised else ""
         return f"the same on {len(self.cases)} sets of inputs{both}; largest error {self.largest_error:g}"
+
+    def sheets(self) -> list[Sheet]:
+        """What a notebook shows."""
+        tried = (f"Compared on {len(self.cases)} sets of inputs: {', '.join(self.cases)}.",)
+        if self.equal:
+            return [Sheet(f"Equivalent: {self}", notes=tried)]
+        rows = [(one.what, one.where, one.detail, one.case) for one in self.differences]
+        headings = ("what differs", "of", "how", "inputs")
+        return [Sheet(f"NOT equivalent: {len(rows)} differences", headings, rows, tried, headings)]
 
     def as_json(self) -> dict[str, Any]:
         """Everything as values that JSON can hold; an infinite error is `None`."""

@@ -58,11 +58,13 @@ def scene_to_dot(scene: Scene, direction: str) -> str:
         with graph.subgraph(name=f"cluster_stage_{box.stage}" if box.stage else None) as frame:
             if box.stage:
                 _frame(frame, box.stage)
-            frame.node(_identifier(box.name), label=_text("\n".join(box.lines)), tooltip=_text(box.name), **_look(box))
+            frame.node(
+                box_identifier(box.name), label=_text("\n".join(box.lines)), tooltip=_text(box.name), **_look(box)
+            )
     for arrow in (arrow for arrow in scene.arrows if arrow.drawn):
         quiet = {"color": QUIET_COLOUR, "style": "dashed"} if kinds[arrow.source] == "parameter" else {}
         count = {"label": f" {arrow.values}"} if arrow.values > 1 else {}
-        graph.edge(_identifier(arrow.source), _identifier(arrow.target), **quiet, **count)
+        graph.edge(box_identifier(arrow.source), box_identifier(arrow.target), **quiet, **count)
     return graph.source
 
 
@@ -111,7 +113,8 @@ def _legend(graph: graphviz.Digraph, scene: Scene) -> None:
             legend.edge(above, below, style="invis")
 
 
-def _identifier(name: str) -> str:
+def box_identifier(name: str) -> str:
+    """The name of a box in DOT, which is the title of its group in the SVG."""
     # graphviz reads a colon in an edge's end as the start of a port.
     return name.replace(":", " ")
 

@@ -214,7 +214,8 @@ def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highl
         lines = _lines(group, read, [arrow for arrow in arriving if not arrow.drawn])
         if marked:
             lines.append(f"{marked} highlighted")
-        boxes.append(Box(group.name, group.kind, tuple(lines), marked > 0, group.section.stage))
+        members = tuple(node.name for node in group.nodes)
+        boxes.append(Box(group.name, group.kind, tuple(lines), marked > 0, members, group.section.stage))
         rows.append(
             (
                 ("* " if marked else "") + group.name,

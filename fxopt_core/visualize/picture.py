@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 
 from fxopt_core.files import replacing
+from fxopt_core.tables import aligned, choose_kinds
 from fxopt_core.visualize.rendering import PictureError, render_svg
 from fxopt_core.visualize.scene import Scene
 
@@ -40,7 +41,7 @@ class GraphPicture:
     @cached_property
     def text(self) -> str:
         """The text twin: title, an aligned table with one row a box, and notes. Needs no renderer."""
-        return "\n".join([self.scene.title, "", *_table(self.scene), *self._notes()])
+        return "\n".join([self.scene.title, "", *aligned(self.scene.header, self.scene.rows), *self._notes()])
 
     def _notes(self) -> list[str]:
         return ["", *self.scene.notes] if self.scene.notes else []
@@ -86,29 +87,23 @@ class GraphPicture:
         """
         bundle = {"text/plain": self.text}
         try:
-            svg = self.svg
+            bundle["text/html"] = self._html()
         except PictureError as error:
             bundle["text/plain"] += f"\n\n{error}"
         else:
-            bundle["text/html"] = self._html(svg)
             if include is not None and "image/svg+xml" in include:
-                bundle["image/svg+xml"] = svg
-        if include is not None:
-            bundle = {kind: content for kind, content in bundle.items() if kind in include}
-        return {kind: content for kind, content in bundle.items() if kind not in (exclude or ())}
+                bundle["image/svg+xml"] = self.svg
+        return choose_kinds(bundle, include, exclude)
 
-    def _html(self, svg: str) -> str:
-        data = base64.b64encode(svg.encode()).decode()
+    def _html(self) -> str:
+        twin = f"<details><summary>The same as text</summary><pre>{escape(self.text)}</pre></details>"
+        return self.figure_html() + twin
+
+    def figure_html(self) -> str:
+        """The picture as an image in a `<figure>`, without its text twin. Raises as `svg` does."""
+        data = base64.b64encode(self.svg.encode()).decode()
         return (
             '<figure style="margin: 0; overflow-x: auto">'
             f'<img style="max-width: none" src="data:image/svg+xml;base64,{data}" '
-            f'alt="{escape(self.alt_text(), quote=True)}"/>'
-            f"</figure><details><summary>The same as text</summary><pre>{escape(self.text)}</pre></details>"
+            f'alt="{escape(self.alt_text(), quote=True)}"/></figure>'
         )
-
-
-def _table(scene: Scene) -> list[str]:
-    table = [scene.header, *scene.rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(scene.header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]

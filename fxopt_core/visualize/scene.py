@@ -20,6 +20,7 @@ class Box:
         kind: a key of `fxopt_core.visualize.style.STYLES`.
         lines: the label, from top to bottom.
         highlighted: whether it is drawn with a double border and a bold label.
+        nodes: names of the nodes that it stands for; empty for a single node, which has the box's name.
         stage: the frame that it is drawn in; empty for none.
     """
 
@@ -27,6 +28,7 @@ class Box:
     kind: str
     lines: tuple[str, ...]
     highlighted: bool = False
+    nodes: tuple[str, ...] = ()
     stage: str = ""
 
 

@@ -155,7 +155,7 @@ def test_what_has_no_formula_is_named() -> None:
     assert analysis.total.flops == 2 * 4 * 4 * 4
     assert analysis.total.uncounted == ("fxopt_test_costs.twice.default", "aten.linalg_inv_ex.default")
     assert "No formula, so FLOPs not counted: fxopt_test_costs.twice.default" in str(analysis)
-    assert "fxopt_test_costs.twice.default" in analysis._repr_html_()
+    assert "fxopt_test_costs.twice.default" in analysis._repr_mimebundle_()["text/html"]
 
 
 def aten_operators() -> dict[str, Any]:

@@ -157,7 +157,7 @@ def test_an_estimate_needs_a_rate() -> None:
 
 def test_the_table_and_its_twins_say_the_same() -> None:
     estimated = estimate(analyze(Two(), SIZES), TOY)
-    text, html = str(estimated), estimated._repr_html_()
+    text, html = str(estimated), estimated._repr_mimebundle_()["text/html"]
     assert "<table>" in html
     for word in ("matmul", "2 M", "117 KiB", "2000 s", "compute", "memory", "Source: made up"):
         assert word in text
@@ -167,7 +167,7 @@ def test_the_table_and_its_twins_say_the_same() -> None:
 def test_html_of_hostile_names_is_escaped() -> None:
     toy = Hardware("toy", "<script>", TOY.rates, 100.0, 1e6, "[red]made up[/red]")
     estimated = estimate(analyze(Two(), SIZES), toy)
-    assert "<script>" not in estimated._repr_html_()
+    assert "<script>" not in estimated._repr_mimebundle_()["text/html"]
     assert "[red]made up[/red]" in str(estimated)
 
 

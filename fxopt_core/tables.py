@@ -1,0 +1,152 @@
+"""Tables that show themselves in a terminal, in a notebook and as plain text; and numbers with units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions
+from rich.table import Table
+from rich.text import Text
+
+NONE = "–"
+
+WIDTH = 150
+"""Columns of a table that goes into a pipe, a file or a notebook."""
+
+
+class Shown:
+    """Shows itself as its `sheets()`, in a notebook and as text."""
+
+    def sheets(self) -> Sequence[Sheet]:
+        """The tables, in the order in which they are read."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(sheet.text() for sheet in self.sheets())
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """What a notebook shows. Nothing in it needs a style or a script: GitHub takes both out."""
+        html = "".join(sheet.html() for sheet in self.sheets())
+        return choose_kinds({"text/plain": str(self), "text/html": html}, include, exclude)
+
+
+@dataclass(frozen=True)
+class Sheet(Shown):
+    """A table with notes.
+
+    Attributes:
+        title: what it shows.
+        headings: of the columns. The first column holds names. Without headings there are notes only.
+        rows: the cells as text.
+        notes: sentences below it.
+        words: headings of further columns that hold words, so that they begin at the left and may be broken; the
+            others hold figures.
+    """
+
+    title: str
+    headings: tuple[str, ...] = ()
+    rows: Sequence[tuple[str, ...]] = ()
+    notes: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def sheets(self) -> Sequence[Sheet]:
+        """Itself."""
+        return (self,)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        """For a terminal."""
+        # As text, because Rich would read square brackets as markup.
+        if self.title:
+            yield Text(self.title)
+        if self.headings:
+            yield self._table()
+        yield from map(Text, self.notes)
+
+    def _table(self) -> Table:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for place, heading in enumerate(self.headings):
+            if self._holds_figures(heading):
+                # Headings may wrap between words; figures never do.
+                longest = max(map(len, [*heading.split(), *(row[place] for row in self.rows)]))
+                table.add_column(Text(heading), justify="right", min_width=longest)
+            else:
+                table.add_column(Text(heading), overflow="fold")
+        for row in self.rows:
+            table.add_row(*map(Text, row))
+        return table
+
+    def text(self) -> str:
+        """In characters."""
+        console = Console(file=StringIO(), width=WIDTH, force_terminal=False, color_system=None)
+        with console.capture() as captured:
+            console.print(self)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    def html(self) -> str:
+        """For a notebook. The names of rows and columns are marked as such, for those who listen to the table."""
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        if not self.headings:
+            return (f"<p><strong>{escape(self.title)}</strong></p>" if self.title else "") + notes
+        # JupyterLab centres captions and puts all cells to the right.
+        caption = f'<caption style="text-align: left"><strong>{escape(self.title)}</strong></caption>'
+        head = "".join(f'<th scope="col"{self._aside(heading)}>{escape(heading)}</th>' for heading in self.headings)
+        body = "".join(f"<tr>{self._cells(row)}</tr>" for row in self.rows)
+        table = f"<table>{caption if self.title else ''}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'<div style="overflow-x: auto">{table}</div>{notes}'
+
+    def _cells(self, row: tuple[str, ...]) -> str:
+        name, *others = row
+        named = zip(self.headings[1:], others, strict=True)
+        cells = "".join(f"<td{self._aside(heading)}>{escape(cell)}</td>" for heading, cell in named)
+        return f'<th scope="row"{self._aside(self.headings[0])}>{escape(name)}</th>{cells}'
+
+    def _aside(self, heading: str) -> str:
+        return f' style="text-align: {"right" if self._holds_figures(heading) else "left"}"'
+
+    def _holds_figures(self, heading: str) -> bool:
+        return heading not in (self.headings[0], *self.words)
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table as wide as it takes, without a break in any cell."""
+    table = [headings, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def choose_kinds(
+    bundle: dict[str, str], include: Collection[str] | None, exclude: Collection[str] | None
+) -> dict[str, str]:
+    """What of a bundle of MIME types a front end asked for, as `_repr_mimebundle_` must."""
+    wanted = bundle if include is None else include
+    return {kind: content for kind, content in bundle.items() if kind in wanted and kind not in (exclude or ())}
+
+
+def print_sheets(sheets: Iterable[Sheet]) -> None:
+    """Print tables to the terminal, or into a pipe or file, which have no width of their own."""
+    console = Console()
+    console = console if console.is_terminal else Console(width=WIDTH)
+    for sheet in sheets:
+        console.print(sheet)
+
+
+def format_count(number: float, unit: str = "") -> str:
+    """Three significant digits and a decimal prefix, such as `4.09 G`, or `4.09 GFLOP` with a unit."""
+    if not math.isfinite(number):
+        return NONE
+    for prefix, factor in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(number) >= 0.9995 * factor:
+            return f"{_three(number / factor)} {prefix}{unit}"
+    return f"{_three(number)} {unit}".rstrip()
+
+
+def _three(number: float) -> str:
+    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:.0f}"
