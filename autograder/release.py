@@ -25,12 +25,16 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.course import Course, course_config
+from autograder.definitions import definitions_of
 from autograder.notebooks import grade_id
+from autograder.tasks import DAYS, all_tasks
 
 CELL_SECONDS = 300
 """Longest that one cell may run while a notebook is built, in seconds."""
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+_SOLUTION_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 _VARYING = (
     # Addresses, process ids and temporary names differ from run to run and say nothing.
@@ -137,6 +141,28 @@ def execute(notebook: NotebookNode, folder: Path, course: Course) -> list[Path]:
     return [path for path in used if any(path.is_relative_to(package) for package in packages)]
 
 
+def references(course: Course) -> Iterator[tuple[Path, str]]:
+    """The reference answer of each task that exports, as the file and the text of a module of its own.
+
+    Raises:
+        ReleaseError: an answer needs what no cell of its notebook defines.
+    """
+    for task in all_tasks():
+        source = course.solutions / DAYS[task.day] / f"{task.notebook}.py"
+        if not task.export or not source.is_file():
+            continue
+        notebook = read_source(source)
+        code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        try:
+            found = definitions_of([_SOLUTION_MARK.sub("", source) for source in code], task.provides)
+        except LookupError as error:
+            raise ReleaseError(f"{task.notebook}: {task.name} cannot be exported: {error}") from error
+        head = f'"""The reference answer of {task.name}, made from its notebook by `make notebooks`."""\n\n'
+        if not found.imports:
+            head += "\n"
+        yield task.folder / "reference.py", head + found.source
+
+
 def normalise(notebook: NotebookNode, root: Path) -> None:
     """Take out of the outputs what differs from run to run or from machine to machine."""
     notebook.metadata.pop("widgets", None)
@@ -172,6 +198,10 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
         ReleaseError: a source is malformed or a cell fails; nothing is written for that notebook.
     """
     report = BuildReport()
+    for path, text in references(course):
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            report.released.append(f"{path.parent.name}/{path.name}")
     for source in sources(course):
         if only is not None and not source.name.startswith(only):
             continue
@@ -274,6 +304,9 @@ def check(course: Course) -> BuildReport:
             report.stale.append(f"{target.relative_to(course.root)} differs from {source.name}")
     with tempfile.TemporaryDirectory() as folder:
         made = {name: path.read_bytes() for name, path in release(course, Path(folder))}
+    for path, text in references(course):
+        if not path.exists() or path.read_text() != text:
+            report.stale.append(f"{path.parent.name}/{path.name} differs from its notebook")
     there = set(_files(course.curriculum))
     for name in sorted(made.keys() | there):
         where = f"curriculum/{name}"

@@ -37,6 +37,8 @@ class Task:
         withheld: modules that would answer the task; importing one while graded says "write your own".
         seconds: wall-clock limit for the learner's cells and all cases together, in seconds.
         checklist: keys of the Week 1 success checklist that this task helps to tick.
+        export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
+            get it by `autograder.own_functions.use(name)`. Empty for tasks that export nothing.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Task:
     withheld: tuple[str, ...] = ()
     seconds: float = 60.0
     checklist: tuple[str, ...] = ()
+    export: str = ""
 
     @property
     def folder(self) -> Path:
