@@ -26,6 +26,7 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.course import Course, course_config
 from autograder.definitions import definitions_of
+from autograder.glossary import PAGE, glossary_page
 from autograder.notebooks import grade_id
 from autograder.tasks import DAYS, all_tasks
 
@@ -74,8 +75,12 @@ def sources(course: Course) -> list[Path]:
 def read_source(path: Path) -> NotebookNode:
     """The notebook that an authoring source describes, with deterministic cell ids and without outputs.
 
+    The rubric of a written answer, in its cell's metadata (`fxopt={"rubric": {criterion: points}}`), is also shown as
+    a table below the task's text.
+
     Raises:
-        ReleaseError: two cells have the same nbgrader id, or a solution cell has no solution region.
+        ReleaseError: two cells have the same nbgrader id, a solution cell has no solution region, or the points of a
+            rubric do not add up.
     """
     notebook = jupytext.read(path)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
@@ -90,10 +95,23 @@ def read_source(path: Path) -> NotebookNode:
         solution = cell.metadata.get("nbgrader", {}).get("solution", False)
         if solution and cell.cell_type == "code" and "### BEGIN SOLUTION" not in cell.source:
             raise ReleaseError(f"{path.name}: the answer cell {name!r} has no solution region")
+        if rubric := cell.metadata.get("fxopt", {}).get("rubric"):
+            _show_rubric(notebook, cell, rubric, path)
         cell["id"] = stem if seen[stem] == 1 else f"{stem}-{seen[stem]}"
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return notebook
+
+
+def _show_rubric(notebook: NotebookNode, answer: NotebookNode, rubric: dict[str, float], path: Path) -> None:
+    name, points = grade_id(answer), answer.metadata.get("nbgrader", {}).get("points")
+    if answer.cell_type != "markdown" or sum(rubric.values()) != points:
+        raise ReleaseError(f"{path.name}: the rubric of {name!r} must add up to the points of that text cell, {points}")
+    texts = [cell for cell in notebook.cells if grade_id(cell) == f"{name}-task"]
+    if len(texts) != 1:
+        raise ReleaseError(f"{path.name}: {name!r} has a rubric but no cell {name}-task to show it in")
+    rows = "".join(f"\n| {criterion} | {worth:g} |" for criterion, worth in rubric.items())
+    texts[0].source += f"\n\n| a person looks for | points |\n| --- | --- |{rows}"
 
 
 def _digest(notebook: NotebookNode, files: Sequence[Path], root: Path) -> str:
@@ -223,7 +241,11 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
                 report.released.append(str(name))
-    wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)}
+    page, text = course.curriculum / PAGE, glossary_page(course)
+    if not page.exists() or page.read_text() != text:
+        page.write_text(text)
+        report.released.append(PAGE)
+    wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)} | {Path(PAGE)}
     for extra in _files(course.curriculum):
         if extra not in wanted:
             (course.curriculum / extra).unlink()
@@ -307,6 +329,7 @@ def check(course: Course) -> BuildReport:
     for path, text in references(course):
         if not path.exists() or path.read_text() != text:
             report.stale.append(f"{path.parent.name}/{path.name} differs from its notebook")
+    made[Path(PAGE)] = glossary_page(course).encode()
     there = set(_files(course.curriculum))
     for name in sorted(made.keys() | there):
         where = f"curriculum/{name}"
