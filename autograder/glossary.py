@@ -71,13 +71,14 @@ def read_terms(course: Course) -> list[Term]:
 
 
 def glossary_page(course: Course) -> str:
-    """The page as Markdown.
+    """The page as Markdown; empty for a course that defines no terms.
 
     Raises:
         GlossaryError: see `read_terms`.
     """
-    parts = [HEAD]
-    for term in read_terms(course):
+    terms = read_terms(course)
+    parts = [HEAD] if terms else []
+    for term in terms:
         heading = re.sub(r"[^\w\- ]", "", term.term.lower())
         link = f"[{term.lesson}]({term.day}/{term.lesson}.ipynb)"
         parts.append(f"## {heading}\n\n**{term.term}**: {term.means}\n\nShown in {link}.\n")

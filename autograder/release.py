@@ -241,11 +241,13 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
                 report.released.append(str(name))
-    page, text = course.curriculum / PAGE, glossary_page(course)
-    if not page.exists() or page.read_text() != text:
-        page.write_text(text)
-        report.released.append(PAGE)
-    wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)} | {Path(PAGE)}
+    wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)}
+    if text := glossary_page(course):
+        wanted.add(Path(PAGE))
+        page = course.curriculum / PAGE
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+            report.released.append(PAGE)
     for extra in _files(course.curriculum):
         if extra not in wanted:
             (course.curriculum / extra).unlink()
@@ -329,7 +331,8 @@ def check(course: Course) -> BuildReport:
     for path, text in references(course):
         if not path.exists() or path.read_text() != text:
             report.stale.append(f"{path.parent.name}/{path.name} differs from its notebook")
-    made[Path(PAGE)] = glossary_page(course).encode()
+    if text := glossary_page(course):
+        made[Path(PAGE)] = text.encode()
     there = set(_files(course.curriculum))
     for name in sorted(made.keys() | there):
         where = f"curriculum/{name}"
