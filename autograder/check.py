@@ -54,7 +54,7 @@ class CheckResult:
         if self.note:
             lines.append(f"  {self.note}.")
         for exhibit in self.exhibits:
-            lines += ["", *(_text_of(exhibit).splitlines())]
+            lines += ["", *(exhibit_text(exhibit).splitlines())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -74,7 +74,8 @@ class CheckResult:
         )
 
 
-def _text_of(exhibit: Any) -> str:
+def exhibit_text(exhibit: Any) -> str:
+    """A text as it is; of a picture, the text that says the same."""
     return exhibit if isinstance(exhibit, str) else str(exhibit.text)
 
 
@@ -82,8 +83,8 @@ def _html_of(exhibit: Any) -> str:
     if isinstance(exhibit, str):
         # Columns of text line up in a fixed-width font only, which not every page gives to `pre`.
         return f'<pre style="font-family: monospace">{html.escape(exhibit)}</pre>'
-    title = html.escape(_text_of(exhibit).splitlines()[0])
-    shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(_text_of(exhibit))}</pre>")
+    title = html.escape(exhibit_text(exhibit).splitlines()[0])
+    shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(exhibit_text(exhibit))}</pre>")
     return f"<details><summary>What your code did. {title}</summary>{shown}</details>"
 
 

@@ -45,14 +45,18 @@ def check(
     notebook: Annotated[Path, typer.Argument(help="The notebook to check.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run all checks of a notebook on their visible cases, in a process of their own."""
-    from autograder.checking import check_notebook, print_outcome
+    """Run all checks of a notebook on their visible cases, in a process of their own.
 
-    outcome, exit_code = check_notebook(notebook)
+    For tasks about graphs it shows what your code did: tables here, pictures in `pictures/` beside the notebook.
+    """
+    from autograder.checking import Exhibits, check_notebook, print_outcome
+
+    exhibits = Exhibits()
+    outcome, exit_code = check_notebook(notebook, exhibits.watch)
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:
-        print_outcome(outcome, Console())
+        print_outcome(outcome, Console(), exhibits, notebook.parent / "pictures")
     raise typer.Exit(exit_code)
 
 

@@ -56,8 +56,9 @@ def use(name: str) -> Any:
         if own is not None:
             print(f"{name}: yours, from {PACKAGE}/{task.export}.py")
             return own
+    found = getattr(importlib.import_module(reference_module(task)), name)
     print(f"{name}: the reference's{why}")
-    return getattr(importlib.import_module(reference_module(task)), name)
+    return found
 
 
 def reference_module(task: Task) -> str:

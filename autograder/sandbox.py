@@ -60,6 +60,7 @@ VIEW_MODULES = (
     "evidence",
     "learner_shell",
     "own_functions",
+    "probing",
     "submit_cell",
     "tasks",
     "verdict",

@@ -15,7 +15,10 @@ from typing import Literal
 
 EvidenceKind = Literal["answer", "artefact", "trace", "measured"]
 
-DAYS = {"day1": "day1_compile_stack"}
+DAYS = {
+    "day0": "day0_start",
+    "day1": "day1_compile_stack",
+}
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 
 

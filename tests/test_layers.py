@@ -32,7 +32,7 @@ AUTOGRADER_FLOORS = (
     {"course", "workspace"},
     {"own_functions"},
     {"worker", "evidence", "learner_shell", "exercises"},
-    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits"},
+    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits", "probing"},
 )
 """The modules of `autograder`, top floor first. `exercises` means the answers and judges; its tables are tasks."""
 

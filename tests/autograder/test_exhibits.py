@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
+import nbformat
 import torch
+from classroom import Classroom, cell
+from rich.console import Console
 from torch import fx
 
 from autograder.check import CheckResult
+from autograder.checking import Exhibits, check_notebook, print_outcome
 from autograder.exhibits import before_and_after, table_of_change
+from autograder.release import read_source
+from autograder.tasks import DAYS, find_task
 from autograder.verdict import TaskOutcome
 
 
@@ -44,3 +52,24 @@ def test_the_pictures_mark_what_is_different() -> None:
     assert "relu_1" in str(before)
     assert str(before) != str(after)
     assert shown._repr_html_().count("<img") == 2
+
+
+def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> None:
+    task = find_task("rewriting_backend")
+    source = read_source(classroom.course.solutions / DAYS[task.day] / f"{task.notebook}.py")
+    notebook = classroom.answered(cell(source, task.answer_id).source, task)
+    path = classroom.workspace_file
+    nbformat.write(notebook, path)
+    exhibits = Exhibits()
+    outcome, exit_code = check_notebook(path, exhibits.watch)
+    assert exit_code == 1
+    assert [found.status for found in outcome.tasks if found.task == task.name] == ["passed"]
+    console = Console(width=200, record=True, file=StringIO())
+    print_outcome(outcome, console, exhibits, path.parent / "pictures")
+    text = console.export_text()
+    assert "three exact GELUs: what your code changed" in text
+    assert "3 changed" in text
+    assert "three exact GELUs: before" in text
+    pictures = sorted((path.parent / "pictures").iterdir())
+    assert [picture.name for picture in pictures] == [f"rewriting_backend-{number}.svg" for number in (1, 2, 3, 4)]
+    assert "<svg" in pictures[0].read_text()

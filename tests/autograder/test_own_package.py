@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from classroom import Classroom
+from classroom import RIGHT, Classroom
+from classroom import TASK as GRADED
 
 from autograder import own_functions
 from autograder.own_functions import earlier_exports, exports, own_module, reference_module, stand_in, use
@@ -122,6 +123,37 @@ def test_the_references_are_what_grading_uses(monkeypatch: pytest.MonkeyPatch) -
     assert withheld_use(operation_histogram, (reference_module(TASK),)) == reference_module(TASK)
     with pytest.raises(ImportError):
         from my_fxopt import measure  # noqa: F401
+
+
+USES = """
+from autograder.own_functions import use
+from my_fxopt import conv_output_shape
+
+run_graph = use("run_graph")
+print(run_graph.__module__, conv_output_shape((1, 3, 8, 8), 4, (3, 3), (1, 1), (0, 0), (1, 1)))
+for name in ("GraphRecorder", "operation_histogram"):
+    try:
+        use(name)
+        print("found", name)
+    except ImportError as error:
+        print("refused", name)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sandboxed", "plain"])
+def test_a_graded_notebook_gets_the_references_of_earlier_days_only(
+    kind: str, room: Classroom, request: pytest.FixtureRequest
+) -> None:
+    grader = request.getfixturevalue(kind)
+    outcome, outputs = grader.grade(GRADED, room.cells(USES + RIGHT))
+    assert outcome.status == "passed", outcome.messages
+    [printed] = [output["text"] for output in outputs[GRADED.answer_id]]
+    assert printed.splitlines() == [
+        "run_graph: the reference's",
+        "autograder.exercises.day0.run_graph.reference (1, 4, 6, 6)",
+        "refused GraphRecorder",
+        "refused operation_histogram",
+    ]
 
 
 def test_names_are_exported_once_and_to_modules_that_are_names() -> None:
