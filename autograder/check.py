@@ -9,8 +9,10 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from autograder.own_functions import reference_module
 from autograder.tasks import DAYS, Task, all_tasks, find_task
 from autograder.verdict import NOT_WRITTEN, CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
 from autograder.withheld import withheld_use, write_your_own
@@ -31,10 +33,12 @@ class CheckResult:
     Attributes:
         outcome: the outcome on the visible cases.
         exhibits: pictures (with a text twin each) and texts of what the learner's code did.
+        note: what became of an answer that is exported to the learner's package.
     """
 
     outcome: TaskOutcome
     exhibits: list[Any] = field(default_factory=list)
+    note: str = ""
 
     @property
     def passed(self) -> bool:
@@ -47,8 +51,10 @@ class CheckResult:
         lines += [f"  → {message}" for message in self.outcome.messages]
         if self.passed:
             lines.append("  Hidden cases are tried when you submit.")
+        if self.note:
+            lines.append(f"  {self.note}.")
         for exhibit in self.exhibits:
-            lines += ["", *(_text_of(exhibit).splitlines())]
+            lines += ["", *(exhibit_text(exhibit).splitlines())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -58,6 +64,8 @@ class CheckResult:
         )
         messages = "".join(f"<p>→ {html.escape(message)}</p>" for message in self.outcome.messages)
         hint = "<p>Hidden cases are tried when you submit.</p>" if self.passed else ""
+        if self.note:
+            hint += f"<p>{html.escape(self.note)}.</p>"
         exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
         return (
             f'<div style="border-left:4px solid {color};padding-left:0.8em">'
@@ -66,7 +74,8 @@ class CheckResult:
         )
 
 
-def _text_of(exhibit: Any) -> str:
+def exhibit_text(exhibit: Any) -> str:
+    """A text as it is; of a picture, the text that says the same."""
     return exhibit if isinstance(exhibit, str) else str(exhibit.text)
 
 
@@ -74,8 +83,8 @@ def _html_of(exhibit: Any) -> str:
     if isinstance(exhibit, str):
         # Columns of text line up in a fixed-width font only, which not every page gives to `pre`.
         return f'<pre style="font-family: monospace">{html.escape(exhibit)}</pre>'
-    title = html.escape(_text_of(exhibit).splitlines()[0])
-    shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(_text_of(exhibit))}</pre>")
+    title = html.escape(exhibit_text(exhibit).splitlines()[0])
+    shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(exhibit_text(exhibit))}</pre>")
     return f"<details><summary>What your code did. {title}</summary>{shown}</details>"
 
 
@@ -98,7 +107,7 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
             f"check.{task.day}.{task.name}({wanted}) takes {len(task.provides)} answers, got {len(answers)}"
         )
     for answer in answers:
-        module = withheld_use(answer, task.withheld)
+        module = withheld_use(answer, (*task.withheld, reference_module(task)))
         if module is not None:
             finding = Finding("withheld import", write_your_own(module))
             return CheckResult(
@@ -146,11 +155,28 @@ class DayChecks:
             result = run_check(task, answers)
             from autograder.progress import record_check
 
-            record_check(task, result.outcome.status)
+            workspace = record_check(task, result.outcome.status)
+            if workspace is not None and result.passed and task.export:
+                result.note = _exported(task, workspace)
             return result
 
         check.__doc__ = f"Check {task.title!r} on its visible cases. Takes {', '.join(task.provides)}."
         return check
+
+
+def _exported(task: Task, workspace: Path) -> str:
+    """Save the answer to the learner's package; a line that says what became of it."""
+    from IPython import get_ipython
+
+    from autograder.own_package import ExportError, export_answer
+
+    shell = get_ipython()
+    if shell is None:
+        return ""  # a check in a program: there are no cells to read
+    try:
+        return export_answer(task, shell.user_ns["In"], workspace)
+    except ExportError as error:
+        return str(error)
 
 
 def __getattr__(name: str) -> DayChecks:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from autograder.course import Course
 from autograder.progress import latest
-from autograder.tasks import Task, all_tasks
+from autograder.tasks import Task, WrittenTask, all_tasks, written_tasks
 
 LINE = re.compile(r"^- \[ \] (?P<text>.*?)\s*<!-- key: (?P<key>[\w-]+) -->\s*$", re.MULTILINE)
 
@@ -31,7 +31,7 @@ class ChecklistItem:
 
     key: str
     text: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[Task | WrittenTask, ...]
 
 
 def read_checklist(week: Path) -> list[ChecklistItem]:
@@ -42,13 +42,12 @@ def read_checklist(week: Path) -> list[ChecklistItem]:
     """
     found = [(match["key"], match["text"]) for match in LINE.finditer(week.read_text())]
     keys = {key for key, _ in found}
-    for task in all_tasks():
+    tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
+    for task in tasks:
         unknown = set(task.checklist) - keys
         if unknown:
             raise LookupError(f"task {task.name} names {sorted(unknown)}, which {week.name} does not list")
-    return [
-        ChecklistItem(key, text, tuple(task for task in all_tasks() if key in task.checklist)) for key, text in found
-    ]
+    return [ChecklistItem(key, text, tuple(task for task in tasks if key in task.checklist)) for key, text in found]
 
 
 def state_of(item: ChecklistItem, statuses: dict[tuple[str, str], str]) -> tuple[str, str]:

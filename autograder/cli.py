@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from autograder.gate import GateResult
+    from autograder.gradebook import Graded
 
 CANNOT = 2
 """Exit code for bad input: one line says what, and nothing was changed."""
@@ -41,14 +45,18 @@ def check(
     notebook: Annotated[Path, typer.Argument(help="The notebook to check.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run all checks of a notebook on their visible cases, in a process of their own."""
-    from autograder.checking import check_notebook, print_outcome
+    """Run all checks of a notebook on their visible cases, in a process of their own.
 
-    outcome, exit_code = check_notebook(notebook)
+    For tasks about graphs it shows what your code did: tables here, pictures in `pictures/` beside the notebook.
+    """
+    from autograder.checking import Exhibits, check_notebook, print_outcome
+
+    exhibits = Exhibits()
+    outcome, exit_code = check_notebook(notebook, exhibits.watch)
     if as_json:
         print(json.dumps(outcome.to_json()))
     else:
-        print_outcome(outcome, Console())
+        print_outcome(outcome, Console(), exhibits, notebook.parent / "pictures")
     raise typer.Exit(exit_code)
 
 
@@ -109,19 +117,17 @@ def _grade(who: str | None, day: str | None, force: bool) -> None:
                 continue
             if graded.outcome is None:
                 continue
-            tasks = graded.outcome["tasks"]
-            reached, most = sum(t["points"] for t in tasks), sum(t["max_points"] for t in tasks)
-            state = "" if graded.anew else " (graded before)"
-            console.print(f"{graded.student} / {graded.notebook}: {reached:g} of {most:g} points{state}")
-            for problem in graded.outcome["problems"]:
-                console.print(f"  ! {escape(problem)}")
-            for task in tasks:
-                console.print(f"  {escape(task['title'])}: {task['status']}, {task['points']:g}/{task['max_points']:g}")
-                for message in task["messages"]:
-                    console.print(f"    → {escape(message)}")
+            _print_graded(graded, console)
+            for task, points, most in gradebook.written_scores(course, graded):
+                state = (
+                    "waits for a person (`make instructor`, Formgrader)" if points is None else f"{points:g}/{most:g}"
+                )
+                console.print(f"  {escape(task.title)}: written, {state}, outside the points above")
+                if graded.student == student() and points is not None:
+                    append_event(course.workspace, "grade", task.name, "passed" if 2 * points >= most else "wrong")
             if graded.student == student() and graded.anew:
-                for task in tasks:
-                    append_event(course.workspace, "grade", task["task"], task["status"])
+                for outcome in graded.outcome["tasks"]:
+                    append_event(course.workspace, "grade", outcome["task"], outcome["status"])
                 page = gradebook.publish_feedback(course, graded)
                 if page is not None:
                     console.print(f"  Feedback: {page.relative_to(course.workspace)} (in your workspace)")
@@ -129,6 +135,21 @@ def _grade(who: str | None, day: str | None, force: bool) -> None:
         raise _refuse(error) from None
     if failed:
         raise typer.Exit(1)
+
+
+def _print_graded(graded: Graded, console: Console) -> None:
+    """Points and messages of one notebook, as the judge found them."""
+    assert graded.outcome is not None
+    tasks = graded.outcome["tasks"]
+    reached, most = sum(t["points"] for t in tasks), sum(t["max_points"] for t in tasks)
+    state = "" if graded.anew else " (graded before)"
+    console.print(f"{graded.student} / {graded.notebook}: {reached:g} of {most:g} points{state}")
+    for problem in graded.outcome["problems"]:
+        console.print(f"  ! {escape(problem)}")
+    for task in tasks:
+        console.print(f"  {escape(task['title'])}: {task['status']}, {task['points']:g}/{task['max_points']:g}")
+        for message in task["messages"]:
+            console.print(f"    → {escape(message)}")
 
 
 def progress() -> None:
@@ -151,12 +172,13 @@ def release(
     """Build solution and student notebooks from `solutions/`."""
     from autograder import release as making
     from autograder.course import NoCourseError, find_course
+    from autograder.glossary import GlossaryError
 
     console = Console(soft_wrap=True)
     try:
         course = find_course()
         report = making.check(course) if only_check else making.build(course, force=force, only=only)
-    except (NoCourseError, making.ReleaseError) as error:
+    except (NoCourseError, making.ReleaseError, GlossaryError) as error:
         raise _refuse(error) from None
     for title in ("executed", "kept", "released", "stale"):
         for name in getattr(report, title):
@@ -170,7 +192,10 @@ def gate(
     task: Annotated[str | None, typer.Argument(help="Only this task.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the matrix as JSON.")] = None,
 ) -> None:
-    """Try every task against its reference, blank, wrong, alternative and sabotaged answers."""
+    """Try every task against its reference, blank, wrong, alternative and sabotaged answers, and its isolation.
+
+    Exit code 1 when anything does not come to what it must.
+    """
     from autograder.course import NoCourseError, find_course
     from autograder.gate import run_gate
 
@@ -178,16 +203,26 @@ def gate(
         result = run_gate(find_course(), task)
     except (NoCourseError, LookupError) as error:
         raise _refuse(error) from None
-    table = Table(title="Exercise gate")
-    for heading in ("task", "answer", "expected", "outcome", "seconds", ""):
-        table.add_column(heading)
-    for row in result.rows:
-        table.add_row(row.task, row.answer, row.expected, row.found, f"{row.seconds:.1f}", "ok" if row.ok else "WRONG")
-    Console().print(table)
-    for row in result.rows:
-        if not row.ok:
-            Console(soft_wrap=True).print(f"{row.task} / {row.answer}: {escape('; '.join(row.messages))}")
-    Console().print(f"{len(result.rows)} answers, {sum(not row.ok for row in result.rows)} off")
+    _print_gate(result, Console())
     if json_path is not None:
         json_path.write_text(json.dumps(result.to_json(), indent=1))
     raise typer.Exit(0 if result.ok else 1)
+
+
+def _print_gate(result: GateResult, console: Console) -> None:
+    """The matrix, then every answer that did not come to what it must."""
+    from autograder.gate import KINDS
+
+    table = Table(title="Exercise gate: answers that came to what they must, of those tried")
+    for heading in ("task", *KINDS):
+        table.add_column(heading, justify="left" if heading == "task" else "right", overflow="fold")
+    for task, line in result.matrix().items():
+        cells = (line[kind] for kind in KINDS)
+        table.add_row(task, *(f"{right}/{tried}" + ("" if right == tried else " WRONG") for right, tried in cells))
+    console.print(table)
+    off = [row for row in result.rows if not row.ok]
+    for row in off:
+        what = f"{row.task}, {row.kind} {row.answer!r}: expected {row.expected!r}, found {row.found!r}"
+        console.print(escape(f"{what}. {' '.join(row.messages)}"), soft_wrap=True)
+    seconds = sum(row.seconds for row in result.rows)
+    console.print(f"{len(result.rows)} answers, {len(off)} off ({seconds:.0f} s)")

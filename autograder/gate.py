@@ -23,8 +23,14 @@ from autograder.tasks import DAYS, Task, all_tasks, find_task
 GATE_SEED = "the gate"
 """Seed of the hidden cases in the gate; any would do, a fixed one makes failures repeatable."""
 
+RAISED = "misconception: raised"
+
 MINIMUM_WRONG, MINIMUM_RIGHT = 4, 2
 """Fewest wrong answers, and fewest right answers beside the reference, that a task must ship."""
+
+
+KINDS = ("reference", "blank", "wrong", "alternative", "sabotage", "isolation")
+"""The columns of the matrix. Isolation: the answers to a task cannot be had from the course while it is graded."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,13 @@ class Answer:
     """One answer to a task, and what it must come to.
 
     Attributes:
+        kind: one of `KINDS`.
         name: for the table.
         source: of the answer cell; `None` removes the cell.
         expected: a status, or `misconception: NAME`.
     """
 
+    kind: str
     name: str
     source: str | None
     expected: str
@@ -48,6 +56,7 @@ class GateRow:
 
     Attributes:
         task: the task's name.
+        kind: the kind of answer, one of `KINDS`.
         answer: the answer's name.
         expected: what it must come to.
         found: what it came to.
@@ -57,6 +66,7 @@ class GateRow:
     """
 
     task: str
+    kind: str
     answer: str
     expected: str
     found: str
@@ -73,12 +83,26 @@ class GateResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the matrix has rows and every one is as expected."""
-        return bool(self.rows) and all(row.ok for row in self.rows)
+        """Whether every task was tried in every way, and everything came to what it must."""
+        cells = [cell for line in self.matrix().values() for cell in line.values()]
+        return bool(cells) and all(right == tried > 0 for right, tried in cells)
+
+    def matrix(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """For each task and kind of answer: how many came to what they must, and how many were tried."""
+        cells: dict[str, dict[str, tuple[int, int]]] = {}
+        for row in self.rows:
+            line = cells.setdefault(row.task, dict.fromkeys(KINDS, (0, 0)))
+            right, tried = line[row.kind]
+            line[row.kind] = (right + row.ok, tried + 1)
+        return cells
 
     def to_json(self) -> dict[str, Any]:
-        """The matrix as JSON values."""
-        return {"ok": self.ok, "rows": [asdict(row) for row in self.rows]}
+        """Everything as JSON values."""
+        matrix = {
+            task: {kind: {"ok": right, "tried": tried} for kind, (right, tried) in line.items()}
+            for task, line in self.matrix().items()
+        }
+        return {"ok": self.ok, "matrix": matrix, "rows": [asdict(row) for row in self.rows]}
 
 
 def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
@@ -94,22 +118,30 @@ def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
             f"{task.name} ships {len(wrong)} wrong and {len(right)} right answers; "
             f"at least {MINIMUM_WRONG} and {MINIMUM_RIGHT} are needed"
         )
-    yield Answer("reference", reference, "passed")
-    yield Answer("blank", blank, "not written")
+    yield Answer("reference", "reference", reference, "passed")
+    yield Answer("blank", "blank", blank, "not written")
     for path in wrong:
         source = path.read_text()
         documented = ast.get_docstring(ast.parse(source))
         if not documented:
             raise LookupError(f"{path.name}: the first line of the docstring must name the misconception")
-        yield Answer(f"wrong/{path.stem}", source, f"misconception: {documented.splitlines()[0].strip()}")
+        yield Answer("wrong", path.stem, source, f"misconception: {documented.splitlines()[0].strip()}")
     for path in right:
-        yield Answer(f"right/{path.stem}", path.read_text(), "passed")
-    yield Answer("sabotage: cell removed", None, "not written")
-    yield Answer("sabotage: nothing defined", "print('all done')", "not written")
-    yield Answer("sabotage: names set to None", f"{' = '.join(task.provides)} = None", "misconception: raised")
-    yield Answer("sabotage: process ended", "import os\nos._exit(0)", "crashed")
+        yield Answer("alternative", path.stem, path.read_text(), "passed")
+    yield Answer("sabotage", "cell removed", None, "not written")
+    yield Answer("sabotage", "nothing defined", "print('all done')", "not written")
+    yield Answer("sabotage", "names set to None", f"{' = '.join(task.provides)} = None", RAISED)
+    yield Answer("sabotage", "process ended", "import os\nos._exit(0)", "crashed")
     for module in task.withheld:
-        yield Answer(f"sabotage: import {module}", f"import {module}\n{reference}", "misconception: withheld import")
+        yield Answer("isolation", f"import {module}", f"import {module}\n{reference}", "misconception: withheld import")
+    # The course's own answers: their modules are not there, and `use` knows the names of earlier days only.
+    for module in ("judge", "reference"):
+        yield Answer("isolation", f"{module} imported", f"import {task.module}.{module}\n{reference}", RAISED)
+    if task.export:
+        used = "\n".join(f"{name} = use({name!r})" for name in task.provides)
+        source = f"from autograder.own_functions import use\n{used}"
+        yield Answer("isolation", "answered by use()", source, RAISED)
+        yield Answer("isolation", "answered by my_fxopt", f"from my_fxopt import {', '.join(task.provides)}", RAISED)
 
 
 def compose(blank: NotebookNode, references: dict[str, str], tasks: list[Task], task: Task, source: str | None) -> list:
@@ -164,5 +196,12 @@ def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str
         found = outcome.status
         ok = found == answer.expected
     return GateRow(
-        task.name, answer.name, answer.expected, found, ok, round(outcome.seconds, 2), tuple(outcome.messages)
+        task.name,
+        answer.kind,
+        answer.name,
+        answer.expected,
+        found,
+        ok,
+        round(outcome.seconds, 2),
+        tuple(outcome.messages),
     )

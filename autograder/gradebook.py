@@ -25,6 +25,7 @@ from autograder.course import Course, course_config
 from autograder.nbgrader_plugin import outcome_file
 from autograder.release import make_assignments, read_source, sources
 from autograder.submission import TIMESTAMP_FORMAT
+from autograder.tasks import DAYS, WrittenTask, written_tasks
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,23 @@ def recorded_points(course: Course, student: str, day: str, notebook: str) -> tu
         except MissingEntry:
             return None
         return float(found.score), float(found.max_score)
+
+
+def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, float | None, float]]:
+    """(task, points or `None` while no person has graded it, maximum) of each written answer in a notebook."""
+    found: list[tuple[WrittenTask, float | None, float]] = []
+    with Gradebook(course.database, "fxopt") as gradebook:
+        for task in written_tasks():
+            if (DAYS[task.day], task.notebook) != (graded.day, graded.notebook):
+                continue
+            try:
+                found_grade = gradebook.find_grade(task.name, task.notebook, graded.day, graded.student)
+            except MissingEntry:
+                continue
+            # Without a person's score there is one only for an answer that was left as it was handed out.
+            points = None if found_grade.needs_manual_grade else float(found_grade.score)
+            found.append((task, points, float(found_grade.max_score)))
+    return found
 
 
 def publish_feedback(course: Course, graded: Graded) -> Path | None:

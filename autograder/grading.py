@@ -52,6 +52,10 @@ NOT_AGAIN = "Run a second time, your notebook did not define {names} again: the 
 LEFT_OUT = "the cell {cell} did not come to an end; the tasks after it were graded without it"
 
 
+Watch = Callable[[Task, Message, Message], None]
+"""What is told each visible case and its evidence, for showing them."""
+
+
 @dataclass
 class NotebookOutcome:
     """What all tasks of one notebook came to.
@@ -98,6 +102,7 @@ class Grader:
         *,
         sandboxed: bool | None = None,
         limits: Limits | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """Prepare to grade `tasks`.
 
@@ -106,7 +111,9 @@ class Grader:
             seed: the secret from which hidden cases come; `None` judges the visible cases only.
             sandboxed: `None` uses bubblewrap when it is there.
             limits: what the learner's side may use.
+            watch: is told each visible case with its evidence, as it came from the learner's side.
         """
+        self._watch = watch
         self._tasks = list(tasks)
         self._seed = seed
         self._sandboxed = sandboxed
@@ -187,7 +194,7 @@ class Grader:
         started = time.monotonic()
         while True:
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = _Run(self._live_worker(), task, wanted, self._limits, hidden)
+            run = _Run(self._live_worker(), task, wanted, self._limits, hidden, None if hidden else self._watch)
             outcome = run.outcome(cases, self._judge.judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
@@ -206,7 +213,16 @@ class Grader:
 class _Run:
     """One task on one forked child, in one of the two rounds."""
 
-    def __init__(self, worker: Worker, task: Task, cells: list[dict[str, str]], limits: Limits, hidden: bool) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        task: Task,
+        cells: list[dict[str, str]],
+        limits: Limits,
+        hidden: bool,
+        watch: Watch | None,
+    ) -> None:
+        self._watch = watch
         self._worker, self._task, self._limits, self._hidden = worker, task, limits, hidden
         self._cells = cells
         self._left = task.seconds
@@ -296,6 +312,8 @@ class _Run:
             evidence = self._receive(channel)
             if evidence.header.get("raised") == "NotImplementedError" and not self._hidden:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
+            if self._watch is not None and "raised" not in evidence.header:
+                self._watch(self._task, case, evidence)
             verdicts.append(judge(self._task, case, evidence, self._hidden))
             if any(finding.misconception == OVERRUN for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
@@ -326,6 +344,7 @@ def grade_notebook(
     *,
     sandboxed: bool | None = None,
     limits: Limits | None = None,
+    watch: Watch | None = None,
 ) -> NotebookOutcome:
     """Grade every task of a notebook.
 
@@ -337,12 +356,13 @@ def grade_notebook(
         seed: the secret behind the hidden cases; `None` uses the visible cases only.
         sandboxed: `None` uses bubblewrap when it is there.
         limits: what the learner's side may use.
+        watch: is told each visible case with its evidence, as it came from the learner's side.
     """
     started = time.monotonic()
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
-    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits) as grader:
+    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []
         for task in tasks:

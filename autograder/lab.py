@@ -101,6 +101,9 @@ def prepare(course: Course, port: int, *, browser: bool = True, instructor: bool
         (course.records / "exchange").mkdir(parents=True, exist_ok=True)
     _write_configuration(configuration, course.root if instructor else course.workspace, page, instructor)
     _write_files(home / "data" / "kernels" / "python3", {"kernel.json": json.dumps(_kernel(), indent=1)})
+    # Last on the path, so that no file of the learner takes the place of a library: `my_fxopt` can be imported.
+    startup = f"import sys\n\nsys.path.append({str(course.workspace)!r})\n"
+    _write_files(home / "ipython" / "profile_default" / "startup", {"00-workspace.py": startup})
 
     environment = dict(os.environ)
     programs = str(Path(sys.executable).parent)

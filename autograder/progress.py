@@ -20,15 +20,19 @@ def record_file(workspace: Path) -> Path:
     return workspace / RECORD
 
 
-def record_check(task: Task, status: str) -> None:
-    """Note the outcome of a check in the workspace that this process runs in; elsewhere nothing is noted."""
+def record_check(task: Task, status: str) -> Path | None:
+    """Note the outcome of a check in the workspace that this process runs in, and return that workspace.
+
+    Elsewhere nothing is noted, and the answer is `None`.
+    """
     try:
         workspace = find_course().workspace
     except NoCourseError:
-        return
-    here = Path.cwd().resolve()
-    if here.is_relative_to(workspace.resolve()):
-        append_event(workspace, "check", task.name, status)
+        return None
+    if not Path.cwd().resolve().is_relative_to(workspace.resolve()):
+        return None
+    append_event(workspace, "check", task.name, status)
+    return workspace
 
 
 def append_event(workspace: Path, kind: str, task: str, status: str) -> None:

@@ -25,12 +25,17 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.course import Course, course_config
+from autograder.definitions import definitions_of
+from autograder.glossary import PAGE, glossary_page
 from autograder.notebooks import grade_id
+from autograder.tasks import DAYS, all_tasks
 
 CELL_SECONDS = 300
 """Longest that one cell may run while a notebook is built, in seconds."""
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+_SOLUTION_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 _VARYING = (
     # Addresses, process ids and temporary names differ from run to run and say nothing.
@@ -70,8 +75,12 @@ def sources(course: Course) -> list[Path]:
 def read_source(path: Path) -> NotebookNode:
     """The notebook that an authoring source describes, with deterministic cell ids and without outputs.
 
+    The rubric of a written answer, in its cell's metadata (`fxopt={"rubric": {criterion: points}}`), is also shown as
+    a table below the task's text.
+
     Raises:
-        ReleaseError: two cells have the same nbgrader id, or a solution cell has no solution region.
+        ReleaseError: two cells have the same nbgrader id, a solution cell has no solution region, or the points of a
+            rubric do not add up.
     """
     notebook = jupytext.read(path)
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
@@ -86,10 +95,23 @@ def read_source(path: Path) -> NotebookNode:
         solution = cell.metadata.get("nbgrader", {}).get("solution", False)
         if solution and cell.cell_type == "code" and "### BEGIN SOLUTION" not in cell.source:
             raise ReleaseError(f"{path.name}: the answer cell {name!r} has no solution region")
+        if rubric := cell.metadata.get("fxopt", {}).get("rubric"):
+            _show_rubric(notebook, cell, rubric, path)
         cell["id"] = stem if seen[stem] == 1 else f"{stem}-{seen[stem]}"
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return notebook
+
+
+def _show_rubric(notebook: NotebookNode, answer: NotebookNode, rubric: dict[str, float], path: Path) -> None:
+    name, points = grade_id(answer), answer.metadata.get("nbgrader", {}).get("points")
+    if answer.cell_type != "markdown" or sum(rubric.values()) != points:
+        raise ReleaseError(f"{path.name}: the rubric of {name!r} must add up to the points of that text cell, {points}")
+    texts = [cell for cell in notebook.cells if grade_id(cell) == f"{name}-task"]
+    if len(texts) != 1:
+        raise ReleaseError(f"{path.name}: {name!r} has a rubric but no cell {name}-task to show it in")
+    rows = "".join(f"\n| {criterion} | {worth:g} |" for criterion, worth in rubric.items())
+    texts[0].source += f"\n\n| a person looks for | points |\n| --- | --- |{rows}"
 
 
 def _digest(notebook: NotebookNode, files: Sequence[Path], root: Path) -> str:
@@ -137,6 +159,28 @@ def execute(notebook: NotebookNode, folder: Path, course: Course) -> list[Path]:
     return [path for path in used if any(path.is_relative_to(package) for package in packages)]
 
 
+def references(course: Course) -> Iterator[tuple[Path, str]]:
+    """The reference answer of each task that exports, as the file and the text of a module of its own.
+
+    Raises:
+        ReleaseError: an answer needs what no cell of its notebook defines.
+    """
+    for task in all_tasks():
+        source = course.solutions / DAYS[task.day] / f"{task.notebook}.py"
+        if not task.export or not source.is_file():
+            continue
+        notebook = read_source(source)
+        code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        try:
+            found = definitions_of([_SOLUTION_MARK.sub("", source) for source in code], task.provides)
+        except LookupError as error:
+            raise ReleaseError(f"{task.notebook}: {task.name} cannot be exported: {error}") from error
+        head = f'"""The reference answer of {task.name}, made from its notebook by `make notebooks`."""\n\n'
+        if not found.imports:
+            head += "\n"
+        yield task.folder / "reference.py", head + found.source
+
+
 def normalise(notebook: NotebookNode, root: Path) -> None:
     """Take out of the outputs what differs from run to run or from machine to machine."""
     notebook.metadata.pop("widgets", None)
@@ -172,6 +216,10 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
         ReleaseError: a source is malformed or a cell fails; nothing is written for that notebook.
     """
     report = BuildReport()
+    for path, text in references(course):
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            report.released.append(f"{path.parent.name}/{path.name}")
     for source in sources(course):
         if only is not None and not source.name.startswith(only):
             continue
@@ -194,6 +242,12 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
                 shutil.copy(path, target)
                 report.released.append(str(name))
     wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)}
+    if text := glossary_page(course):
+        wanted.add(Path(PAGE))
+        page = course.curriculum / PAGE
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+            report.released.append(PAGE)
     for extra in _files(course.curriculum):
         if extra not in wanted:
             (course.curriculum / extra).unlink()
@@ -274,6 +328,11 @@ def check(course: Course) -> BuildReport:
             report.stale.append(f"{target.relative_to(course.root)} differs from {source.name}")
     with tempfile.TemporaryDirectory() as folder:
         made = {name: path.read_bytes() for name, path in release(course, Path(folder))}
+    for path, text in references(course):
+        if not path.exists() or path.read_text() != text:
+            report.stale.append(f"{path.parent.name}/{path.name} differs from its notebook")
+    if text := glossary_page(course):
+        made[Path(PAGE)] = text.encode()
     there = set(_files(course.curriculum))
     for name in sorted(made.keys() | there):
         where = f"curriculum/{name}"

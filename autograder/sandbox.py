@@ -2,7 +2,8 @@
 
 The sandbox has no network, no capabilities, a process namespace of its own and a read-only file system in
 which the repository is absent: a *view* holds `fxopt_core` without the withheld modules, and of `autograder`
-only what the worker needs. Judges, wrong and right answers and notebooks with solutions are not in it.
+only what the worker needs, with the references of earlier days that later tasks build on. Judges, wrong and right
+answers, other references and notebooks with solutions are not in it.
 Imports no torch.
 """
 
@@ -39,7 +40,8 @@ from autograder.channel import (
     private_folder,
 )
 from autograder.judging import JUDGE_SECONDS
-from autograder.tasks import Task
+from autograder.own_functions import earlier_exports
+from autograder.tasks import DAYS, Task
 from autograder.verdict import Status
 
 START_SECONDS = 120.0
@@ -57,6 +59,8 @@ VIEW_MODULES = (
     "check",
     "evidence",
     "learner_shell",
+    "own_functions",
+    "probing",
     "submit_cell",
     "tasks",
     "verdict",
@@ -120,12 +124,13 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
     for module in VIEW_MODULES:
         shutil.copy(own / f"{module}.py", target)
     shutil.copytree(own / "graph_form", target / "graph_form", ignore=shutil.ignore_patterns("__pycache__"))
-    shared = [
-        "exercises/__init__.py",
-        *(f"exercises/{day}/__init__.py" for day in {task.day for task in tasks}),
-    ]
+    earlier = {task for day in {task.day for task in tasks} for task in earlier_exports(day)}
+    # The tables of all days: they hold no answers, and `use` looks into them.
+    shared = ["exercises/__init__.py", *(f"exercises/{day}/__init__.py" for day in DAYS)]
     for task in tasks:
         shared += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "visible.py")]
+    for task in earlier:
+        shared += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "reference.py")]
     for relative in shared:
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(own / relative, target / relative)
@@ -296,7 +301,7 @@ class Worker:
         """
         self._count += 1
         meeting = Rendezvous(Path(self._sockets.name), f"run{self._count}")
-        described = {"module": task.module, "provides": task.provides, "withheld": task.withheld}
+        described = {"module": task.module, "provides": task.provides, "withheld": task.withheld, "day": task.day}
         request = {"run": str(meeting.path), "cells": cells, "task": described}
         try:
             self.control.send(request, timeout=END_SECONDS)

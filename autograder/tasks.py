@@ -13,9 +13,12 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import Literal
 
-EvidenceKind = Literal["answer", "artefact", "trace", "measured", "manual"]
+EvidenceKind = Literal["answer", "artefact", "trace", "measured"]
 
-DAYS = {"day1": "day1_compile_stack"}
+DAYS = {
+    "day0": "day0_start",
+    "day1": "day1_compile_stack",
+}
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 
 
@@ -37,6 +40,8 @@ class Task:
         withheld: modules that would answer the task; importing one while graded says "write your own".
         seconds: wall-clock limit for the learner's cells and all cases together, in seconds.
         checklist: keys of the Week 1 success checklist that this task helps to tick.
+        export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
+            get it by `autograder.own_functions.use(name)`. Empty for tasks that export nothing.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Task:
     withheld: tuple[str, ...] = ()
     seconds: float = 60.0
     checklist: tuple[str, ...] = ()
+    export: str = ""
 
     @property
     def folder(self) -> Path:
@@ -65,9 +71,37 @@ class Task:
         return f"{self.name}-answer"
 
 
+@dataclass(frozen=True)
+class WrittenTask:
+    """A question that is answered in words and graded by a person, outside the points of the day.
+
+    The rubric and the points stand in the metadata of its cell.
+
+    Attributes:
+        name: the task's name; also the `grade_id` of the text cell in which the learner writes.
+        day: short name of the day, a key of `DAYS`.
+        notebook: file name of the notebook without its suffix.
+        title: one line for tables.
+        checklist: keys of the Week 1 success checklist that this task helps to tick.
+    """
+
+    name: str
+    day: str
+    notebook: str
+    title: str
+    checklist: tuple[str, ...] = ()
+
+
+@cache
+def written_tasks() -> tuple[WrittenTask, ...]:
+    """Every task that a person grades: `WRITTEN` in the tables of those days that have such tasks."""
+    tables = (getattr(import_module(f"autograder.exercises.{day}"), "WRITTEN", ()) for day in DAYS)
+    return tuple(task for table in tables for task in table)
+
+
 @cache
 def all_tasks() -> tuple[Task, ...]:
-    """Every task of the course, in the order of the notebooks."""
+    """Every task that a judge grades, in the order of the notebooks."""
     tables = (import_module(f"autograder.exercises.{day}").TASKS for day in DAYS)
     return tuple(task for table in tables for task in table)
 

@@ -126,10 +126,12 @@ def answer_cases(channel: Channel, request: dict[str, Any]) -> None:
     """Run the learner's cells, say what became of them, then answer cases until the channel closes."""
     # Imported before the learner's cells run: what the probe needs is then already in memory.
     from autograder.evidence import Case
+    from autograder.own_functions import earlier_exports, stand_in
 
     task = request["task"]
     probe = import_module(task["module"] + ".visible").probe
     shell = LearnerShell()
+    stand_in(earlier_exports(task["day"]))
     with withhold(task["withheld"]):
         for cell in request["cells"]:
             channel.send({"cell": cell["id"]})

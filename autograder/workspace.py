@@ -141,7 +141,7 @@ def _fill_file(workspace: Path, name: str, content: bytes, manifest: _Manifest, 
         (report.restored if entry.basis else report.added).append(name)
         manifest.announce(name, version)
         _make_folder(workspace, target.parent)
-        _write(workspace, target, content)
+        write_atomically(workspace, target, content)
         entry.basis = version
     else:
         current = target.read_bytes() if target.is_file() else None
@@ -155,13 +155,13 @@ def _fill_file(workspace: Path, name: str, content: bytes, manifest: _Manifest, 
                 report.updated.append(name)
             manifest.announce(name, version)
             if renewed != current:
-                _write(workspace, target, renewed)
+                write_atomically(workspace, target, renewed)
             entry.basis = version
         elif version not in (entry.basis, entry.offered):
             beside = _place_beside(target, version, entry)
             manifest.announce(name, version)
             if not beside.exists() or fingerprint(name, beside.read_bytes()) != version:
-                _write(workspace, beside, content)
+                write_atomically(workspace, beside, content)
                 report.kept.append((name, beside.relative_to(workspace).as_posix()))
             entry.offered = version
     entry.content = digest
@@ -212,7 +212,7 @@ class _Manifest:
         """Write the manifest."""
         files = {name: asdict(entry) for name, entry in sorted(self.files.items())}
         document = {"version": MANIFEST_VERSION, "files": files}
-        _write(self._workspace, self._path, (json.dumps(document, indent=1) + "\n").encode())
+        write_atomically(self._workspace, self._path, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def _released_files(curriculum: Path) -> Iterator[tuple[str, bytes]]:
@@ -275,9 +275,10 @@ def _make_folder(workspace: Path, folder: Path) -> None:
         ) from error
 
 
-def _write(workspace: Path, target: Path, content: bytes) -> None:
-    """Replace a file in one step: readers see the old content or the new, never a part."""
+def write_atomically(workspace: Path, target: Path, content: bytes) -> None:
+    """Replace a file of the workspace in one step: readers see the old content or the new, never a part."""
     temporary = workspace / PRIVATE_FOLDER / f"writing-{os.getpid()}"
+    temporary.parent.mkdir(exist_ok=True)
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -11,6 +11,9 @@ import torch
 DEVICE_VARIABLE = "FXOPT_DEVICE"
 """Environment variable that overrides the choice of device (`cpu`, `cuda`, `cuda:1`, `mps`)."""
 
+AS_IF_VARIABLE = "FXOPT_AS_IF"
+"""Environment variable for tests: with the value `mps` the CPU stands for such a device (see `as_if_mps`)."""
+
 PREFERENCE = ("cuda", "mps", "cpu")
 
 
@@ -65,11 +68,14 @@ def choose_device(name: str | None = None) -> torch.device:
 
     Args:
         name: a device such as `"cpu"` or `"cuda:0"`. `None` takes `FXOPT_DEVICE` from the
-            environment, and without it the best device that is present.
+            environment, and without it the best device that is present. With `FXOPT_AS_IF=mps` it is
+            a stand-in for MPS.
 
     Raises:
         DeviceUnavailableError: the named device is unknown or absent; the message lists what is here.
     """
+    if os.environ.get(AS_IF_VARIABLE) and name in (None, "mps"):
+        return _stand_in(os.environ[AS_IF_VARIABLE])
     asked_by = "the argument"
     if name is None and os.environ.get(DEVICE_VARIABLE):
         name, asked_by = os.environ[DEVICE_VARIABLE], f"the environment variable {DEVICE_VARIABLE}"
@@ -89,6 +95,15 @@ def choose_device(name: str | None = None) -> torch.device:
             f"Present here: {here}. Choose one of these, or leave the choice out."
         )
     return device
+
+
+def _stand_in(kind: str) -> torch.device:
+    if kind != "mps":
+        raise DeviceUnavailableError(f"{AS_IF_VARIABLE} is {kind!r}; the only device that can be stood in for is 'mps'")
+    from fxopt_core import as_if_mps
+
+    as_if_mps.switch_on()
+    return as_if_mps.STAND_IN
 
 
 def device_name(device: torch.device) -> str:

@@ -1,11 +1,16 @@
 """The exercise gate, a test per task: reference, blank, wrong, alternative and sabotaged answers."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from autograder import cli
 from autograder.course import Course
-from autograder.gate import run_gate
+from autograder.gate import KINDS, GateResult, GateRow, run_gate
 from autograder.tasks import all_tasks
 
 COURSE = Course(Path(__file__).resolve().parents[1])
@@ -17,8 +22,29 @@ def test_gate(task: str) -> None:
     result = run_gate(COURSE, task)
     assert len(result.rows) >= 12
     off = [
-        f"{row.answer}: expected {row.expected}, found {row.found} {list(row.messages)}"
+        f"{row.kind} {row.answer}: expected {row.expected}, found {row.found} {list(row.messages)}"
         for row in result.rows
         if not row.ok
     ]
     assert not off, "\n".join(off)
+
+
+def test_the_command_prints_the_matrix_and_its_exit_code_says_whether_it_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FXOPT_ROOT", str(COURSE.root))
+    app = typer.Typer()
+    cli.register(app)
+    rows = [GateRow("task", kind, "an answer", "passed", "passed", True, 0.1, ()) for kind in KINDS]
+    wrong = replace(rows[2], found="misconception: raised", ok=False, messages=("Your code raised ValueError.",))
+    for found, exit_code in ((rows, 0), ([*rows, wrong], 1), (rows[1:], 1), ([], 1)):
+        monkeypatch.setattr("autograder.gate.run_gate", lambda *_, found=found: GateResult(found))
+        done = CliRunner().invoke(app, ["gate", "--json", str(tmp_path / "gate.json")])
+        assert done.exit_code == exit_code, done.output
+        written = json.loads((tmp_path / "gate.json").read_text())
+        assert written["ok"] == (exit_code == 0)
+        assert len(written["rows"]) == len(found)
+    monkeypatch.setattr("autograder.gate.run_gate", lambda *_: GateResult([*rows, wrong]))
+    done = CliRunner().invoke(app, ["gate"])
+    assert "1/2 WRONG" in done.output
+    assert "task, wrong 'an answer': expected 'passed', found 'misconception: raised'. Your code raised" in done.output

@@ -19,7 +19,7 @@ CORE_FLOORS = (
     {"passes"},
     {"interactive"},
     {"analysis", "verification", "benchmark", "visualize", "doctor"},
-    {"graphs", "structure", "capture", "zoo", "devices"},
+    {"graphs", "structure", "capture", "zoo", "devices", "as_if_mps"},
     {"tables", "files"},
 )
 """The parts of `fxopt_core`, top floor first. A part imports from its own floor and those below."""
@@ -29,16 +29,24 @@ AUTOGRADER_FLOORS = (
     {"lab", "validation"},
     {"gradebook", "gate", "checking", "checklist", "submit_cell"},
     {"nbgrader_plugin"},
-    {"grading", "release", "submission", "workspace", "progress"},
-    {"sandbox", "notebooks", "judging", "check", "course"},
+    {"grading", "release", "submission", "progress", "own_package"},
+    {"sandbox", "notebooks", "judging", "check", "glossary"},
+    {"course", "workspace"},
+    {"own_functions"},
     {"worker", "evidence", "learner_shell", "exercises"},
-    {"channel", "graph_form", "tasks", "verdict", "withheld"},
+    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits", "probing"},
 )
 """The modules of `autograder`, top floor first. `exercises` means the answers and judges; its tables are tasks."""
 
 UPWARDS = {
     # A check runs while the notebook is open and notes it, when the learner is in a workspace.
     ("check", "progress"),
+    # ... and saves an answer that is exported to the learner's package.
+    ("check", "own_package"),
+    # Whether there is a learner's package depends on the course that the process works in; not so while grading.
+    ("own_functions", "course"),
+    # The learner's side puts the references of earlier days in place of that package.
+    ("worker", "own_functions"),
     # The table of tasks is spread over the days; it is read by name and imports nothing but the class of its rows.
     ("tasks", "exercises"),
     # The cell that hands in asks whether it is being graded itself.

@@ -13,9 +13,10 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "Week1.md").read_text()
 
 
-def test_every_link_into_the_course_leads_to_a_notebook_and_every_notebook_is_linked() -> None:
+def test_every_link_into_the_course_leads_to_a_page_and_every_page_is_linked() -> None:
     linked = set(re.findall(r"\]\((curriculum/[^)]+)\)", PAGE))
-    existing = {path.relative_to(ROOT).as_posix() for path in (ROOT / "curriculum").rglob("*.ipynb")}
+    kinds = ("*.ipynb", "*.md")
+    existing = {path.relative_to(ROOT).as_posix() for kind in kinds for path in (ROOT / "curriculum").rglob(kind)}
     assert linked == existing
 
 
@@ -46,7 +47,7 @@ def test_the_times_of_the_schedule_agree_with_the_days() -> None:
     hours = dict(re.findall(r"^\| \[(\d)\].*?\| (\d) \| ", PAGE, re.MULTILINE))
     assert set(hours) == set("012345")
     for day, number in hours.items():
-        section = re.search(rf"^### Day {day}:.*?\n\n\*(\d) hours(?:: (\d) for the lesson, (\d))?", PAGE, re.M | re.S)
+        section = re.search(rf"^### Day {day}:.*?\n\n\*(\d) hours(?:: (\d) for the lessons?, (\d))?", PAGE, re.M | re.S)
         if section is None:
             pytest.fail(f"day {day} does not name its hours")
         assert section[1] == number

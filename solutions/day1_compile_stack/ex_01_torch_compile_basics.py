@@ -342,7 +342,7 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation
 #
-# *25 minutes, harder.* A backend may change the graph before it hands it on. That is how you put an optimisation of your
+# *20 minutes, hard.* A backend may change the graph before it hands it on. That is how you put an optimisation of your
 # own in front of Inductor. Yours replaces an expensive function by a cheap one: exact GELU needs the error function,
 # its approximation only a `tanh`.
 #

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Day 1: the compile stack
 #
-# *About 100 minutes. You need Python and a little PyTorch; no compiler knowledge.*
+# *About two hours. You need Python and a little PyTorch; no compiler knowledge. Each step says how long it takes.*
 #
 # ```python
 # model = torch.compile(model)
@@ -30,7 +30,7 @@
 # %% [markdown]
 # ## The road map
 #
-# Four programs hand your model on to each other. Each has a name that you will meet in error messages.
+# *5 minutes.* Four programs hand your model on to each other. Each has a name that you will meet in error messages.
 
 # %%
 # %matplotlib inline
@@ -58,8 +58,8 @@ for name, does, hands_on in STAGES:
 # %% [markdown]
 # ## The model
 #
-# A small convolutional network, and the device that this machine offers. Everything below runs on CPU, CUDA and MPS;
-# only the language that the last stage writes differs.
+# *5 minutes.* A small convolutional network, and the device that this machine offers. Everything below runs on CPU,
+# CUDA and MPS; only the language that the last stage writes differs.
 
 # %%
 import torch
@@ -80,9 +80,9 @@ print(f"device: {device.type}; Inductor writes {capabilities(device).kernel_lang
 # %% [markdown]
 # ## Stage 1: Dynamo reads bytecode
 #
-# Python does not run your source text. It runs **bytecode**: small instructions for a stack machine, made from the
-# source. `dis` shows them. Dynamo hooks in just before a frame (one call of a function) starts, and reads the same
-# instructions.
+# *15 minutes.* Python does not run your source text. It runs [**bytecode**](../Glossary.md#bytecode): small instructions for a stack machine,
+# made from the source. `dis` shows them. Dynamo hooks in just before a frame (one call of a function) starts, and
+# reads the same instructions.
 #
 # **Prediction.** Does the bytecode of `forward` mention convolutions, shapes or dtypes?
 
@@ -103,11 +103,11 @@ for instruction in dis.get_instructions(small_step):
 #
 # Names are looked up (`LOAD_GLOBAL torch`, `relu`), values are pushed and combined (`BINARY_OP *`). No shape, no dtype:
 # bytecode does not know them. Dynamo runs these instructions *symbolically*, with stand-ins that know shape and dtype but
-# hold no data (**fake tensors**), and writes down every tensor operation that it meets.
+# hold no data ([**fake tensors**](../Glossary.md#fake-tensor)), and writes down every tensor operation that it meets.
 # </details>
 #
 # What it writes down is an **FX graph**: a list of nodes, each an operation with its inputs. Whoever receives the graph
-# is called a **backend**. A backend is any function that takes the graph and returns something callable, so the
+# is called a [**backend**](../Glossary.md#backend). A backend is any function that takes the graph and returns something callable, so the
 # smallest tool for looking inside is five lines.
 
 
@@ -143,8 +143,8 @@ for name, count in sorted(captured.operation_counts().items()):
 #
 # ## Guards: when may the graph be reused?
 #
-# The graph was made for one call. It may serve another call only if what Dynamo assumed still holds. These assumptions
-# are **guards**, checked before every call.
+# *10 minutes.* The graph was made for one call. It may serve another call only if what Dynamo assumed still holds.
+# These assumptions are [**guards**](../Glossary.md#guard), checked before every call.
 #
 # **Prediction.** The example input has batch size 2. Which of these calls compiles again: the same shape with other
 # values, batch size 3, batch size 4, batch size 5?
@@ -181,9 +181,9 @@ for batch in (2, 2, 3, 4, 5):
 #
 # ## Graph breaks: what Dynamo cannot put into a graph
 #
-# `print`, a decision that depends on the values in a tensor, a call into foreign code: none of them is a tensor
-# operation. Dynamo then does what makes it usable on any model: it ends the graph, lets Python run the offending line,
-# and starts a new graph after it.
+# *10 minutes.* `print`, a decision that depends on the values in a tensor, a call into foreign code: none of them is
+# a tensor operation. Dynamo then does what makes it usable on any model: it ends the graph, lets Python run the
+# offending line, and starts a new graph after it.
 #
 # **Prediction.** How many graphs will this model give?
 
@@ -217,7 +217,7 @@ for graph_break in broken.graph_breaks:
     print(f"    {graph_break.reason.splitlines()[0]}")
 
 # %% [markdown]
-# A graph break is no error. But it costs: nothing is fused across it, and each piece has guards of its own.
+# A [graph break](../Glossary.md#graph-break) is no error. But it costs: nothing is fused across it, and each piece has guards of its own.
 # `torch.compile(model, fullgraph=True)` turns a break into an error, which is how you find out.
 
 # %% tags=["nbval-check-output"]
@@ -230,10 +230,10 @@ except torch._dynamo.exc.Unsupported as error:
 # %% [markdown]
 # ## Stage 2: AOTAutograd adds the backward pass
 #
-# Eager PyTorch records the backward pass while the forward pass runs. A compiler wants both **ahead of time**: then it
-# can decide what to keep in memory between them, and optimise across the two. AOTAutograd traces forward and backward
-# into one **joint graph**, lowers every operation to **ATen** (PyTorch's operator library: one name for what Python
-# can spell as a function, a method or an operator sign), and cuts the joint graph in two.
+# *20 minutes.* Eager PyTorch records the backward pass while the forward pass runs. A compiler wants both **ahead of
+# time**: then it can decide what to keep in memory between them, and optimise across the two. AOTAutograd traces
+# forward and backward into one [**joint graph**](../Glossary.md#joint-graph), lowers every operation to [**ATen**](../Glossary.md#aten) (PyTorch's operator library: one
+# name for what Python can spell as a function, a method or an operator sign), and cuts the joint graph in two.
 #
 # To keep the picture small, take a network of four operations.
 #
@@ -295,10 +295,10 @@ print(f"the forward graph returns {len(outputs)} values: 1 result, {len(outputs)
 # %% [markdown]
 # ## Stage 3: Inductor writes code
 #
-# Inductor turns the ATen graph into loops over memory, **fuses** neighbouring loops into one **kernel**, and writes
-# source code: Triton for CUDA, Metal for Apple's GPUs, C++ with OpenMP for the CPU. Why fuse? `relu(x) * 2 + 1` as three
-# kernels reads and writes the whole tensor three times; as one kernel, once. Memory traffic is what most operations
-# spend their time on.
+# *15 minutes.* Inductor turns the ATen graph into loops over memory, [**fuses**](../Glossary.md#fusion) neighbouring loops into one
+# [**kernel**](../Glossary.md#kernel), and writes source code: Triton for CUDA, Metal for Apple's GPUs, C++ with OpenMP for the CPU. Why fuse?
+# `relu(x) * 2 + 1` as three kernels reads and writes the whole tensor three times; as one kernel, once. Memory
+# traffic is what most operations spend their time on.
 #
 # **Prediction.** How many kernels will it write for `relu(x) * 2 + 1`?
 
@@ -324,8 +324,9 @@ print("\n".join(line[:120] for line in sources[0][start:].splitlines()[:24]))
 # %% [markdown]
 # ## Backends: stopping after each stage
 #
-# `backend=` chooses how far down the road to go. This is also how you find which stage is guilty when compiled code
-# misbehaves: try `eager` (Dynamo only), then `aot_eager` (Dynamo and AOTAutograd), then `inductor` (everything).
+# *5 minutes.* `backend=` chooses how far down the road to go. This is also how you find which stage is guilty when
+# compiled code misbehaves: try `eager` (Dynamo only), then `aot_eager` (Dynamo and AOTAutograd), then `inductor`
+# (everything).
 
 # %%
 print("for users:", ", ".join(torch.compiler.list_backends()))
@@ -334,9 +335,9 @@ print("all:      ", ", ".join(torch._dynamo.list_backends(exclude_tags=())))
 # %% [markdown]
 # ## The bill
 #
-# Compiling costs seconds, once; running compiled code saves a little, each time. Honest figures need care: the first call
-# is the compilation, so it must not count as a run; a GPU computes behind Python's back, so wait for it before you read
-# the clock; timings scatter, so repeat, take the median and say how far they spread.
+# *10 minutes.* Compiling costs seconds, once; running compiled code saves a little, each time. Honest figures need
+# care: the first call is the compilation, so it must not count as a run; a GPU computes behind Python's back, so wait
+# for it before you read the clock; timings scatter, so repeat, take the median and say how far they spread.
 #
 # **Prediction.** `aot_eager` compiles, too. Will it be faster than no compilation?
 
@@ -353,7 +354,7 @@ display(report.plot())
 print(report.alt_text())
 
 # %% [markdown]
-# Where the lines cross, compiling has paid for itself: the **break-even** number of calls,
+# Where the lines cross, compiling has paid for itself: the [**break-even**](../Glossary.md#break-even) number of calls,
 #
 # $$n = \frac{\text{compile time}}{\text{time per call without} - \text{time per call with}}.$$
 #
@@ -363,8 +364,9 @@ print(report.alt_text())
 #
 # ## The compile cache
 #
-# Inductor keeps what it has compiled on disk, under a key made from the graph and everything else that the code depends
-# on. A fresh process with the same model then only reads. Below, two fresh processes share a cache folder.
+# *10 minutes.* Inductor keeps what it has compiled on disk, under a key made from the graph and everything else that
+# the code depends on. A fresh process with the same model then only reads. Below, two fresh processes share a cache
+# folder.
 #
 # **Prediction.** The second process must still run Dynamo. What share of the time will it save?
 
@@ -401,8 +403,9 @@ with tempfile.TemporaryDirectory() as folder:
 # %% [markdown]
 # ## The same on a real model
 #
-# A BERT encoder from HuggingFace, built from its configuration with random weights (so that nothing is downloaded).
-# Dynamo follows it through the library's code, several hundred lines of Python with options for everything.
+# *10 minutes.* A BERT encoder from HuggingFace, built from its configuration with random weights (so that nothing is
+# downloaded). Dynamo follows it through the library's code, several hundred lines of Python with options for
+# everything.
 #
 # **Prediction.** In how many graphs?
 
@@ -423,9 +426,9 @@ draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed by module")
 # %% [markdown]
 # ## A first look at `torch.export`
 #
-# `torch.compile` is made to *run*: it may break a graph and fall back to Python. `torch.export` is made to *take away*: it
-# gives one whole graph in ATen, with its weights, that needs no Python any more, or an error. What may vary must be
-# declared.
+# *5 minutes.* `torch.compile` is made to *run*: it may break a graph and fall back to Python. `torch.export` is made
+# to *take away*: it gives one whole graph in ATen, with its weights, that needs no Python any more, or an error. What
+# may vary must be declared.
 
 # %% tags=["nbval-check-output"]
 exported = torch.export.export(
@@ -448,14 +451,15 @@ except AssertionError as error:
 #
 # ## What to remember
 #
-# - **Dynamo** reads bytecode and writes FX graphs, with **guards** that say when a graph may be reused.
+# - [**Dynamo**](../Glossary.md#torchdynamo) reads bytecode and writes FX graphs, with **guards** that say when a graph may be reused.
 # - What is no tensor operation **breaks** the graph; `fullgraph=True` forbids it.
-# - **AOTAutograd** adds the backward pass ahead of time and lowers to **ATen**.
-# - **Inductor** fuses loops into kernels and writes C++, Triton or Metal; results are cached on disk.
+# - [**AOTAutograd**](../Glossary.md#aotautograd) adds the backward pass ahead of time and lowers to **ATen**.
+# - [**Inductor**](../Glossary.md#inductor) fuses loops into kernels and writes C++, Triton or Metal; results are cached on disk.
 # - Compiling pays after the **break-even** number of calls, if ever.
 #
 # Now write pieces of it yourself: [exercise 1](ex_01_torch_compile_basics.ipynb).
-#
+
+# %% [markdown]
 # ## Where this comes from
 #
 # - J. Ansel et al., *PyTorch 2: Faster Machine Learning Through Dynamic Python Bytecode Transformation and Graph

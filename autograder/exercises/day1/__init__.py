@@ -14,6 +14,7 @@ TASKS = (
         evidence="artefact",
         withheld=("fxopt_core.capture", "torch._dynamo.testing", "torch._dynamo.debug_utils"),
         checklist=("extract-graphs",),
+        export="graphs",
     ),
     Task(
         name="operation_histogram",
@@ -24,6 +25,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
+        export="graphs",
     ),
     Task(
         name="remove_graph_breaks",
@@ -53,6 +55,7 @@ TASKS = (
         evidence="trace",
         withheld=("fxopt_core.benchmark", "torch.utils.benchmark"),
         checklist=("profile-compilation",),
+        export="measuring",
     ),
     Task(
         name="rewriting_backend",
@@ -62,5 +65,6 @@ TASKS = (
         provides=("make_backend",),
         evidence="artefact",
         checklist=("explain-dynamo",),
+        export="backends",
     ),
 )

@@ -128,8 +128,14 @@ def _shapes(example_inputs: Any) -> list[list[int]] | None:
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
-    """The graph that reached the compiler behind the learner's backend."""
+    """The graph as Dynamo captured it beside what reached the compiler behind the learner's backend."""
+    from autograder.exhibits import before_and_after
     from autograder.graph_form import decode
-    from fxopt_core.visualize import draw
+    from fxopt_core.capture import capture
 
-    return [draw(decode(graph), title=f"{case.name}: what reached the compiler") for graph in evidence.graphs.values()]
+    model, inputs = build(case)
+    with torch.no_grad():
+        before = capture(model, (inputs[0],)).graphs[0]
+    return [
+        exhibit for graph in evidence.graphs.values() for exhibit in before_and_after(case.name, before, decode(graph))
+    ]

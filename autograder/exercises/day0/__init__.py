@@ -1,0 +1,63 @@
+"""The tasks of day 0, start here."""
+
+from autograder.tasks import Task
+
+NOTEBOOK = "ex_00_shapes_and_graphs"
+
+TASKS = (
+    Task(
+        name="conv_output_shape",
+        day="day0",
+        notebook=NOTEBOOK,
+        title="The output shape of a convolution",
+        provides=("conv_output_shape",),
+        evidence="answer",
+        export="shapes",
+    ),
+    Task(
+        name="count_parameters",
+        day="day0",
+        notebook=NOTEBOOK,
+        title="Counting parameters",
+        provides=("count_parameters",),
+        evidence="answer",
+        export="shapes",
+    ),
+    Task(
+        name="memory_layout",
+        day="day0",
+        notebook=NOTEBOOK,
+        title="Strides and positions",
+        provides=("strides_of", "position"),
+        evidence="answer",
+        export="shapes",
+    ),
+    Task(
+        name="check_stack",
+        day="day0",
+        notebook=NOTEBOOK,
+        title="Do these layers fit?",
+        provides=("shapes_through",),
+        evidence="answer",
+        export="shapes",
+    ),
+    Task(
+        name="build_mlp",
+        day="day0",
+        notebook=NOTEBOOK,
+        title="A graph, node by node",
+        provides=("build_mlp",),
+        evidence="artefact",
+        checklist=("extract-graphs",),
+    ),
+    Task(
+        name="run_graph",
+        day="day0",
+        notebook=NOTEBOOK,
+        title="Run a graph yourself",
+        provides=("run_graph",),
+        evidence="answer",
+        checklist=("extract-graphs",),
+        export="graphs",
+    ),
+)

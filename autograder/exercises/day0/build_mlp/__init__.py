@@ -1,0 +1,1 @@
+"""A two-layer network built as a graph, node by node."""

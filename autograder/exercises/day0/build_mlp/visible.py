@@ -1,0 +1,79 @@
+"""The learner's side: two linear layers, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence
+from autograder.graph_form import decode, encode
+
+
+def visible_cases() -> list[Case]:
+    """Two pairs of layers of different sizes."""
+    return [
+        Case("4 to 8 to 3", {"widths": [4, 8, 3], "bias": True, "batch": 5, "seed": 0}),
+        Case("6 to 6 to 6, no bias", {"widths": [6, 6, 6], "bias": False, "batch": 2, "seed": 1}),
+    ]
+
+
+def build(case: Case) -> tuple[nn.Linear, nn.Linear, torch.Tensor]:
+    """The case's two layers and an input of shape (batch, first width)."""
+    given = case.parameters
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(given["seed"])
+        width, middle, last = given["widths"]
+        first, second = nn.Linear(width, middle, given["bias"]), nn.Linear(middle, last, given["bias"])
+        return first, second, torch.randn(given["batch"], width)
+
+
+def probe(case: Case, build_mlp: Any) -> Evidence:
+    """Build, lint and run the learner's graph, and note whether a tracer was at work."""
+    first, second, x = build(case)
+    traced: list[str] = []
+    trace = fx.Tracer.trace
+
+    def noting(self: Any, *arguments: Any, **options: Any) -> Any:
+        traced.append(type(self).__name__)
+        return trace(self, *arguments, **options)
+
+    with patch.object(fx.Tracer, "trace", noting):
+        made = build_mlp(first, second)
+    evidence = Evidence({"kind": type(made).__name__, "traced": bool(traced), "lint": "", "kinds": None, "ran": ""})
+    if not isinstance(made, fx.GraphModule):
+        evidence.values["kind"] = f"no GraphModule but {type(made).__name__}"
+        return evidence
+    try:
+        made.graph.lint()
+    except Exception as error:  # lint raises several types
+        evidence.values["lint"] = str(error)[:300]
+    evidence.values["kinds"] = [node.op for node in made.graph.nodes]
+    if evidence.values["lint"] or "output" not in evidence.values["kinds"]:
+        return evidence  # such a graph has no encoded form
+    evidence.graphs["built"] = encode(made)
+    own = {id(parameter) for parameter in made.parameters()}
+    evidence.values["shares"] = [id(parameter) in own for layer in (first, second) for parameter in layer.parameters()]
+    try:
+        result = made(x)
+    except Exception as error:  # a graph of the learner may raise anything when it runs
+        evidence.values["ran"] = f"{type(error).__name__}: {error}"[:300]
+        return evidence
+    evidence.values["result"] = type(result).__name__
+    if isinstance(result, torch.Tensor):
+        evidence.tensors["result"] = result
+    return evidence
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The learner's graph: what it is in text, and drawn."""
+    from fxopt_core.visualize import draw
+
+    exhibits: list[Any] = []
+    for graph in evidence.graphs.values():
+        built = decode(graph)
+        exhibits.append(f"{case.name}: your graph\n{built.graph}")
+        exhibits.append(draw(built, title=f"{case.name}: your graph"))
+    return exhibits

@@ -1,0 +1,16 @@
+"""activation forgotten
+
+Two layers, one after the other.
+"""
+
+import torch
+from torch import fx
+
+
+def build_mlp(first, second):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    hidden = graph.call_module("first", (x,))
+    y = graph.call_module("second", (hidden,))
+    graph.output(y)
+    return fx.GraphModule({"first": first, "second": second}, graph)

@@ -1,0 +1,1 @@
+"""Which stacks of layers fit together."""

@@ -1,0 +1,1 @@
+"""The output shape of a convolution, from its numbers."""

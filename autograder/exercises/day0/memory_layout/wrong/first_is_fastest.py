@@ -1,0 +1,19 @@
+"""first dimension fastest
+
+Counts as Fortran and MATLAB do.
+"""
+
+
+def strides_of(shape, channels_last=False):
+    if channels_last:
+        _, channels, height, width = shape
+        return (height * width * channels, 1, width * channels, channels)
+    strides, step = [], 1
+    for size in shape:
+        strides.append(step)
+        step *= size
+    return tuple(strides)
+
+
+def position(index, strides):
+    return sum(i * stride for i, stride in zip(index, strides))

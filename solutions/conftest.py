@@ -1,0 +1,15 @@
+"""nbval runs the notebooks as if the device were MPS: what MPS lacks is refused, on a machine without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Around each cell; the kernel of a notebook starts with the first one, and inherits the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FXOPT_AS_IF", "mps")
+        return (yield)

@@ -1,0 +1,276 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Shapes of convolutions
+#
+# *25 minutes. You have seen `nn.Conv2d`; here you learn to know its output before you run it.*
+#
+# A compiler decides everything from shapes: which memory to take, which loops to write, which layers can be joined.
+# So must you. This page is about four questions: how large is the output, how many numbers learn, where do the
+# numbers lie in memory, and which layers fit behind one another.
+
+# %% [markdown]
+# ## A window that moves
+#
+# *6 minutes.* Take one row of 7 numbers and a kernel of 3. The kernel is a window: at each place it makes one number
+# of the three that it covers. Here are all its places.
+
+# %% tags=["nbval-check-output"]
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fxopt_core.devices import choose_device
+
+device = choose_device()
+
+
+def show_places(size, kernel, stride=1, padding=0, dilation=1):
+    padded = size + 2 * padding
+    covers = dilation * (kernel - 1) + 1
+    print(f"size {size}, kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}")
+    places = range(0, padded - covers + 1, stride)
+    for place in places:
+        row = ["·" if padding <= i < size + padding else "0" for i in range(padded)]
+        for i in range(kernel):
+            row[place + i * dilation] = "█"
+        print("   ", " ".join(row))
+    print("    places:", len(places))
+
+
+show_places(7, 3)
+show_places(7, 3, stride=2)
+
+# %% [markdown]
+# With stride 2 the window moves two positions at a time. **Padding** puts zeros on both sides; **dilation** spreads
+# the window out.
+#
+# **Prediction.** How many places are there for size 8, kernel 3, stride 2, padding 1? And with dilation 2 and no
+# padding? Count before you run.
+
+# %% tags=["nbval-check-output"]
+show_places(8, 3, stride=2, padding=1)
+show_places(8, 3, dilation=2)
+
+# %% [markdown]
+# The window covers $d(k-1)+1$ positions, the room to move is what is left of the padded size, and there is one place
+# more than there are steps:
+#
+# $$n_{out} = \left\lfloor \frac{n + 2p - d(k-1) - 1}{s} \right\rfloor + 1$$
+#
+# The formula against PyTorch, for every combination of a few numbers:
+
+# %% tags=["nbval-check-output"]
+from itertools import product
+
+
+def places(size, kernel, stride, padding, dilation):
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+tried = 0
+for size, kernel, stride, padding, dilation in product((7, 8, 15), (1, 3, 5), (1, 2, 3), (0, 1, 2), (1, 2)):
+    if places(size, kernel, stride, padding, dilation) < 1:
+        continue
+    row, weight = torch.ones(1, 1, size, device=device), torch.ones(1, 1, kernel, device=device)
+    found = functional.conv1d(row, weight, None, stride, padding, dilation).shape[-1]
+    assert found == places(size, kernel, stride, padding, dilation)
+    tried += 1
+print(f"{tried} combinations, all as the formula says")
+
+# %% [markdown]
+# A `Conv2d` does this in two directions, each with its own numbers. The shape of an image batch is (batch, channels,
+# height, width); the batch stays, and the channels become `out_channels`.
+
+# %% tags=["nbval-check-output"]
+images = torch.randn(2, 3, 32, 48, device=device)
+for stride, padding in ((1, 1), (2, 1), ((2, 4), 0)):
+    layer = nn.Conv2d(3, 8, kernel_size=3, stride=stride, padding=padding).to(device)
+    print(f"stride {stride!s:7} padding {padding}: {tuple(images.shape)} -> {tuple(layer(images).shape)}")
+
+# %% [markdown]
+# ## What learns
+#
+# *5 minutes.* Which numbers does training change? Look at the shapes of what the layers hold.
+
+# %% tags=["nbval-check-output"]
+layers = {
+    "Conv2d(3, 8, 3)": nn.Conv2d(3, 8, 3),
+    "Conv2d(8, 8, 3, groups=8)": nn.Conv2d(8, 8, 3, groups=8),
+    "BatchNorm2d(8)": nn.BatchNorm2d(8),
+    "Linear(512, 10)": nn.Linear(512, 10),
+}
+for name, layer in layers.items():
+    print(name)
+    for kind, tensors in (("parameter", layer.named_parameters()), ("buffer", layer.named_buffers())):
+        for what, tensor in tensors:
+            print(f"    {kind:10} {what:20} {tuple(tensor.shape)}")
+
+# %% [markdown]
+# A convolution's weight is (out channels, in channels, height, width): each output channel has a filter of its own,
+# which sees all input channels. With [**groups**](../Glossary.md#groups) it sees its share of them only. A
+# [**parameter**](../Glossary.md#parameter) learns; a [**buffer**](../Glossary.md#buffer) is kept but not learned,
+# such as the running mean of a batch norm.
+#
+# **Prediction.** Here is a small network for images of 32 × 32. Which layer has the most parameters: one of the
+# convolutions, or the linear layer at the end?
+
+# %% tags=["nbval-check-output"]
+network = nn.Sequential(
+    nn.Conv2d(3, 16, 3, padding=1),
+    nn.BatchNorm2d(16),
+    nn.ReLU(),
+    nn.MaxPool2d(2),
+    nn.Conv2d(16, 32, 3, padding=1),
+    nn.ReLU(),
+    nn.MaxPool2d(2),
+    nn.Flatten(),
+    nn.Linear(32 * 8 * 8, 10),
+).to(device)
+total = sum(parameter.numel() for parameter in network.parameters())
+for layer in network:
+    count = sum(parameter.numel() for parameter in layer.parameters())
+    print(f"{type(layer).__name__:12} {count:6} {'█' * round(40 * count / total)}")
+
+# %% [markdown]
+# A filter is used at every place, so it is small whatever the size of the image. A linear layer has a weight of its
+# own for each of its inputs.
+
+# %% [markdown]
+# ## Where the numbers lie
+#
+# *7 minutes.* Memory is one long row. A tensor is such a row and a rule for finding an element in it: how far to go
+# for the next index of each dimension. These distances are its [**strides**](../Glossary.md#stride).
+
+# %% tags=["nbval-check-output"]
+matrix = torch.arange(12).reshape(3, 4)
+print(matrix)
+print("strides:", matrix.stride(), " in memory:", matrix.flatten().tolist())
+turned = matrix.t()
+print("transposed: shape", tuple(turned.shape), "strides", turned.stride())
+print("the same memory:", turned.data_ptr() == matrix.data_ptr())
+
+# %% [markdown]
+# Transposing moved nothing: it only exchanged the strides. (So writing to one of the two changes the other, which
+# will matter on day 2.) Where the last dimension is the fastest, and no gaps are left, a tensor is
+# [**contiguous**](../Glossary.md#contiguous).
+#
+# **Prediction.** What are the strides of a contiguous tensor of shape (2, 3, 4, 5)? And which of the four dimensions
+# has stride 1 in the layout that is called *channels last*?
+
+# %% tags=["nbval-check-output"]
+batch = torch.arange(120.0).reshape(2, 3, 4, 5)
+last = batch.contiguous(memory_format=torch.channels_last)
+for name, tensor in (("contiguous", batch), ("channels last", last)):
+    row = torch.as_strided(tensor, (9,), (1,)).tolist()
+    print(
+        f"{name:14} shape {tuple(tensor.shape)} strides {tensor.stride()!s:16} memory {[int(value) for value in row]} …"
+    )
+print("equal:", torch.equal(batch, last))
+
+# %% [markdown]
+# Shape and values are the same; only the order in memory differs. In [**channels
+# last**](../Glossary.md#channels-last) the channels of one pixel lie side by side, which is how many fast
+# convolutions want them. Which is faster depends on the machine, so measure it on yours:
+
+# %%
+from statistics import median
+from time import perf_counter
+
+from fxopt_core.devices import synchronize
+
+
+def milliseconds(layer, x, repeats=15):
+    with torch.no_grad():
+        for _ in range(3):
+            layer(x)
+        seconds = []
+        for _ in range(repeats):
+            synchronize(device)
+            started = perf_counter()
+            layer(x)
+            synchronize(device)
+            seconds.append(perf_counter() - started)
+    return 1000 * median(seconds)
+
+
+layer = nn.Conv2d(64, 64, 3, padding=1).to(device).eval()
+x = torch.randn(4, 64, 56, 56, device=device)
+print(f"contiguous:    {milliseconds(layer, x):6.2f} ms")
+last_layer, last_x = (thing.to(memory_format=torch.channels_last) for thing in (layer, x))
+print(f"channels last: {milliseconds(last_layer, last_x):6.2f} ms")
+
+# %% [markdown]
+# ## Layers that fit
+#
+# *7 minutes.* Shapes travel through a network. The picture shows the network from above with the shape of every value
+# on it.
+#
+# **Prediction.** Before you look: which shape comes out of the second pooling?
+
+# %%
+from fxopt_core.capture import capture
+from fxopt_core.visualize import draw
+
+small = network.eval()
+captured = capture(small, (torch.randn(2, 3, 32, 32, device=device),))
+draw(captured.graphs[0], title="Shapes on the way", parameters="hide")
+
+# %% tags=["nbval-check-output"]
+shape = torch.randn(2, 3, 32, 32, device=device)
+with torch.no_grad():
+    for layer in small:
+        shape = layer(shape)
+        print(f"{type(layer).__name__:12} -> {tuple(shape.shape)}")
+
+# %% [markdown]
+# What happens where layers do not fit? Three mistakes, and what PyTorch says of each.
+#
+# **Prediction.** The last one does *not* raise. Why?
+
+# %%
+image = torch.randn(2, 3, 8, 8, device=device)
+stacks = {
+    "wrong channels": [nn.Conv2d(4, 8, 3)],
+    "window too large": [nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 7)],
+    "no Flatten": [nn.Conv2d(3, 8, 3), nn.Linear(8 * 6 * 6, 10)],
+    "no Flatten, by chance": [nn.Conv2d(3, 8, 3), nn.Linear(6, 10)],
+}
+for name, stack in stacks.items():
+    try:
+        print(f"{name}: {tuple(nn.Sequential(*stack).to(device)(image).shape)}")
+    except RuntimeError as error:
+        print(f"{name}: {str(error).splitlines()[0][:110]}")
+
+# %% [markdown]
+# A convolution checks its channels and that the window fits. A linear layer looks at the *last* size only and leaves
+# the others alone: behind a convolution without `Flatten` it takes each row of pixels for its features. If the width
+# happens to fit, nothing is reported and the network is wrong. That is why the exercise asks you to check stacks
+# yourself.
+#
+# ## What to remember
+#
+# - Output size: room to move, divided by the stride, plus one; in each direction for itself.
+# - A filter for each output channel, over the input channels of its group; a bias for each output.
+# - Strides say where elements lie. A transpose moves nothing, and channels last is another order of the same values.
+# - A linear layer works on the last size.
+#
+# Now the [exercise](ex_00_shapes_and_graphs.ipynb).
+
+# %% [markdown]
+# ## Where this comes from
+#
+# - V. Dumoulin, F. Visin, *A guide to convolution arithmetic for deep learning*, arXiv:1603.07285, 2016: every case
+#   drawn.
+# - PyTorch documentation: [Conv2d](https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html),
+#   [channels last](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html).

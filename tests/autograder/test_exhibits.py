@@ -1,0 +1,75 @@
+"""What a check shows of a rewrite."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import nbformat
+import torch
+from classroom import Classroom, cell
+from rich.console import Console
+from torch import fx
+
+from autograder.check import CheckResult
+from autograder.checking import Exhibits, check_notebook, print_outcome
+from autograder.exhibits import before_and_after, table_of_change
+from autograder.release import read_source
+from autograder.tasks import DAYS, find_task
+from autograder.verdict import TaskOutcome
+
+
+class Small(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(torch.relu(x) + 1.0)
+
+
+def changed() -> tuple[fx.GraphModule, fx.GraphModule]:
+    before, after = fx.symbolic_trace(Small()), fx.symbolic_trace(Small())
+    last = list(after.graph.nodes)[-2]
+    last.target = torch.tanh
+    after.recompile()
+    return before, after
+
+
+def test_the_table_counts_and_names_what_changed() -> None:
+    lines = table_of_change("a case", *changed()).splitlines()
+    assert lines[0] == "a case: what your code changed"
+    assert ["*", "relu", "2", "1"] in [line.split() for line in lines]
+    assert ["*", "tanh", "0", "1"] in [line.split() for line in lines]
+    assert ["add", "1", "1"] in [line.split() for line in lines]
+    assert ["operations", "in", "all", "3", "3"] in [line.split() for line in lines]
+    assert "0 removed, 0 added, 1 changed, 4 kept" in lines
+
+
+def test_the_pictures_mark_what_is_different() -> None:
+    table, before, after = before_and_after("a case", *changed())
+    outcome = TaskOutcome("task", "A task", "passed")
+    shown = CheckResult(outcome, [table, before, after])
+    for text in (repr(shown), shown._repr_html_()):
+        assert "a case: before" in text
+        assert "a case: after" in text
+        assert "what your code changed" in text
+    assert "relu_1" in str(before)
+    assert str(before) != str(after)
+    assert shown._repr_html_().count("<img") == 2
+
+
+def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> None:
+    task = find_task("rewriting_backend")
+    source = read_source(classroom.course.solutions / DAYS[task.day] / f"{task.notebook}.py")
+    notebook = classroom.answered(cell(source, task.answer_id).source, task)
+    path = classroom.workspace_file
+    nbformat.write(notebook, path)
+    exhibits = Exhibits()
+    outcome, exit_code = check_notebook(path, exhibits.watch)
+    assert exit_code == 1
+    assert [found.status for found in outcome.tasks if found.task == task.name] == ["passed"]
+    console = Console(width=200, record=True, file=StringIO())
+    print_outcome(outcome, console, exhibits, path.parent / "pictures")
+    text = console.export_text()
+    assert "three exact GELUs: what your code changed" in text
+    assert "3 changed" in text
+    assert "three exact GELUs: before" in text
+    pictures = sorted((path.parent / "pictures").iterdir())
+    assert [picture.name for picture in pictures] == [f"rewriting_backend-{number}.svg" for number in (1, 2, 3, 4)]
+    assert "<svg" in pictures[0].read_text()

@@ -1,0 +1,170 @@
+"""What every open day keeps to: minutes, points, predictions, hints, answers, short prose, text for pictures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from autograder.notebooks import grade_id, points_of
+from autograder.release import read_source
+from autograder.tasks import DAYS, Task, all_tasks
+
+ROOT = Path(__file__).parents[1]
+
+MINUTES = re.compile(r"^\*(\d+) minutes(?:, (easy|medium|hard))?(, stretch)?\.\*", re.MULTILINE)
+"""How a step of a lesson (`*10 minutes.*`) and a task (`*20 minutes, hard, stretch.*`) begin."""
+
+SLACK = 10
+"""By how many minutes the plan of a day may differ from the hours of the schedule."""
+
+UNTIMED = ("What to remember", "Where this comes from")
+"""Headings of lessons that state no minutes: they are part of the last step."""
+
+MOST_WORDS = 150
+
+HINTS = ("Hint 1", "Hint 2", "Hint 3")
+
+DAY = pytest.mark.parametrize("day", DAYS)
+
+
+def notebooks(day: str) -> dict[str, Any]:
+    """The sources of a day, by name."""
+    return {path.stem: read_source(path) for path in sorted((ROOT / "solutions" / DAYS[day]).glob("*.py"))}
+
+
+def lessons(day: str) -> dict[str, Any]:
+    return {name: notebook for name, notebook in notebooks(day).items() if not name.startswith("ex_")}
+
+
+SOURCES = pytest.mark.parametrize(
+    ("name", "notebook"), [(name, notebook) for day in DAYS for name, notebook in notebooks(day).items()]
+)
+
+
+FOLDED = re.compile(r"```.*?```|<details>.*?</details>|\$\$.*?\$\$|^\|[^\n]*$", re.DOTALL | re.MULTILINE)
+"""What is not read in one go: code, what unfolds, formulas and tables."""
+
+
+def sections(notebook: Any) -> list[tuple[str, str]]:
+    """Heading and text of each step of a lesson: what stands between two headings of the second level."""
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    return [(part.splitlines()[0], "\n".join(part.splitlines()[1:]).strip()) for part in parts]
+
+
+def task_text(task: Task) -> str:
+    [cell] = [cell for cell in notebooks(task.day)[task.notebook].cells if grade_id(cell) == f"{task.name}-task"]
+    return cell.source
+
+
+def hours(day: str) -> tuple[float, float]:
+    """The hours that Week1.md gives to the lessons and to the exercise."""
+    page = (ROOT / "Week1.md").read_text()
+    section = re.search(
+        rf"^### Day {day.removeprefix('day')}:.*?\n\n\*[\d.]+ hours: ([\d.]+) for the lessons?, ([\d.]+)",
+        page,
+        re.M | re.S,
+    )
+    assert section, f"Week1.md does not divide the hours of {day}: '*4 hours: 2 for the lesson, 2 for the exercise.*'"
+    return float(section[1]), float(section[2])
+
+
+@DAY
+def test_the_minutes_of_the_lessons_add_up(day: str) -> None:
+    total = 0
+    for name, notebook in lessons(day).items():
+        for heading, text in sections(notebook):
+            if heading in UNTIMED:
+                continue
+            stated = MINUTES.match(text)
+            assert stated, f"{name}: the step {heading!r} does not begin with its minutes, such as '*10 minutes.*'"
+            total += 0 if stated[3] else int(stated[1])
+    assert abs(total - 60 * hours(day)[0]) <= SLACK, f"{total} minutes"
+
+
+@DAY
+def test_the_minutes_of_the_core_tasks_add_up(day: str) -> None:
+    total = 0
+    for task in (task for task in all_tasks() if task.day == day):
+        stated = MINUTES.search(task_text(task))
+        assert stated, f"{task.name} does not state its minutes"
+        assert stated[2], f"{task.name} does not state how hard it is"
+        total += 0 if stated[3] else int(stated[1])
+    assert abs(total - 60 * hours(day)[1]) <= SLACK, f"{total} minutes"
+
+
+@DAY
+def test_a_day_has_a_hundred_points(day: str) -> None:
+    points: dict[str, float] = {}
+    for notebook in notebooks(day).values():
+        points |= points_of(notebook)
+    tasks = [task.name for task in all_tasks() if task.day == day]
+    assert set(tasks) <= set(points)
+    assert sum(points[name] for name in tasks) == 100
+
+
+@DAY
+def test_lessons_ask_for_predictions(day: str) -> None:
+    counts = {
+        name: sum("**Prediction.**" in cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        for name, notebook in lessons(day).items()
+    }
+    assert sum(counts.values()) >= 4
+    assert all(count >= 4 for name, count in counts.items() if name.startswith("lesson_")), counts
+
+
+@SOURCES
+def test_no_wall_of_prose(name: str, notebook: Any) -> None:
+    long = {
+        cell.source[:60]: words
+        for cell in notebook.cells
+        if cell.cell_type == "markdown" and (words := len(FOLDED.sub("", cell.source).split())) > MOST_WORDS
+    }
+    assert not long
+
+
+@pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
+def test_every_task_has_three_hints_that_unfold(task: Task) -> None:
+    found = re.findall(r"<details><summary>(Hint \d): [^<]+</summary>(.+?)</details>", task_text(task), re.DOTALL)
+    assert tuple(name for name, _ in found) == HINTS
+    assert all(len(text.split()) >= 3 for _, text in found)
+
+
+@pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
+def test_every_task_has_wrong_and_right_answers(task: Task) -> None:
+    wrong, right = (sorted((task.folder / kind).glob("*.py")) for kind in ("wrong", "right"))
+    assert len(wrong) >= 4
+    assert len(right) >= 2
+    texts = [path.read_text() for path in (*wrong, *right)]
+    assert len(set(texts)) == len(texts)
+
+
+@SOURCES
+def test_pictures_in_the_text_have_alternatives(name: str, notebook: Any) -> None:
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            assert all(alt.strip() for alt in re.findall(r"!\[(.*?)\]\(", cell.source))
+            assert all(re.search(r'alt="[^"]+"', image) for image in re.findall(r"<img[^>]*>", cell.source))
+
+
+@SOURCES
+def test_pictures_that_cells_show_have_alternatives(name: str, notebook: Any) -> None:
+    """A drawing carries its text; what is plotted is told in text by the same cell or by the next one."""
+    day = next(folder for day, folder in DAYS.items() if name in notebooks(day))
+    executed = nbformat.read(ROOT / "solutions" / day / f"{name}.ipynb", as_version=4)
+    code = [cell for cell in executed.cells if cell.cell_type == "code"]
+    for cell, following in zip(code, [*code[1:], None], strict=True):
+        for output in cell.outputs:
+            data = output.get("data", {})
+            html = "".join(data.get("text/html", ""))
+            assert html.count("<img") == len(re.findall(r'<img[^>]*\balt="[^"]+"', html)), cell.source
+            svg = "".join(data.get("image/svg+xml", ""))
+            assert not svg or re.search(r"<title>[^<]+</title>|aria-label=\"[^\"]+\"", svg), cell.source
+            if "image/png" in data:
+                told = [*cell.outputs, *(following.outputs if following else [])]
+                words = "".join("".join(item.get("text", "")) for item in told if item.output_type == "stream")
+                assert len(words.split()) >= 8, f"no text tells what this plot shows: {cell.source}"
