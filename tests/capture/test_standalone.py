@@ -128,7 +128,7 @@ def test_an_operator_of_ones_own_is_imported_from_its_module(tmp_path, monkeypat
 
 def test_nothing_is_left_where_one_of_both_files_cannot_be_written(tmp_path):
     (tmp_path / "graph.safetensors").mkdir()
-    with pytest.raises(OSError, match="graph.safetensors"):
+    with pytest.raises(OSError, match=r"graph\.safetensors"):
         save_standalone(capture(nn.ReLU(), (torch.ones(2),)), tmp_path / "graph.py")
     assert [path.name for path in tmp_path.iterdir()] == ["graph.safetensors"]
 
