@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from fxopt_core.commands.models import Inputs, Trust
 
@@ -67,9 +68,10 @@ def analyze(
         names = (compare or hardware or ("this" if measure or draw else "")).split(",")
         machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
         here = find_hardware("this", target) if measure else None
-        analysis, timing = analyze_model(model, dtype, inputs, trust=trust), None
-        if here is not None:
-            analysis, timing = _run(model, dtype, target, analysis, inputs, trust)
+        with Console(stderr=True).status(f"analysing {model}"):
+            analysis, timing = analyze_model(model, dtype, inputs, trust=trust), None
+            if here is not None:
+                analysis, timing = _run(model, dtype, target, analysis, inputs, trust)
         estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
         measured = estimate(analysis, here, tf32=tf32) if here else None
         if draw is not None:

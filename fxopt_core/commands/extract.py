@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from fxopt_core.commands.models import Device, Inputs, Trust, build_to_run
 from fxopt_core.commands.output import check_file, output_console
@@ -94,7 +95,8 @@ def extract(
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".dot", ".txt"))
         chosen = build_to_run(model, target, inputs, trust=trust)
-        captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
+        with Console(stderr=True).status(f"capturing {model}"):
+            captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
         written = _draw(captured, draw, model) if draw else []
         written += save_standalone(captured, save_graph) if save_graph else ()
         costs = analyze_model(model, inputs=inputs, trust=trust) if analyze else None

@@ -23,6 +23,7 @@ Trust = Annotated[
 ]
 
 MOST_LISTED = 12
+"""How many known names a message lists where none is near."""
 
 COPIES = 2
 """How often the weights are held at least while a model is captured: the model and the copy that is captured."""

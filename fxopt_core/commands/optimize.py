@@ -109,7 +109,12 @@ def _draw(report: OptimizationReport, path: Path, model: str) -> list[Path]:
     """One page with everything, or two pictures a graph; those of several graphs are numbered from 1."""
     pictures = report.draw()
     if path.suffix == ".html":
-        sides = "".join(f"<td>{picture._repr_mimebundle_()['text/html']}</td>" for both in pictures for picture in both)
+        sides = "".join(
+            f"<td>{picture.svg}<details><summary>The same as text</summary>"
+            f"<pre>{escape(picture.text)}</pre></details></td>"
+            for both in pictures
+            for picture in both
+        )
         headings = "".join(
             f"<th>{side}{f', graph {number}' * (len(pictures) > 1)}</th>"
             for number in range(1, len(pictures) + 1)

@@ -165,7 +165,10 @@ def test_padding_is_not_attended_to(name):
 def test_an_unknown_name_offers_near_ones():
     with pytest.raises(zoo.UnknownModelError, match="Did you mean 'control'"):
         zoo.build("controll")
-    with pytest.raises(ValueError, match=r"the models are simple, control, loops, .* and your own as module:factory"):
+    with pytest.raises(
+        ValueError,
+        match=r"The models are simple, control, loops, .*; your own is given as module:factory, or as a file",
+    ):
         zoo.build("alexnet")
 
 
