@@ -7,7 +7,8 @@ what its graph is not for. `auto` compares the runner with the model before it t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,37 @@ Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 
 STRATEGIES: dict[str, Strategy] = {
     "export": capture_with_export,
+    "export, batch and length": partial(capture_with_export, axes=2),
+    "export, real values": partial(capture_with_export, real_values=True, axes=2),
     "export, strict": partial(capture_with_export, strict=True),
     "dynamo, fullgraph": partial(capture_with_dynamo, fullgraph=True),
 }
 """Strategies by the name under which `Captured.attempts` tells of them."""
+
+_ON_DATA = re.compile(r"DataDependent|data-dependent|UnbackedSymbol|unbacked", re.IGNORECASE)
+_BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
+_READS_DATA = "export, real values"
+_FEWER_SIZES = "export, batch and length"
+_READS_CODE = ("export, strict", "dynamo, fullgraph")
+
+
+def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[str, ...]], dynamic: Dynamic) -> bool:
+    """Whether what came of the earlier strategies on the same model says that this one would do no better.
+
+    Args:
+        name: of the strategy.
+        failures: what spoke against the earlier ones.
+        captured: those that gave a graph which refuses something, and on what inputs.
+        dynamic: which sizes may vary.
+    """
+    on_data = any(_ON_DATA.search(failure) for failure in failures)
+    if name == _READS_DATA:
+        return not on_data
+    if name == _FEWER_SIZES:
+        return on_data or bool(captured) or not dynamic.choice
+    if name in _READS_CODE:
+        # Of a value Dynamo knows no more than export does. Of sizes it knows more, `int(size)` for one; but where its
+        # reading of the code gave a graph that refuses them, its other way to a graph would give the same.
+        refused = " ".join(on for every in captured.values() for on in every)
+        return on_data or _READS_CODE[0] in captured or (bool(captured) and not _BATCH_OR_LENGTH.search(refused))
+    return False
