@@ -31,7 +31,7 @@ _MASK = re.compile(r"mask")
 
 
 def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
-    """Calls to compare on: drawn values, mirrored values, a padded mask, other whole numbers, other sizes.
+    """Calls to compare on: drawn and mirrored values, drawn fractions, a padded mask, other whole numbers, other sizes.
 
     A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
     where `dynamic` names them. Where it lets all of them vary, they are guessed: the first dimensions grow together,
@@ -44,6 +44,13 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     generator = torch.Generator().manual_seed(0)
     yield ("new values", *_mapped(args, kwargs, lambda value: _drawn(generator, value, value.shape)))
     yield ("mirrored values", *_mapped(args, kwargs, partial(_mirrored, generator)))
+    leaves = [one for one in named_leaves(model, args, kwargs).values() if isinstance(one, torch.Tensor)]
+    if len({one.is_floating_point() for one in leaves}) == 2:
+        # Whole numbers may have to fit each other (the grid of an image): a model can refuse the draws above.
+        yield (
+            "new fractions",
+            *_mapped(args, kwargs, lambda one: _drawn(generator, one, one.shape) if one.is_floating_point() else one),
+        )
     masks = {id(value) for name, value in named_leaves(model, args, kwargs).items() if _is_full_mask(name, value)}
     if masks:
         yield (PADDED, *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))

@@ -55,7 +55,7 @@ class Repeats(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "model, inputs, other",
+    ("model", "inputs", "other"),
     [
         (Branch(), (torch.linspace(-1, 2, 12),), (-torch.ones(12),)),
         (Repeats(), (torch.ones(4), torch.tensor(3)), (torch.ones(4), torch.tensor(2))),
@@ -63,7 +63,8 @@ class Repeats(nn.Module):
 )
 def test_what_python_reads_from_values_becomes_a_guard_that_refuses(model, inputs, other):
     captured = capture(model, inputs, "auto")
-    assert captured.attempts[-1].strategy == "export, real values" and len(captured.graphs) == 1
+    assert captured.attempts[-1].strategy == "export, real values"
+    assert len(captured.graphs) == 1
     assert any(guard.kind == "VALUE" for guard in captured.guards)
     torch.testing.assert_close(captured.run(*inputs), model(*inputs), rtol=0, atol=0)
     with pytest.raises(RuntimeError, match="assertion failed"):
@@ -87,7 +88,8 @@ class Root(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "model, inputs, strategy", [(Length(), (torch.rand(3, 4, 2),), "export"), (Root(), (torch.rand(3, 4, 6, 6),), "")]
+    ("model", "inputs", "strategy"),
+    [(Length(), (torch.rand(3, 4, 2),), "export"), (Root(), (torch.rand(3, 4, 6, 6),), "")],
 )
 def test_all_sizes_vary_as_far_as_the_model_lets_them(model, inputs, strategy):
     captured = capture(model, inputs, "auto", dynamic=True)

@@ -24,14 +24,15 @@ STRATEGIES: dict[str, Strategy] = {
     "export": capture_with_export,
     "export, batch and length": partial(capture_with_export, axes=2),
     "export, real values": partial(capture_with_export, real_values=True, axes=2),
+    "export, real values, fixed sizes": partial(capture_with_export, real_values=True, axes=0),
     "export, strict": partial(capture_with_export, strict=True),
     "dynamo, fullgraph": partial(capture_with_dynamo, fullgraph=True),
 }
 """Strategies by the name under which `Captured.attempts` tells of them."""
 
-_ON_DATA = re.compile(r"DataDependent|data-dependent|UnbackedSymbol|unbacked", re.IGNORECASE)
+_ON_DATA = re.compile(r"data-?dependent|unbacked|data is not allocated", re.IGNORECASE)
 _BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
-_READS_DATA = "export, real values"
+_READS_DATA = ("export, real values", "export, real values, fixed sizes")
 _FEWER_SIZES = "export, batch and length"
 _READS_CODE = ("export, strict", "dynamo, fullgraph")
 
@@ -46,8 +47,8 @@ def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[st
         dynamic: which sizes may vary.
     """
     on_data = any(_ON_DATA.search(failure) for failure in failures)
-    if name == _READS_DATA:
-        return not on_data
+    if name in _READS_DATA:
+        return not on_data or bool(captured) or (name == _READS_DATA[1] and not dynamic.choice)
     if name == _FEWER_SIZES:
         return on_data or bool(captured) or not dynamic.choice
     if name in _READS_CODE:
