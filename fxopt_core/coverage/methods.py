@@ -109,7 +109,7 @@ def auto(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
     captured = _single(capture(model, dict(inputs), "auto", dynamic=True))
     details = {
         "method": captured.method,
-        "strategy": captured.attempts[-1].strategy,
+        "strategy": next(one.strategy for one in captured.attempts if one.agreements == captured.agreements),
         "adaptations": list(captured.adaptations),
         "refuses": list(captured.specialised),
     }

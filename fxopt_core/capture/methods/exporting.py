@@ -24,13 +24,11 @@ from fxopt_core.capture.isolation import Model, as_module
 from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner, in_form
+from fxopt_core.capture.running import ASSERTION, Runner, in_form
 from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
 from fxopt_core.capture.symbols import Symbol, symbols
 
 KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
-
-_ASSERTION = "Runtime assertion failed for expression "
 
 
 def capture_with_export(
@@ -106,7 +104,7 @@ def _guards(
         for one in found
     ]
     conditions += [
-        Guard(str(node.args[1]).removeprefix(_ASSERTION).partition(" on node ")[0], "", "", "VALUE")
+        Guard(str(node.args[1]).removeprefix(ASSERTION).partition(" on node ")[0], "", "", "VALUE")
         for node in program.graph.nodes
         if node.target is torch.ops.aten._assert_scalar.default
     ]
