@@ -52,8 +52,10 @@ def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[st
     if name == _FEWER_SIZES:
         return on_data or bool(captured) or not dynamic.choice
     if name in _READS_CODE:
-        # Of a value Dynamo knows no more than export does. Of sizes it knows more, `int(size)` for one; but where its
-        # reading of the code gave a graph that refuses them, its other way to a graph would give the same.
+        # Of sizes Dynamo knows more than export, `int(size)` for one; but where its reading of the code gave a graph
+        # that refuses them, its other way to a graph would give the same. Of values the strict export knows no more.
+        if name == _READS_CODE[0] and on_data:
+            return True
         refused = " ".join(on for every in captured.values() for on in every)
-        return on_data or _READS_CODE[0] in captured or (bool(captured) and not _BATCH_OR_LENGTH.search(refused))
+        return _READS_CODE[0] in captured or (bool(captured) and not _BATCH_OR_LENGTH.search(refused))
     return False
