@@ -19,7 +19,7 @@ import torch._dynamo
 
 _REPEATED_IN_THE_REPORT: dict[str, str | tuple[str, ...]] = {
     "torch._dynamo.variables.tensor": "Graph break from",
-    "torch.fx.experimental.symbolic_shapes": "Unable to find user code corresponding to",
+    "torch.fx.experimental.symbolic_shapes": ("Unable to find user code corresponding to", "propagate_real_tensors"),
     "torch._guards": ("Error while creating guard", "Created at"),
 }
 """Logger, and how the warnings begin that say what a graph break or an error says anyway."""

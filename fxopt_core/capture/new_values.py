@@ -19,6 +19,9 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 SIZES = "the sizes"
 """How the description of a call on other sizes begins."""
 
+GUESSED = "other sizes:"
+"""How it begins where nobody named these sizes: the graph may refuse them, though the model takes them."""
+
 PADDED = "a padded mask"
 COUNTED = "other whole numbers"
 MAY_REFUSE = frozenset({PADDED, COUNTED})
@@ -28,10 +31,11 @@ _MASK = re.compile(r"mask")
 
 
 def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
-    """Calls to compare on: drawn values, mirrored values, a padded mask, other whole numbers, other sizes.
+    """Calls to compare on: drawn and mirrored values, drawn fractions, a padded mask, other whole numbers, other sizes.
 
     A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
-    where `dynamic` names them.
+    where `dynamic` names them. Where it lets all of them vary, they are guessed: the first dimensions grow together,
+    and of the others those that have the same number and size.
 
     Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
     in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which
@@ -40,12 +44,59 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     generator = torch.Generator().manual_seed(0)
     yield ("new values", *_mapped(args, kwargs, lambda value: _drawn(generator, value, value.shape)))
     yield ("mirrored values", *_mapped(args, kwargs, partial(_mirrored, generator)))
+    leaves = [one for one in named_leaves(model, args, kwargs).values() if isinstance(one, torch.Tensor)]
+    if len({one.is_floating_point() for one in leaves}) == 2:
+        # Whole numbers may have to fit each other (the grid of an image): a model can refuse the draws above.
+        yield (
+            "new fractions",
+            *_mapped(args, kwargs, lambda one: _drawn(generator, one, one.shape) if one.is_floating_point() else one),
+        )
     masks = {id(value) for name, value in named_leaves(model, args, kwargs).items() if _is_full_mask(name, value)}
     if masks:
         yield (PADDED, *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))
     if any(_is_number(value) for value in named_leaves(model, args, kwargs).values()):
         yield (COUNTED, *_mapped(args, kwargs, lambda value: value + 1 if _is_number(value) else value))
     yield from _other_sizes(model, args, kwargs, dynamic)
+    if dynamic.choice:
+        yield from _guessed_sizes(model, args, kwargs)
+
+
+def may_refuse(on: str) -> bool:
+    """Whether a graph that refuses the inputs of this description may still be of use."""
+    return on in MAY_REFUSE or on.startswith(GUESSED)
+
+
+def _guessed_sizes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
+    leaves = {name: one for name, one in named_leaves(model, args, kwargs).items() if isinstance(one, torch.Tensor)}
+    groups: dict[tuple[int, int], dict[str, int]] = {}
+    # A batch of images may come as rows of patches, so many for each: with one image more, so many rows more.
+    batch = min((one.shape[0] for one in leaves.values() if one.dim() and one.shape[0]), default=1)
+    for name, one in leaves.items():
+        for axis, size in enumerate(one.shape):
+            if axis == 0 and size % batch == 0:
+                groups.setdefault((0, batch), {})[name] = size + size // batch
+            elif size > 1:
+                groups.setdefault((axis, size), {})[name] = size + 1
+    for (axis, _), sizes in groups.items():
+        grow = {id(leaves[name]): size for name, size in sizes.items()}
+        on = ", ".join(f"dimension {axis} of {name} = {size}" for name, size in sizes.items())
+        yield (
+            f"{GUESSED} {on}",
+            *_mapped(args, kwargs, partial(_repeated, torch.Generator().manual_seed(0), axis, grow)),
+        )
+
+
+def _repeated(generator: torch.Generator, axis: int, grow: dict[int, int], value: torch.Tensor) -> torch.Tensor:
+    """A tensor of another size that begins anew at its end; floating-point values are drawn.
+
+    Whole numbers stay in their rows: they may be places of an image in a text, or its height and width.
+    """
+    if id(value) not in grow:
+        return value
+    longer = value.detach().index_select(axis, torch.arange(grow[id(value)], device=value.device) % value.shape[axis])
+    if value.is_floating_point():
+        longer = _drawn(generator, value, longer.shape)
+    return longer.requires_grad_(value.requires_grad)
 
 
 def _other_sizes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:

@@ -17,6 +17,9 @@ from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.writes import changed, same_tensor
 
+ASSERTION = "Runtime assertion failed for expression "
+"""How the message of a check inside a graph of `torch.export` begins."""
+
 
 class Runner:
     """Something called like the model, with state of its own that calls may change.
@@ -70,7 +73,13 @@ def in_form(model: Model, positional: int) -> Callable[..., Any]:
             given = dict(signature.bind(*args, **kwargs).arguments)
             others = given.pop(kinds.get(inspect.Parameter.VAR_KEYWORD, ""), {})
             args, kwargs = tuple(given.values())[:positional], {**dict(list(given.items())[positional:]), **others}
-        return module(*args, **kwargs)
+        try:
+            return module(*args, **kwargs)
+        except RuntimeError as error:
+            # A value read at capture is another one now: no less a guard than those on sizes.
+            if str(error).startswith(ASSERTION):
+                raise AssertionError(str(error)) from error
+            raise
 
     return call
 

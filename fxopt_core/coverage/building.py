@@ -84,6 +84,8 @@ def build_ready(model_type: str, level: int, plan: Plan) -> torch.nn.Module:
     try:
         if norms:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                # Some models draw random numbers in evaluation too; every process needs the same statistics.
+                torch.random.default_generator.manual_seed(SEED)
                 model(**make_inputs(model.config, plan))
     except ValueError:  # a single value has no variance
         for norm in norms:

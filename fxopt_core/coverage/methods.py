@@ -105,10 +105,14 @@ def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor
 
 
 def auto(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
-    """`fxopt_core.capture.capture(method="auto")`, one graph with all sizes dynamic if that works, else fixed."""
-
-    captured, details = _dynamic_first(lambda dynamic: _single(capture(model, dict(inputs), "auto", dynamic=dynamic)))
-    details |= {"method": captured.method, "adaptations": list(captured.adaptations)}
+    """`fxopt_core.capture.capture(method="auto")`, one graph; it fixes by itself the sizes that cannot vary."""
+    captured = _single(capture(model, dict(inputs), "auto", dynamic=True))
+    details = {
+        "method": captured.method,
+        "strategy": next(one.strategy for one in captured.attempts if one.agreements == captured.agreements),
+        "adaptations": list(captured.adaptations),
+        "refuses": list(captured.specialised),
+    }
     return Recording(captured.run, captured.graphs, details, drops_caches=True)
 
 

@@ -27,12 +27,12 @@ def test_the_most_faithful_way_that_agrees_is_taken_and_its_trials_are_told():
 def test_a_branch_on_data_leaves_partitions_and_every_attempt_with_its_reason():
     class Branch(nn.Module):
         def forward(self, x):
-            return x + 1 if x.sum() > -0.1 else x - 1
+            return x + 1 if x.sum() > 5 else x - 1
 
     captured = capture(Branch(), (torch.linspace(-1, 2, 12),), "auto")
     assert [one.strategy for one in captured.attempts] == [
         "export",
-        "export, strict",
+        "export, real values",
         "dynamo, fullgraph",
         "dynamo, partitions",
     ]
@@ -41,6 +41,78 @@ def test_a_branch_on_data_leaves_partitions_and_every_attempt_with_its_reason():
     assert captured.run(torch.ones(12)).tolist() == [2.0] * 12
     with pytest.raises(CaptureError, match="another graph"):
         captured.run(-torch.ones(12))
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x + 1 if x.sum() > -0.1 else x - 1
+
+
+class Repeats(nn.Module):
+    def forward(self, x, times):
+        for _ in range(int(times)):
+            x = x * 2
+        return x
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "other"),
+    [
+        (Branch(), (torch.linspace(-1, 2, 12),), (-torch.ones(12),)),
+        (Repeats(), (torch.ones(4), torch.tensor(3)), (torch.ones(4), torch.tensor(2))),
+    ],
+)
+def test_what_python_reads_from_values_becomes_a_guard_that_refuses(model, inputs, other):
+    captured = capture(model, inputs, "auto")
+    assert captured.attempts[-1].strategy == "export, real values"
+    assert len(captured.graphs) == 1
+    assert any(guard.kind == "VALUE" for guard in captured.guards)
+    torch.testing.assert_close(captured.run(*inputs), model(*inputs), rtol=0, atol=0)
+    with pytest.raises(AssertionError, match="assertion failed"):
+        captured.run(*other)
+
+
+class Length(nn.Module):
+    """Python's `len` of a tensor, which only a number satisfies."""
+
+    def forward(self, x):
+        return x.reshape(len(x), -1) * len(x)
+
+
+class Root(nn.Module):
+    """Takes any square image, but its Python arithmetic with the size is more than torch.export reasons about."""
+
+    def forward(self, x):
+        if x.shape[2] % 0.5 != 0:
+            raise ValueError("not this size")
+        return x.flatten(1).cumsum(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "strategy"),
+    [(Length(), (torch.rand(3, 4, 2),), "export"), (Root(), (torch.rand(3, 4, 6, 6),), "")],
+)
+def test_all_sizes_vary_as_far_as_the_model_lets_them(model, inputs, strategy):
+    captured = capture(model, inputs, "auto", dynamic=True)
+    assert captured.attempts[-1].strategy == (strategy or "export, batch and length"), captured.attempts
+    for size in (2, 5):
+        other = torch.rand(size, *inputs[0].shape[1:])
+        torch.testing.assert_close(captured.run(other), model(other), rtol=0, atol=0)
+
+
+def test_sizes_that_a_graph_refuses_are_found_and_told():
+    class Recurrent(nn.Module):
+        def forward(self, x):
+            state = x[:, 0]
+            for step in x.unbind(1):
+                state = (state + step).tanh()
+            return state
+
+    captured = capture(Recurrent(), (torch.rand(3, 4),), "auto", dynamic=True)
+    assert captured.specialised == ("other sizes: dimension 1 of x = 5",)
+    assert captured.run(torch.ones(7, 4)).shape == (7,)
+    with pytest.raises(AssertionError, match="Guard failed"):
+        captured.run(torch.ones(3, 5))
 
 
 def test_a_model_that_does_not_run_is_told_from_one_that_cannot_be_captured():
@@ -211,13 +283,11 @@ def test_what_python_writes_around_dynamos_graphs_counts_as_written():
             super().__init__()
             self.calls = 0
 
-        def forward(self, x, steps):
+        def forward(self, x):
             self.calls += 1
-            for _ in range(int(steps.item())):
-                x = torch.relu(x)
-            return x
+            return x + 1 if x.sum() > 5 else x - 1
 
-    captured = capture(Counts(), (torch.randn(3), torch.tensor(2)), "auto")
+    captured = capture(Counts(), (torch.linspace(-1, 2, 12),), "auto")
     assert captured.method == "dynamo"
     assert not any("a call of the graph does not" in caveat for caveat in captured.caveats)
     assert any("self.calls: Python does" in caveat for caveat in captured.caveats)

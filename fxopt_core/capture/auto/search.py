@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fxopt_core.capture.agreement import Agreement, compare
+from fxopt_core.capture.agreement import EXAMPLE, Agreement, compare
 from fxopt_core.capture.auto.adapting import Adapted, adapted_models, returns_a_cache
-from fxopt_core.capture.auto.strategies import STRATEGIES, Strategy
+from fxopt_core.capture.auto.strategies import STRATEGIES, Strategy, hopeless
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
-from fxopt_core.capture.new_values import MAY_REFUSE, new_values
+from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.second_run import Trial, caveats_of, feasible
 
@@ -21,11 +22,13 @@ from fxopt_core.capture.second_run import Trial, caveats_of, feasible
 def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:
     """One graph that agrees with the model on every trial, else one that refuses some, else Dynamo's partitions.
 
-    A graph that refuses a padded mask or other whole numbers is specialised to the example's. One that is wrong
-    on any trial, or refuses new values of the same shapes, is not taken. Partitions may refuse, never be wrong.
+    A graph that refuses a padded mask, other whole numbers or sizes that nobody named is specialised to the
+    example's; of several the one that refuses least is taken. One that is wrong on any trial, or refuses new values of
+    the same shapes, is not taken. Partitions may refuse, never be wrong. Strategies of which an earlier failure says
+    that they would fail too are left out.
 
     The trials are the example, new values of the same shapes, a padded mask where the example has a full one, and
-    other sizes where `dynamic` names them: those that the model itself can do.
+    other sizes where `dynamic` names them or lets all vary: those that the model itself can do.
 
     Raises:
         CaptureError: nothing gave graphs that agree with the model; the message tells every attempt.
@@ -33,24 +36,40 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     """
     trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
     attempts: list[Attempt] = []
-    specialised: Captured | None = None
+    specialised: list[Captured] = []
     outputs = trials[0][1].outputs
+    known: set[str] = set()
     for adapted in adapted_models(model, outputs):
         held = returns_a_cache(model, outputs)
         if held and not adapted.adaptations:
             attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
             continue
+        begun, partly = len(attempts), dict[str, tuple[str, ...]]()
         for name, strategy in STRATEGIES.items():
-            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, MAY_REFUSE)
-            if captured is not None and all(one.agrees for one in captured.agreements):
+            if hopeless(name, [one.failure for one in attempts[begun:]], partly, dynamic):
+                continue
+            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, may_refuse)
+            if captured is not None and not captured.specialised:
                 return _taken(captured, attempts)
-            specialised = specialised or captured
-    if specialised is not None:
-        return _taken(specialised, attempts)
+            if captured is not None:
+                specialised.append(captured)
+                partly[name] = captured.specialised
+            elif len(attempts) == begun + 1:
+                if attempts[-1].failure in known:
+                    break  # the adaptation is none for what it fails at
+                known.add(attempts[-1].failure)
+        if specialised:
+            # Adaptations are for models that cannot be captured. The first of the least specialised is the best.
+            return _taken(min(specialised, key=lambda one: len(one.specialised)), attempts)
     # Of a branch on data, partitions hold one side, and refuse the other.
-    may_refuse = frozenset(on for (on, _, _), _ in trials[1:])
     captured = _attempt(
-        "dynamo, partitions", capture_with_dynamo, Adapted(model), trials, dynamic, attempts, may_refuse
+        "dynamo, partitions",
+        capture_with_dynamo,
+        Adapted(model),
+        trials,
+        dynamic,
+        attempts,
+        lambda on: on != EXAMPLE,
     )
     if captured is not None:
         return _taken(captured, attempts)
@@ -69,7 +88,7 @@ def _attempt(
     trials: list[Trial],
     dynamic: Dynamic,
     attempts: list[Attempt],
-    may_refuse: frozenset[str],
+    may_refuse: Callable[[str], bool],
 ) -> Captured | None:
     """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
     _, args, kwargs = trials[0][0]
@@ -88,7 +107,7 @@ def _attempt(
         raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
     for (on, args, kwargs), expected in trials:
         found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
-        if not found[-1].agrees and not (found[-1].refusal and on in may_refuse):
+        if not found[-1].agrees and not (found[-1].refusal and may_refuse(on)):
             note(str(found[-1]))
             return None
     refused = ", ".join(one.on for one in found if one.refusal)

@@ -7,7 +7,8 @@ what its graph is not for. `auto` compares the runner with the model before it t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,40 @@ Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 
 STRATEGIES: dict[str, Strategy] = {
     "export": capture_with_export,
+    "export, batch and length": partial(capture_with_export, axes=2),
+    "export, real values": partial(capture_with_export, real_values=True, axes=2),
+    "export, real values, fixed sizes": partial(capture_with_export, real_values=True, axes=0),
     "export, strict": partial(capture_with_export, strict=True),
     "dynamo, fullgraph": partial(capture_with_dynamo, fullgraph=True),
 }
 """Strategies by the name under which `Captured.attempts` tells of them."""
+
+_ON_DATA = re.compile(r"data-?dependent|unbacked|data is not allocated", re.IGNORECASE)
+_BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
+_READS_DATA = ("export, real values", "export, real values, fixed sizes")
+_FEWER_SIZES = "export, batch and length"
+_READS_CODE = ("export, strict", "dynamo, fullgraph")
+
+
+def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[str, ...]], dynamic: Dynamic) -> bool:
+    """Whether what came of the earlier strategies on the same model says that this one would do no better.
+
+    Args:
+        name: of the strategy.
+        failures: what spoke against the earlier ones.
+        captured: those that gave a graph which refuses something, and on what inputs.
+        dynamic: which sizes may vary.
+    """
+    on_data = any(_ON_DATA.search(failure) for failure in failures)
+    if name in _READS_DATA:
+        return not on_data or bool(captured) or (name == _READS_DATA[1] and not dynamic.choice)
+    if name == _FEWER_SIZES:
+        return on_data or bool(captured) or not dynamic.choice
+    if name in _READS_CODE:
+        # Of sizes Dynamo knows more than export, `int(size)` for one; but where its reading of the code gave a graph
+        # that refuses them, its other way to a graph would give the same. Of values the strict export knows no more.
+        if name == _READS_CODE[0] and on_data:
+            return True
+        refused = " ".join(on for every in captured.values() for on in every)
+        return _READS_CODE[0] in captured or (bool(captured) and not _BATCH_OR_LENGTH.search(refused))
+    return False

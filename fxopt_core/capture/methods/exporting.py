@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from functools import partial
 from typing import Any
 
 import torch
+import torch._functorch.config
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
@@ -20,7 +24,7 @@ from fxopt_core.capture.isolation import Model, as_module
 from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner, in_form
+from fxopt_core.capture.running import ASSERTION, Runner, in_form
 from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
 from fxopt_core.capture.symbols import Symbol, symbols
 
@@ -28,31 +32,50 @@ KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind
 
 
 def capture_with_export(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, *, strict: bool = False
+    model: Model,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: Dynamic,
+    *,
+    strict: bool = False,
+    real_values: bool = False,
+    axes: int | None = None,
 ) -> Captured:
     """Export, and keep the graph in which parameters, buffers and constants are inputs, as Dynamo's are.
 
-    With `strict` Dynamo reads the code, which notices more of what a graph cannot say, and fails more often.
+    Args:
+        model: the model, which may be changed; so may its inputs.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        dynamic: which sizes may vary.
+        strict: Dynamo reads the code, which notices more of what a graph cannot say, and fails more often.
+        real_values: the example's values are computed along. What Python asks of them (a branch, a number of pieces)
+            is answered from them, and the graph checks at every call that the answer is the same.
+        axes: where `dynamic` lets all sizes vary: only those of so many first dimensions.
 
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
-    with without_partial_graph(), without_repeated_warnings():
-        program = torch.export.export(
-            as_module(model), args, kwargs, dynamic_shapes=_shapes(model, args, kwargs, dynamic), strict=strict
-        )
+    shapes = _shapes(model, args, kwargs, dynamic, axes)
+    with (
+        without_partial_graph(),
+        without_repeated_warnings(),
+        _len_may_be_open(),
+        torch._functorch.config.patch(fake_tensor_propagate_real_tensors=real_values),
+    ):
+        program = torch.export.export(as_module(model), args, kwargs, dynamic_shapes=shapes, strict=strict)
         runner = Runner(program.module(), model, dynamic, in_form(model, len(args)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     partition = Partition(program.graph_module, inputs)
     partition.run(*clone_tensors(values))
     found = symbols((partition,), dynamic.dimensions, program.range_constraints)
     conditions = _guards(program, inputs, values, found)
-    return Captured((partition,), "export", "aten", (), conditions, _caveats(dynamic), found, runner=runner)
+    return Captured((partition,), "export", "aten", (), conditions, _caveats(dynamic, axes), found, runner=runner)
 
 
-def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Any:
+def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, axes: int | None) -> Any:
     if not dynamic.dimensions:
-        return tree_map(_every_dimension, kwargs or args) if dynamic else None
+        return tree_map(partial(_every_dimension, axes), kwargs or args) if dynamic else None
     leaves, shapes = named_leaves(model, args, kwargs), torch.export.ShapesCollection()
     chosen: dict[str, dict[int, Any]] = {}
     for dimension in dynamic.dimensions:
@@ -67,7 +90,7 @@ def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
 def _guards(
     program: ExportedProgram, inputs: tuple[GraphInput, ...], values: list[Any], found: tuple[Symbol, ...]
 ) -> tuple[Guard, ...]:
-    """What the exported module checks at every call: fixed values and sizes, ranges, and relations of sizes."""
+    """What the exported module checks at every call: fixed values and sizes, ranges, relations, values read."""
     names = {one.in_graph: one.name for one in found}
     conditions = []
     for one, value in zip(inputs, values, strict=True):
@@ -79,6 +102,11 @@ def _guards(
     conditions += [
         Guard(f"{one.minimum} <= {one.name}" + (f" <= {one.maximum}" if one.maximum else ""), "", "", "RANGE")
         for one in found
+    ]
+    conditions += [
+        Guard(str(node.args[1]).removeprefix(ASSERTION).partition(" on node ")[0], "", "", "VALUE")
+        for node in program.graph.nodes
+        if node.target is torch.ops.aten._assert_scalar.default
     ]
     # Not in every torch since 2.11; the exported module checks it all the same.
     conditions += [Guard(readable_source(code), "", "", "SHAPE") for code in getattr(program, "_guards_code", ())]
@@ -105,10 +133,28 @@ def without_partial_graph() -> Iterator[None]:
         sys.stderr.write(printed.getvalue().replace(partial_graph, "") if partial_graph else printed.getvalue())
 
 
-def _every_dimension(value: Any) -> Any:
+@contextmanager
+def _len_may_be_open() -> Iterator[None]:
+    """Let `len(tensor)` be the symbol that `tensor.shape[0]` is: Python's own insists on a number, which fixes it."""
+    original = builtins.len
+
+    def sized(value: Any, /) -> Any:
+        # Only on tensors of this very class: what Dynamo wraps, it reads itself.
+        if type(value) is FakeTensor and value.dim() and isinstance(value.shape[0], torch.SymInt):
+            return value.shape[0]
+        return original(value)
+
+    builtins.len = sized
+    try:
+        yield
+    finally:
+        builtins.len = original
+
+
+def _every_dimension(axes: int | None, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return None
-    return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO)
+    return dict.fromkeys(range(value.dim())[:axes], torch.export.Dim.AUTO)
 
 
 def _inputs_and_values(program: ExportedProgram, users: list[Any]) -> tuple[tuple[GraphInput, ...], list[Any]]:
@@ -133,8 +179,10 @@ def _inputs_and_values(program: ExportedProgram, users: list[Any]) -> tuple[tupl
     return describe_inputs(program.graph_module, values, sources, kinds), values
 
 
-def _caveats(dynamic: Dynamic) -> tuple[str, ...]:
-    if dynamic.choice:
+def _caveats(dynamic: Dynamic, axes: int | None) -> tuple[str, ...]:
+    if dynamic.choice and axes is not None:
+        sizes = f"Only sizes of the first {axes} dimensions of each input are symbols, where the model allows it."
+    elif dynamic.choice:
         sizes = "Sizes are symbols where the model allows it; where it does not, they are fixed without a word."
     elif dynamic.dimensions:
         sizes = "Every size without a name in dynamic is fixed to that of the example inputs."
