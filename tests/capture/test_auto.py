@@ -34,9 +34,10 @@ def test_a_branch_on_data_leaves_partitions_and_every_attempt_with_its_reason():
         "export",
         "export, strict",
         "dynamo, fullgraph",
+        "recorder",
         "dynamo, partitions",
     ]
-    assert all(one.failure for one in captured.attempts[:3])
+    assert all(one.failure for one in captured.attempts[:4])
     assert len(captured.graphs) == 2
     assert captured.run(torch.ones(12)).tolist() == [2.0] * 12
     with pytest.raises(CaptureError, match="another graph"):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from fxopt_core.capture.agreement import Agreement, compare
 from fxopt_core.capture.auto.adapting import Adapted, adapted_models, returns_a_cache
-from fxopt_core.capture.auto.strategies import STRATEGIES, Strategy
+from fxopt_core.capture.auto.strategies import LAST_RESORT, STRATEGIES, Strategy
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
-from fxopt_core.capture.new_values import MAY_REFUSE, new_values
+from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.second_run import Trial, caveats_of, feasible
 
@@ -34,24 +35,24 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
     attempts: list[Attempt] = []
     specialised: Captured | None = None
+    refusable = may_refuse([on for (on, _, _), _ in trials])
     outputs = trials[0][1].outputs
-    for adapted in adapted_models(model, outputs):
-        held = returns_a_cache(model, outputs)
-        if held and not adapted.adaptations:
-            attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
+    held = returns_a_cache(model, outputs)
+    if held:
+        attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
+    for strategies, adapted in product((STRATEGIES, LAST_RESORT), adapted_models(model, outputs)):
+        if specialised is not None and strategies is LAST_RESORT or held and not adapted.adaptations:
             continue
-        for name, strategy in STRATEGIES.items():
-            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, MAY_REFUSE)
+        for name, strategy in strategies.items():
+            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)
             if captured is not None and all(one.agrees for one in captured.agreements):
                 return _taken(captured, attempts)
             specialised = specialised or captured
     if specialised is not None:
         return _taken(specialised, attempts)
     # Of a branch on data, partitions hold one side, and refuse the other.
-    may_refuse = frozenset(on for (on, _, _), _ in trials[1:])
-    captured = _attempt(
-        "dynamo, partitions", capture_with_dynamo, Adapted(model), trials, dynamic, attempts, may_refuse
-    )
+    others = frozenset(on for (on, _, _), _ in trials[1:])
+    captured = _attempt("dynamo, partitions", capture_with_dynamo, Adapted(model), trials, dynamic, attempts, others)
     if captured is not None:
         return _taken(captured, attempts)
     told = "; ".join(f"{one.strategy}{''.join(f', {a}' for a in one.adaptations)}: {one.failure}" for one in attempts)
@@ -69,7 +70,7 @@ def _attempt(
     trials: list[Trial],
     dynamic: Dynamic,
     attempts: list[Attempt],
-    may_refuse: frozenset[str],
+    refusable: frozenset[str],
 ) -> Captured | None:
     """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
     _, args, kwargs = trials[0][0]
@@ -88,7 +89,7 @@ def _attempt(
         raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
     for (on, args, kwargs), expected in trials:
         found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
-        if not found[-1].agrees and not (found[-1].refusal and on in may_refuse):
+        if not found[-1].agrees and not (found[-1].refusal and on in refusable):
             note(str(found[-1]))
             return None
     refused = ", ".join(one.on for one in found if one.refusal)

@@ -15,6 +15,7 @@ from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
+from fxopt_core.capture.recording import capture_with_recorder
 from fxopt_core.capture.result import Captured
 
 Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
@@ -25,3 +26,6 @@ STRATEGIES: dict[str, Strategy] = {
     "dynamo, fullgraph": partial(capture_with_dynamo, fullgraph=True),
 }
 """Strategies by the name under which `Captured.attempts` tells of them."""
+
+LAST_RESORT: dict[str, Strategy] = {"recorder": capture_with_recorder}
+"""Tried when none of `STRATEGIES` gave a graph, whatever was adapted: a graph for the example and little else."""
