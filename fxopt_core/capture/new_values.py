@@ -35,15 +35,15 @@ def may_refuse(calls: Iterable[str]) -> frozenset[str]:
     return frozenset({PADDED, COUNTED} | ({NEW, MIRRORED} if KEPT in calls else set()))
 
 
-
 _MASK = re.compile(r"mask")
 
 
 def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
     """Calls to compare on: drawn values, mirrored values, a padded mask, other whole numbers, other sizes.
 
-    Where there are both, also drawn floating-point values beside the example's whole numbers and masks. A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
-    where `dynamic` names them.
+    A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
+    where `dynamic` names them. Where an input has whole numbers and another has not, there is also a call on which only
+    the other's values are drawn.
 
     Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
     in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which

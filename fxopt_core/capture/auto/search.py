@@ -41,7 +41,7 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     if held:
         attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
     for strategies, adapted in product((STRATEGIES, LAST_RESORT), adapted_models(model, outputs)):
-        if specialised is not None and strategies is LAST_RESORT or held and not adapted.adaptations:
+        if (specialised is not None and strategies is LAST_RESORT) or (held and not adapted.adaptations):
             continue
         for name, strategy in strategies.items():
             captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +50,7 @@ class CallForm:
                 continue
             if isinstance(recorded, str) or isinstance(now, str):
                 raise _other(name, recorded, now)
-            what = [index for index in range(len(_LAYOUT)) if recorded[index] != now[index]][0]
+            what = next(index for index in range(len(_LAYOUT)) if recorded[index] != now[index])
             raise _other(f"{name}, its {_LAYOUT[what]}", recorded[what], now[what])
         if other.shared != self.shared:
             raise _other("which tensors share memory", self.shared, other.shared)
@@ -64,7 +66,9 @@ class CallForm:
             else Guard(f"{name}: {value[0]}, {value[1]}, size={list(value[2])}, stride={value[3]}", "", "", "TENSOR")
             for name, value in self.values.items()
         ]
-        found += [Guard(f"{name} shares memory with {first}", "", "", "ALIAS") for name, (first, _) in self.shared.items()]
+        found += [
+            Guard(f"{name} shares memory with {first}", "", "", "ALIAS") for name, (first, _) in self.shared.items()
+        ]
         return (*found, *(Guard(f"{name} is {value}", "", "", "CONTEXT") for name, value in self.conditions.items()))
 
 
@@ -90,16 +94,31 @@ def form_of(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call
             values[name] = f"{type(value).__name__} {value!r}"
         else:
             raise CaptureError(METHOD, f"{name} is a {type(value).__name__}.", "pass tensors and plain values.")
-    kinds = dict.fromkeys(["cpu", *(value.device.type for value in leaves.values() if isinstance(value, torch.Tensor))])
     conditions: dict[str, Any] = {"torch.get_default_dtype()": torch.get_default_dtype()}
-    for kind in kinds:
+    for kind in _kinds_of_device():
         enabled = torch.is_autocast_enabled(kind)
         conditions[f"autocast on {kind}"] = torch.get_autocast_dtype(kind) if enabled else "off"
     return CallForm(tree_structure(named_arguments(model, args, kwargs)), values, shared, conditions)
 
 
+@contextmanager
+def below_autograd_and_autocast() -> Iterator[None]:
+    """The conditions under which recorded operators do what they did: autocast would cast their arguments once more."""
+    with torch.no_grad(), ExitStack() as stack:
+        for kind in _kinds_of_device():
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+def _kinds_of_device() -> list[str]:
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return ["cpu"] if accelerator is None else ["cpu", accelerator.type]
+
+
 def _other(what: str, recorded: Any, now: Any) -> CaptureError:
-    return CaptureError(METHOD, f"the graph was recorded for {what}: {recorded}; got {now}.", "capture again with these.")
+    return CaptureError(
+        METHOD, f"the graph was recorded for {what}: {recorded}; got {now}.", "capture again with these."
+    )
 
 
 def _short(structure: TreeSpec) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.fx.node import has_side_effect
 
 
 @has_side_effect
-def expect_value(value: Any, recorded: str, read: str) -> None:
+def expect_value(value: object, recorded: str, read: str) -> None:
     """Refuse a call on which Python would have read another value.
 
     Args:
@@ -30,7 +28,7 @@ def expect_value(value: Any, recorded: str, read: str) -> None:
 
 
 @has_side_effect
-def expect_shape(value: Any, recorded: str, read: str) -> None:
+def expect_shape(value: torch.Tensor, recorded: str, read: str) -> None:
     """Refuse a call on which a result whose size depends on values has another size.
 
     Args:

@@ -27,6 +27,10 @@ _ADDRESSES = frozenset(
         "module_load",
     }
 )
+_LOOKS_INSIDE = frozenset(
+    {"tensor_split", "ctc_loss", "lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"}
+)
+"""Functions that read tensors of whole numbers in C++, and call operators with what they found."""
 
 
 class Reads(TorchFunctionMode):
@@ -61,6 +65,10 @@ class Reads(TorchFunctionMode):
         if function in _MAKERS:
             for tensor in _inside_sequences((*args, *kwargs.values())):
                 self._recorder.read(tensor, f"{name}()")
+        if name in _LOOKS_INSIDE:
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, torch.Tensor) and value.dtype in (torch.int32, torch.int64):
+                    self._recorder.read(value, f"{name}()")
         return function(*args, **kwargs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import getitem
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import drawn_from, read_random_state
 from fxopt_core.capture.recording.expectations import expect_shape, expect_value
 from fxopt_core.capture.recording.places import current_place
-from fxopt_core.capture.writes import PLAIN
+from fxopt_core.capture.writes import PLAIN, same_tensor
 
 METHOD = "recorder"
 LARGEST_READ = 10_000
@@ -69,14 +70,14 @@ class Recorder(TorchDispatchMode):
         self._known = WeakTensorKeyDictionary()
         self._roots: dict[int, tuple[StorageWeakRef, Callable[[], fx.Node], torch.dtype]] = {}
         self._state = {id(tensor): (path, _described(tensor)) for path, tensor in reversed(list(state.items()))}
-        # Held, so that no address among them is used again.
-        self._before = {id(one): one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)}
-        self._constants: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._frozen: set[int] = set()
+        self._before = WeakTensorKeyDictionary(
+            {one: True for one in gc.get_objects() if issubclass(type(one), torch.Tensor)}
+        )
+        self._frozen: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._random_state = read_random_state()
         self._fake = FakeTensorMode()
         for path, tensor in state.items():
-            self._add_root(tensor, lambda path=path, tensor=tensor: self._held_node(path, tensor))
+            self._add_root(tensor, partial(self._held_node, path, tensor))
 
     def add_input(self, name: str, tensor: torch.Tensor) -> None:
         """A placeholder for `tensor`."""
@@ -92,21 +93,9 @@ class Recorder(TorchDispatchMode):
         Raises:
             CaptureError: it cannot be written into a graph, or writes where a graph cannot.
         """
-        kwargs = kwargs or {}
-        if not isinstance(function, torch._ops.OpOverload):
-            refuse(f"{function} is called, which is no operator")
-        if function is torch.ops.aten.lift_fresh.default:
-            return self._lifted(*args)
-        arguments, keywords = fx.node.map_aggregate((args, kwargs), self._argument)
-        self._look_at_writes(function, args, kwargs)
-        draws = torch.Tag.nondeterministic_seeded in function.tags
-        if draws:
-            self._look_at_random_state()
-        result = function(*args, **kwargs)
-        if draws:
-            self._random_state = read_random_state()
-        self._write(function, arguments, keywords, result)
-        return result
+        # What happens here is no reading of the model's.
+        with torch._C.DisableTorchFunction():
+            return self._run(function, args, kwargs or {})
 
     def node_of(self, tensor: torch.Tensor) -> fx.Node:
         """The node that computes `tensor`.
@@ -127,9 +116,8 @@ class Recorder(TorchDispatchMode):
                 refuse(f"memory of type {dtype} is seen as {tensor.dtype}")
             where = (list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
             node = self.graph.call_function(torch.ops.aten.as_strided.default, (root(), *where))
-        elif id(tensor) in self._before:
-            node = self._constant(tensor)
-            self._frozen.add(_storage(tensor))
+        elif tensor in self._before:
+            node = self._constant(tensor, frozen=True)
         else:
             refuse("a tensor is used that no operator made")
         self._know(tensor, self._describe(node, tensor))
@@ -151,8 +139,8 @@ class Recorder(TorchDispatchMode):
         """
         self._look_at_random_state()
         with _disable_current_modes():
-            for tensor, copy in self._constants:
-                if tensor.shape != copy.shape or repr(tensor.tolist()) != repr(copy.tolist()):
+            for tensor, copy in self._frozen.values():
+                if not same_tensor(tensor, copy):
                     refuse(f"a tensor of shape {list(tensor.shape)} from outside of the model changes during the call")
         for value in outputs:
             if not isinstance(value, (torch.Tensor, *PLAIN)):
@@ -162,6 +150,26 @@ class Recorder(TorchDispatchMode):
     def _look_at_random_state(self) -> None:
         if drawn_from(self._random_state):
             refuse("torch's random generator was seeded or drawn from in a way that is not seen, before the call")
+
+    def _run(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not isinstance(function, torch._ops.OpOverload):
+            refuse(f"{function} is called, which is no operator")
+        if function.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
+            # In inference mode these arrive whole, with what they read of a tensor hidden inside.
+            with self:
+                return function.decompose(*args, **kwargs)
+        if function is torch.ops.aten.lift_fresh.default:
+            return self._lifted(*args)
+        arguments, keywords = fx.node.map_aggregate((args, kwargs), self._argument)
+        self._look_at_writes(function, args, kwargs)
+        draws = torch.Tag.nondeterministic_seeded in function.tags
+        if draws:
+            self._look_at_random_state()
+        result = function(*args, **kwargs)
+        if draws:
+            self._random_state = read_random_state()
+        self._write(function, arguments, keywords, result)
+        return result
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -174,11 +182,9 @@ class Recorder(TorchDispatchMode):
         """A tensor that Python makes of values of its own, fresh on each call."""
         if self._known.get(tensor) is not None or _storage(tensor) in self._roots:
             refuse("a tensor is made of another one's memory")
-        node = self._constant(tensor)
+        # Memory that cannot be resized is not torch's own, such as an array's.
+        node = self._constant(tensor, frozen=not tensor.untyped_storage().resizable())
         result = torch.ops.aten.lift_fresh.default(tensor)
-        if not tensor.untyped_storage().resizable():
-            # Memory that is not torch's own, such as an array's.
-            self._frozen.add(_storage(tensor))
         self._write(torch.ops.aten.lift_fresh_copy.default, (node,), {}, result)
         return result
 
@@ -188,7 +194,7 @@ class Recorder(TorchDispatchMode):
                 value = kwargs.get(argument.name, args[index] if index < len(args) else None)
                 for tensor in value if isinstance(value, (list, tuple)) else [value]:
                     if isinstance(tensor, torch.Tensor) and _storage(tensor) in self._frozen:
-                        refuse("the call writes into a tensor from outside, which is neither input, parameter nor buffer")
+                        refuse("an operator writes into a tensor that is neither input, parameter nor buffer")
 
     def _write(self, function: Any, arguments: Any, keywords: Any, result: Any) -> None:
         node = self.graph.call_function(function, arguments, keywords)
@@ -215,11 +221,13 @@ class Recorder(TorchDispatchMode):
         what = "shape" if expectation is expect_shape else "value"
         self.guards.append(Guard(f"{what} of {node.name} == {recorded[:200]}", place.code, str(place), what.upper()))
 
-    def _constant(self, tensor: torch.Tensor) -> fx.Node:
+    def _constant(self, tensor: torch.Tensor, *, frozen: bool) -> fx.Node:
+        """A copy of `tensor` that the graph holds; with `frozen` nothing may change the tensor during the run."""
         with _disable_current_modes():
             copy = tensor.detach().clone()
-        self._constants.append((tensor, copy))
-        return self._held_node(f"_constant{len(self._constants) - 1}", copy)
+        if frozen:
+            self._frozen[_storage(tensor)] = (tensor, copy)
+        return self._held_node(f"_constant{len(self.held)}", copy)
 
     def _held_node(self, target: str, tensor: torch.Tensor) -> fx.Node:
         self.held[target] = tensor
@@ -250,7 +258,8 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return (_storage(tensor), *layout_of(tensor))
+    layout = layout_of(tensor)
+    return (_storage(tensor), *layout)
 
 
 def _without_data(value: Any) -> Any:

@@ -6,8 +6,6 @@ import copy
 import random
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -18,7 +16,7 @@ from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic, named_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import Model, private_copy
 from fxopt_core.capture.partition import Partition, clone_tensors
-from fxopt_core.capture.recording.calling import form_of
+from fxopt_core.capture.recording.calling import below_autograd_and_autocast, form_of
 from fxopt_core.capture.recording.places import module_stack
 from fxopt_core.capture.recording.reads import Reads
 from fxopt_core.capture.recording.recorder import METHOD, Recorder
@@ -72,11 +70,11 @@ def capture_with_recorder(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     def call(module: Model, *args: Any, **kwargs: Any) -> Any:
         form.check(form_of(model, args, kwargs))
         given = [value for value in named_leaves(model, args, kwargs).values() if isinstance(value, torch.Tensor)]
-        with torch.no_grad(), _without_autocast():
+        with below_autograd_and_autocast():
             return tree_unflatten(module(*given), structure)
 
     partition = Partition(copy.deepcopy(graph_module), inputs)
-    with torch.no_grad(), _without_autocast():
+    with below_autograd_and_autocast():
         partition.run(*values)
     partition.graph_module = graph_module
     runner = Runner(graph_module, model, NOTHING_DYNAMIC, call)
@@ -102,7 +100,7 @@ def _refuse_unseen_changes(before: dict[str, Any], after: dict[str, Any]) -> Non
     for name in before.keys() | after.keys():
         old, new = before.get(name), after.get(name)
         if old is not new and (isinstance(old, torch.Tensor) or repr(old) != repr(new)):
-            raise CaptureError(METHOD, f"the call puts another object in the place of {name}.", "write into it instead.")
+            raise CaptureError(METHOD, f"the call replaces {name} by another object.", "write into it instead.")
 
 
 def _other_generators() -> list[Any]:
@@ -112,12 +110,3 @@ def _other_generators() -> list[Any]:
         state = sys.modules["numpy"].random.get_state(legacy=False)
         states.append((state["state"]["key"].tobytes(), state["state"]["pos"], state["has_gauss"], state["gauss"]))
     return states
-
-
-@contextmanager
-def _without_autocast() -> Iterator[None]:
-    """The operators were recorded below autocast, which would cast their arguments once more."""
-    with ExitStack() as stack:
-        for kind in {"cpu", *([torch.accelerator.current_accelerator().type] if torch.accelerator.is_available() else [])}:
-            stack.enter_context(torch.autocast(kind, enabled=False))
-        yield
