@@ -113,7 +113,7 @@ def test_without_its_guards_the_padded_mask_is_wrong_and_the_trial_says_so(monke
     monkeypatch.setattr(recorder, "expect_value", empty)
     monkeypatch.setattr(search, "STRATEGIES", {})
     monkeypatch.setattr(search, "capture_with_dynamo", capture_with_recorder)
-    with pytest.raises(CaptureError, match="no way gave .*recorder: a padded mask: DIFFERS"):
+    with pytest.raises(CaptureError, match=r"no way gave .*recorder: a padded mask: DIFFERS"):
         capture(DropsFullMasks(), (X, torch.ones(3, 4, dtype=torch.long)), "auto")
 
 
@@ -157,11 +157,11 @@ def test_the_default_dtype_and_autocast_must_be_those_of_the_recording():
 
     captured = record(model, X)
     with torch.autocast("cpu", torch.bfloat16):
-        with pytest.raises(CaptureError, match="autocast on cpu: off; got torch.bfloat16"):
+        with pytest.raises(CaptureError, match=r"autocast on cpu: off; got torch\.bfloat16"):
             captured.run(X)
         cast = record(model, X)
         assert torch.equal(cast.run(X + 1), model(X + 1))
-    with pytest.raises(CaptureError, match="autocast on cpu: torch.bfloat16; got off"):
+    with pytest.raises(CaptureError, match=r"autocast on cpu: torch\.bfloat16; got off"):
         cast.run(X)
     torch.set_default_dtype(torch.float64)
     try:
@@ -203,7 +203,16 @@ def seeds(x):
     return x + torch.rand(4)
 
 
+def catches(x):
+    try:
+        return x + x.data_ptr() % 2
+    except RuntimeError:
+        return x + 3
+
+
 REFUSED = {
+    "refusal that is caught": (catches, "reaches the memory"),
+    "apply": (lambda x: x.clone().apply_(lambda value: value + 1), "reaches the memory"),
     "data_ptr": (lambda x: x + x.data_ptr() % 2, "reaches the memory"),
     "storage": (lambda x: x + x.untyped_storage()[0], "reaches the memory"),
     "dlpack": (lambda x: torch.from_dlpack(x.__dlpack__()) + 1, "reaches the memory"),
@@ -216,7 +225,7 @@ REFUSED = {
     "seed": (seeds, "generator was seeded"),
     "own generator": (lambda x: x + torch.rand(4, generator=torch.Generator().manual_seed(0)), "takes a Generator"),
     "large read": (lambda x: x + len(torch.zeros(20_000).tolist()), "reads 20000 values"),
-    "object": (lambda x: {"x": x, "object": object()}, "the result holds a object"),
+    "object": (lambda x: {"x": x, "object": object()}, "the result holds a object, which no graph returns"),
     "sparse": (lambda x: (x.to_sparse() * 2).to_dense(), "layout"),
 }
 

@@ -23,7 +23,8 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     """One graph that agrees with the model on every trial, else one that refuses some, else Dynamo's partitions.
 
     A graph that refuses a padded mask or other whole numbers is specialised to the example's. One that is wrong
-    on any trial, or refuses new values of the same shapes, is not taken. Partitions may refuse, never be wrong.
+    on any trial, or refuses new values of the same shapes, is not taken. Where no other way gives a graph, one run is
+    recorded. Partitions may refuse, never be wrong.
 
     The trials are the example, new values of the same shapes, a padded mask where the example has a full one, and
     other sizes where `dynamic` names them: those that the model itself can do.

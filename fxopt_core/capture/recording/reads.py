@@ -24,6 +24,9 @@ _ADDRESSES = frozenset(
         "__deepcopy__",
         "__reduce_ex__",
         "share_memory_",
+        "apply_",
+        "map_",
+        "map2_",
         "module_load",
     }
 )
@@ -51,7 +54,10 @@ class Reads(TorchFunctionMode):
         Raises:
             CaptureError: it gives away where a tensor lies in memory.
         """
-        kwargs = kwargs or {}
+        with self._recorder.remembering_refusals():
+            return self._call(function, args, kwargs or {})
+
+    def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(function, "__name__", "")
         if function in _VALUES:
             self._recorder.read(args[0], f"{name}()")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from operator import getitem
 from typing import Any, NoReturn
 
@@ -73,7 +75,8 @@ class Recorder(TorchDispatchMode):
         self._before = WeakTensorKeyDictionary(
             {one: True for one in gc.get_objects() if issubclass(type(one), torch.Tensor)}
         )
-        self._frozen: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._frozen: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        self._refusal: CaptureError | None = None
         self._random_state = read_random_state()
         self._fake = FakeTensorMode()
         for path, tensor in state.items():
@@ -94,8 +97,17 @@ class Recorder(TorchDispatchMode):
             CaptureError: it cannot be written into a graph, or writes where a graph cannot.
         """
         # What happens here is no reading of the model's.
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction(), self.remembering_refusals():
             return self._run(function, args, kwargs or {})
+
+    @contextmanager
+    def remembering_refusals(self) -> Iterator[None]:
+        """Keep a refusal for `finish`, in case the model catches it and goes another way than it would have gone."""
+        try:
+            yield
+        except CaptureError as error:
+            self._refusal = self._refusal or error
+            raise
 
     def node_of(self, tensor: torch.Tensor) -> fx.Node:
         """The node that computes `tensor`.
@@ -132,19 +144,22 @@ class Recorder(TorchDispatchMode):
             self._guard(expect_value, node, repr(tensor.tolist()), by)
 
     def finish(self, outputs: Sequence[Any]) -> None:
-        """Write what the graph returns: tensors and plain values.
+        """Write what the graph returns: tensors and plain values. The modes are left by now.
 
         Raises:
             CaptureError: an output is neither, or something changed unseen during the run.
         """
+        if self._refusal is not None:
+            raise self._refusal
         self._look_at_random_state()
-        with _disable_current_modes():
-            for tensor, copy in self._frozen.values():
-                if not same_tensor(tensor, copy):
-                    refuse(f"a tensor of shape {list(tensor.shape)} from outside of the model changes during the call")
+        for tensor, copy in chain.from_iterable(self._frozen.values()):
+            if not same_tensor(tensor, copy):
+                shape = list(tensor.shape)
+                raise CaptureError(METHOD, f"a constant tensor of shape {shape} changes during the call.", "copy it.")
         for value in outputs:
             if not isinstance(value, (torch.Tensor, *PLAIN)):
-                refuse(f"the result holds a {type(value).__name__}", "switch it off.")
+                kind = type(value).__name__
+                raise CaptureError(METHOD, f"the result holds a {kind}, which no graph returns.", "leave it out.")
         self.graph.output([self.node_of(value) if isinstance(value, torch.Tensor) else value for value in outputs])
 
     def _look_at_random_state(self) -> None:
@@ -226,7 +241,7 @@ class Recorder(TorchDispatchMode):
         with _disable_current_modes():
             copy = tensor.detach().clone()
         if frozen:
-            self._frozen[_storage(tensor)] = (tensor, copy)
+            self._frozen.setdefault(_storage(tensor), []).append((tensor, copy))
         return self._held_node(f"_constant{len(self.held)}", copy)
 
     def _held_node(self, target: str, tensor: torch.Tensor) -> fx.Node:
