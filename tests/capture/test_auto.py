@@ -65,6 +65,7 @@ def refuse_all(model, args, kwargs, dynamic):
 
 def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
     monkeypatch.setattr(search, "STRATEGIES", {"remembering": record, "refusing": refuse_all})
+    monkeypatch.setattr(search, "LAST_RESORT", {})
     captured = capture(nn.Linear(4, 2), EXAMPLE, "auto")
     remembering, refusing, taken = captured.attempts
     assert remembering.agreements[0].agrees
@@ -75,6 +76,7 @@ def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
 
 def test_when_nothing_agrees_the_error_tells_every_attempt(monkeypatch):
     monkeypatch.setattr(search, "STRATEGIES", {"remembering": record})
+    monkeypatch.setattr(search, "LAST_RESORT", {})
     monkeypatch.setattr(search, "capture_with_dynamo", record)
     with pytest.raises(CaptureError, match=r"remembering: new values: DIFFERS.*partitions: new values: DIFFERS"):
         capture(nn.Linear(4, 2), EXAMPLE, "auto")
@@ -197,6 +199,7 @@ def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch
 
     search_export = search.STRATEGIES["export"]
     monkeypatch.setattr(search, "STRATEGIES", {"picky": only_eager})
+    monkeypatch.setattr(search, "LAST_RESORT", {})
     with torch.no_grad():
         captured = capture(*gpt2, "auto")
     assert captured.adaptations[1:] == ("return_dict=False", 'attention implementation "eager"')
