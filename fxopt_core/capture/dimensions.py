@@ -76,8 +76,8 @@ NOTHING_DYNAMIC = Dynamic()
 """What is left to the method."""
 
 
-def named_leaves(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Everything that a call hands over, by name: `x`, `images[0]`, `batch['mask']`."""
+def named_arguments(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, in the order of the signature."""
     try:
         signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
         arguments = dict(signature.bind(*args, **kwargs).arguments)
@@ -87,8 +87,13 @@ def named_leaves(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     for one in signature.parameters.values():
         if one.kind is one.VAR_KEYWORD:
             arguments.update(arguments.pop(one.name, {}))
+    return arguments
+
+
+def named_leaves(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Everything that a call hands over, by name: `x`, `images[0]`, `batch['mask']`."""
     leaves = {}
-    for name, value in arguments.items():
+    for name, value in named_arguments(model, args, kwargs).items():
         flat, _ = tree_flatten_with_path(value)
         leaves.update({f"{name}{keystr(path)}": leaf for path, leaf in flat})
     return leaves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,12 +22,23 @@ SIZES = "the sizes"
 GUESSED = "other sizes:"
 """How it begins where nobody named these sizes: the graph may refuse them, though the model takes them."""
 
+NEW = "new values"
+MIRRORED = "mirrored values"
+KEPT = "new values, whole numbers as they are"
 PADDED = "a padded mask"
 COUNTED = "other whole numbers"
-MAY_REFUSE = frozenset({PADDED, COUNTED})
-"""Calls that a graph made for the example only may refuse and still be of use; it must not be wrong on them."""
 
 _MASK = re.compile(r"mask")
+
+
+def may_refuse(calls: Iterable[str]) -> frozenset[str]:
+    """Those of `calls` that a graph made for the example may refuse and still be of use; it must be wrong on none.
+
+    Whole numbers may be sizes (of each image, of each sequence). Where there are other values too, it is enough that
+    the graph holds for new ones of these.
+    """
+    whole = {NEW, MIRRORED} if KEPT in calls else set()
+    return frozenset({PADDED, COUNTED} | whole | {on for on in calls if on.startswith(GUESSED)})
 
 
 def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
@@ -35,35 +46,27 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
 
     A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
     where `dynamic` names them. Where it lets all of them vary, they are guessed: the first dimensions grow together,
-    and of the others those that have the same number and size.
+    and of the others those that have the same number and size. Where an input has whole numbers and another has not,
+    there is also a call on which only the other's values are drawn.
 
     Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
     in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which
     takes the other side of most branches. The draws are the same every time, and no generator of the caller's is used.
     """
     generator = torch.Generator().manual_seed(0)
-    yield ("new values", *_mapped(args, kwargs, lambda value: _drawn(generator, value, value.shape)))
-    yield ("mirrored values", *_mapped(args, kwargs, partial(_mirrored, generator)))
-    leaves = [one for one in named_leaves(model, args, kwargs).values() if isinstance(one, torch.Tensor)]
-    if len({one.is_floating_point() for one in leaves}) == 2:
-        # Whole numbers may have to fit each other (the grid of an image): a model can refuse the draws above.
-        yield (
-            "new fractions",
-            *_mapped(args, kwargs, lambda one: _drawn(generator, one, one.shape) if one.is_floating_point() else one),
-        )
-    masks = {id(value) for name, value in named_leaves(model, args, kwargs).items() if _is_full_mask(name, value)}
+    yield (NEW, *_mapped(args, kwargs, lambda value: _drawn(generator, value, value.shape)))
+    yield (MIRRORED, *_mapped(args, kwargs, partial(_mirrored, generator)))
+    leaves = named_leaves(model, args, kwargs)
+    if len({value.is_floating_point() for value in leaves.values() if isinstance(value, torch.Tensor)}) == 2:
+        yield (KEPT, *_mapped(args, kwargs, lambda value: _drawn_if_floating(generator, value)))
+    masks = {id(value) for name, value in leaves.items() if _is_full_mask(name, value)}
     if masks:
         yield (PADDED, *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))
-    if any(_is_number(value) for value in named_leaves(model, args, kwargs).values()):
+    if any(_is_number(value) for value in leaves.values()):
         yield (COUNTED, *_mapped(args, kwargs, lambda value: value + 1 if _is_number(value) else value))
     yield from _other_sizes(model, args, kwargs, dynamic)
     if dynamic.choice:
         yield from _guessed_sizes(model, args, kwargs)
-
-
-def may_refuse(on: str) -> bool:
-    """Whether a graph that refuses the inputs of this description may still be of use."""
-    return on in MAY_REFUSE or on.startswith(GUESSED)
 
 
 def _guessed_sizes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Call]:
@@ -137,6 +140,10 @@ def _drawn(generator: torch.Generator, value: torch.Tensor, shape: torch.Size) -
         # One value throughout: nothing to draw from, so scale it.
         chosen = chosen * (0.5 + torch.rand(shape, generator=generator).to(chosen))
     return chosen.requires_grad_(value.requires_grad)
+
+
+def _drawn_if_floating(generator: torch.Generator, value: torch.Tensor) -> torch.Tensor:
+    return _drawn(generator, value, value.shape) if value.is_floating_point() else value
 
 
 def _mirrored(generator: torch.Generator, value: torch.Tensor) -> torch.Tensor:

@@ -45,7 +45,7 @@ class Captured(Shown):
 
     Attributes:
         partitions: the graphs with what their inputs stand for and the values of the example call.
-        method: how they were captured: one of `METHODS`; after `auto`, the one that was taken.
+        method: how they were captured: one of `METHODS`; after `auto`, the one that was taken, or `recorder`.
         level: the dialect: `torch` (functions and methods as the user writes them), `aten` (operator overloads) or
             `torchscript`.
         graph_breaks: where and why Dynamo had to end a graph.

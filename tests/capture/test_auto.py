@@ -29,14 +29,15 @@ def test_a_branch_on_data_leaves_partitions_and_every_attempt_with_its_reason():
         def forward(self, x):
             return x + 1 if x.sum() > 5 else x - 1
 
-    captured = capture(Branch(), (torch.linspace(-1, 2, 12),), "auto")
+    captured = capture(Branch(), (torch.linspace(-1, 1, 12),), "auto")
     assert [one.strategy for one in captured.attempts] == [
         "export",
         "export, real values",
         "dynamo, fullgraph",
+        "recorder",
         "dynamo, partitions",
     ]
-    assert all(one.failure for one in captured.attempts[:3])
+    assert all(one.failure for one in captured.attempts[:4])
     assert len(captured.graphs) == 2
     assert captured.run(torch.ones(12)).tolist() == [2.0] * 12
     with pytest.raises(CaptureError, match="another graph"):
@@ -136,6 +137,7 @@ def refuse_all(model, args, kwargs, dynamic):
 
 def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
     monkeypatch.setattr(search, "STRATEGIES", {"remembering": record, "refusing": refuse_all})
+    monkeypatch.setattr(search, "LAST_RESORT", {})
     captured = capture(nn.Linear(4, 2), EXAMPLE, "auto")
     remembering, refusing, taken = captured.attempts
     assert remembering.agreements[0].agrees
@@ -146,6 +148,7 @@ def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
 
 def test_when_nothing_agrees_the_error_tells_every_attempt(monkeypatch):
     monkeypatch.setattr(search, "STRATEGIES", {"remembering": record})
+    monkeypatch.setattr(search, "LAST_RESORT", {})
     monkeypatch.setattr(search, "capture_with_dynamo", record)
     with pytest.raises(CaptureError, match=r"remembering: new values: DIFFERS.*partitions: new values: DIFFERS"):
         capture(nn.Linear(4, 2), EXAMPLE, "auto")
@@ -268,6 +271,7 @@ def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch
 
     search_export = search.STRATEGIES["export"]
     monkeypatch.setattr(search, "STRATEGIES", {"picky": only_eager})
+    monkeypatch.setattr(search, "LAST_RESORT", {})
     with torch.no_grad():
         captured = capture(*gpt2, "auto")
     assert captured.adaptations[1:] == ("return_dict=False", 'attention implementation "eager"')

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
-from fxopt_core.capture.agreement import EXAMPLE, Agreement, compare
+from fxopt_core.capture.agreement import Agreement, compare
 from fxopt_core.capture.auto.adapting import Adapted, adapted_models, returns_a_cache
-from fxopt_core.capture.auto.strategies import STRATEGIES, Strategy, hopeless
+from fxopt_core.capture.auto.strategies import LAST_RESORT, STRATEGIES, Strategy, hopeless
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import in_one_line
@@ -25,7 +25,7 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     A graph that refuses a padded mask, other whole numbers or sizes that nobody named is specialised to the
     example's; of several the one that refuses least is taken. One that is wrong on any trial, or refuses new values of
     the same shapes, is not taken. Partitions may refuse, never be wrong. Strategies of which an earlier failure says
-    that they would fail too are left out.
+    that they would fail too are left out. Where no strategy gives a graph, one run is recorded.
 
     The trials are the example, new values of the same shapes, a padded mask where the example has a full one, and
     other sizes where `dynamic` names them or lets all vary: those that the model itself can do.
@@ -37,18 +37,22 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
     attempts: list[Attempt] = []
     specialised: list[Captured] = []
+    refusable = may_refuse([on for (on, _, _), _ in trials])
     outputs = trials[0][1].outputs
+    held = returns_a_cache(model, outputs)
+    if held:
+        attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
     known: set[str] = set()
+    tried: list[Adapted] = []
     for adapted in adapted_models(model, outputs):
-        held = returns_a_cache(model, outputs)
         if held and not adapted.adaptations:
-            attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
             continue
+        tried.append(adapted)
         begun, partly = len(attempts), dict[str, tuple[str, ...]]()
         for name, strategy in STRATEGIES.items():
             if hopeless(name, [one.failure for one in attempts[begun:]], partly, dynamic):
                 continue
-            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, may_refuse)
+            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)
             if captured is not None and not captured.specialised:
                 return _taken(captured, attempts)
             if captured is not None:
@@ -61,16 +65,13 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
         if specialised:
             # Adaptations are for models that cannot be captured. The first of the least specialised is the best.
             return _taken(min(specialised, key=lambda one: len(one.specialised)), attempts)
+    for (name, strategy), adapted in product(LAST_RESORT.items(), tried):
+        captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)
+        if captured is not None:
+            return _taken(captured, attempts)
     # Of a branch on data, partitions hold one side, and refuse the other.
-    captured = _attempt(
-        "dynamo, partitions",
-        capture_with_dynamo,
-        Adapted(model),
-        trials,
-        dynamic,
-        attempts,
-        lambda on: on != EXAMPLE,
-    )
+    others = frozenset(on for (on, _, _), _ in trials[1:])
+    captured = _attempt("dynamo, partitions", capture_with_dynamo, Adapted(model), trials, dynamic, attempts, others)
     if captured is not None:
         return _taken(captured, attempts)
     told = "; ".join(f"{one.strategy}{''.join(f', {a}' for a in one.adaptations)}: {one.failure}" for one in attempts)
@@ -88,7 +89,7 @@ def _attempt(
     trials: list[Trial],
     dynamic: Dynamic,
     attempts: list[Attempt],
-    may_refuse: Callable[[str], bool],
+    refusable: frozenset[str],
 ) -> Captured | None:
     """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
     _, args, kwargs = trials[0][0]
@@ -107,7 +108,7 @@ def _attempt(
         raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
     for (on, args, kwargs), expected in trials:
         found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
-        if not found[-1].agrees and not (found[-1].refusal and may_refuse(on)):
+        if not found[-1].agrees and not (found[-1].refusal and on in refusable):
             note(str(found[-1]))
             return None
     refused = ", ".join(one.on for one in found if one.refusal)

@@ -16,6 +16,7 @@ from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
+from fxopt_core.capture.recording import capture_with_recorder
 from fxopt_core.capture.result import Captured
 
 Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
@@ -27,13 +28,17 @@ STRATEGIES: dict[str, Strategy] = {
     "export, real values, fixed sizes": partial(capture_with_export, real_values=True, axes=0),
     "export, strict": partial(capture_with_export, strict=True),
     "dynamo, fullgraph": partial(capture_with_dynamo, fullgraph=True),
+    "export, fixed sizes": partial(capture_with_export, axes=0),
 }
 """Strategies by the name under which `Captured.attempts` tells of them."""
+
+LAST_RESORT: dict[str, Strategy] = {"recorder": capture_with_recorder}
+"""Tried when none of `STRATEGIES` gave a graph, whatever was adapted: a graph for the example and little else."""
 
 _ON_DATA = re.compile(r"data-?dependent|unbacked|data is not allocated", re.IGNORECASE)
 _BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
 _READS_DATA = ("export, real values", "export, real values, fixed sizes")
-_FEWER_SIZES = "export, batch and length"
+_FEWER_SIZES = ("export, batch and length", "export, fixed sizes")
 _READS_CODE = ("export, strict", "dynamo, fullgraph")
 
 
@@ -49,7 +54,7 @@ def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[st
     on_data = any(_ON_DATA.search(failure) for failure in failures)
     if name in _READS_DATA:
         return not on_data or bool(captured) or (name == _READS_DATA[1] and not dynamic.choice)
-    if name == _FEWER_SIZES:
+    if name in _FEWER_SIZES:
         return on_data or bool(captured) or not dynamic.choice
     if name in _READS_CODE:
         # Of sizes Dynamo knows more than export, `int(size)` for one; but where its reading of the code gave a graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from torch import fx
 from torch._library.custom_ops import OPDEFS
 
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.recording.expectations import EXPECTATIONS
 
 _CONSTANTS = {"inf": "from math import inf", "nan": "from math import nan", "NoneType": "from types import NoneType"}
 
@@ -24,6 +26,8 @@ def used_names(code: str) -> set[str]:
 
 def import_statements(names: Iterable[str], meanings: Mapping[str, Any], method: str) -> list[str]:
     """One statement for each of `names` that `meanings` (from `fx.Graph.python_code`) explains.
+
+    The guards of a recorded graph are not imported: their source stands in place of the statement.
 
     Raises:
         CaptureError: a name stands for an object that no module has under its own name, such as a function
@@ -60,6 +64,8 @@ def _statement(name: str, meaning: Any, method: str) -> str:
         return _CONSTANTS[name]
     if isinstance(meaning, types.ModuleType):
         return f"import {meaning.__name__}" if meaning.__name__ == name else f"import {meaning.__name__} as {name}"
+    if meaning in EXPECTATIONS:
+        return f"{inspect.getsource(meaning).removeprefix('@has_side_effect').strip()}\n\n\n{name} = {meaning.__name__}"
     module = getattr(meaning, "__module__", None)
     attribute = getattr(meaning, "__name__", None)
     if module and module != "__main__" and attribute and _holds(module, attribute, meaning):
