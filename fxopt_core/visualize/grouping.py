@@ -101,7 +101,7 @@ def grouped_scene(
         groups.append(_Group("group", f"{len(inputs)} inputs", inputs))
     else:
         groups += [_Group("input", f"input {node.name}", [node]) for node in inputs]
-    members = _members(graph, nodes, sections(graph, expand=expand))
+    members = _members(graph, nodes, sections(graph, highlight, expand=expand))
     framed = any(member.section.stage for member in members)
     runs, level = _runs(members, (MOST_FRAMED if framed else MOST_BOXES) - len(groups) - 1)
     for (name, group), run in zip(_name(runs, level), runs, strict=True):
