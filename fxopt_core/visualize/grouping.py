@@ -77,9 +77,9 @@ def block_name(copies: Sequence[Sequence[fx.Node]]) -> str:
     first, last = (_shared([module_path(node)[0] for node in copies[place]]) for place in (0, -1))
     if first == last:
         return f"{copies[0][0].name} to {copies[-1][-1].name}"
-    known = len(_shared([first, last]))
-    start, end = ".".join(first), ".".join(last[known:])
-    found = module_path(copies[0][0])[1].get(first)
+    differs = len(_shared([first, last]))
+    start, end = ".".join(first[: differs + 1]), ".".join(last[differs : differs + 1])
+    found = module_path(copies[0][0])[1].get(first[: differs + 1])
     return f"{start}–{end}" + (f" ({found})" if found else "")
 
 

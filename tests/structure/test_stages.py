@@ -88,6 +88,7 @@ def test_rt_detr_has_a_neck_with_attention_and_a_decoder(model: str) -> None:
     neck = paths(stages(model)["neck"])
     for part in ("encoder_input_proj.2", "encoder.aifi", "encoder.lateral_convs", "encoder.pan_blocks.1"):
         assert any(part in path for path in neck), part
+    assert "It holds 1 times attention." in stages(model)["neck"].why
     transformer = paths(stages(model)["transformer"])
     for part in ("decoder_input_proj.0", "decoder_input_proj.2", "enc_score_head", "decoder.layers.0"):
         assert any(part in path for path in transformer), part
