@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from fxopt_core.analysis.report import Analysis, Group
 
 
+MOST_SHAPES = 3
+"""In a table; a pyramid gives as many levels."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A stage in words. For the words see `fxopt_core.structure.Stage`.
@@ -130,4 +134,8 @@ def stage_document(analysis: Analysis) -> list[dict[str, Any]]:
 
 def _rows(analysis: Analysis) -> list[tuple[Group, str]]:
     groups = {group.name: group for group in analysis.grouped("stage")}
-    return [(groups[part.name], " ".join(part.gives)) for part in analysis.parts if groups[part.name].cost.bytes]
+    given = {
+        part.name: " ".join(part.gives[:MOST_SHAPES]) + " …" * (len(part.gives) > MOST_SHAPES)
+        for part in analysis.parts
+    }
+    return [(groups[part.name], given[part.name]) for part in analysis.parts if groups[part.name].cost.bytes]

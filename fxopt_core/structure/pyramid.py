@@ -37,6 +37,8 @@ def pyramid(flow: Flow) -> tuple[Parts, set[fx.Node]]:
     why = f"Leads down to the coarsest map that is enlarged later; read further on at {_strides(flow, taps)}."
     parts: Parts = [("backbone", why, backbone)]
     neck, rest, lost, why = _neck(flow, nodes - backbone)
+    if inside := len(set(flow.attentions()) & neck):
+        why += f" It holds {inside} times attention."
     if projection:
         why += " It begins with a projection of each level, alike at all of them."
     parts.append(("neck", why, neck))

@@ -90,7 +90,7 @@ def _described(node: fx.Node, values: Values) -> tuple[str, ...]:
     def operand(one: Any) -> Any:
         if not isinstance(one, fx.Node):
             return one
-        return ("a value " if is_operation(one) else "held ") + _form(values.get(one))
+        return _form(values.get(one))
 
     owner = node.graph.owning_module
     module = owner.get_submodule(str(node.target)) if node.op == "call_module" and owner is not None else None
@@ -121,9 +121,10 @@ class _Calls:
 
     def __init__(self, calls: Sequence[fx.Node], symbols: Sequence[Any]) -> None:
         self.symbols = _ranked(symbols)
-        self.place = {node: place for place, node in enumerate(calls)}
-        self.reads = [[self.place[one] for one in _operands(node) if one in self.place] for node in calls]
-        last = {source: place for place, read in enumerate(self.reads) for source in read}
+        places = {node: place for place, node in enumerate(calls)}
+        # Inputs and parameters lie before the string, at negative places.
+        self.reads = [[places.setdefault(one, -len(places)) for one in _operands(node)] for node in calls]
+        last = {source: place for place, read in enumerate(self.reads) for source in read if source >= 0}
         changes = [0] * (len(calls) + 1)
         for source, place in last.items():
             changes[source + 1] += 1
@@ -198,11 +199,16 @@ class _Calls:
         Loosely, as the first block of all does: what others read of the block before it, it reads from anywhere.
         """
         anywhere: dict[int, int] = {}
+        parameters: dict[int, int] = {}
         for here in range(place, place + period):
             if len(self.reads[here]) != len(self.reads[here - period]):
                 return False
             for source, before in zip(self.reads[here], self.reads[here - period], strict=True):
-                if source >= place:
+                if source < 0:
+                    # Another parameter, but one that takes the same parts in its block.
+                    same = before < 0 and anywhere.setdefault(source, before) == before
+                    same = same and parameters.setdefault(before, source) == source
+                elif source >= place:
                     same = before == source - period
                 elif source < place - period:
                     same = before == source

@@ -139,6 +139,11 @@ def _classifier(flow: Flow) -> Parts:
     head = nodes - placed
     if not placed or not head:
         return [(UNKNOWN, "Nothing marks where a head begins: no map is enlarged, pooled away or flattened.", nodes)]
+    levels = {flow.grids[source] for node in head for source in flow.maps_read(node) if source in placed}
+    if len(levels) > 1:
+        return [
+            (UNKNOWN, f"Maps of {len(levels)} resolutions lead to the outputs, but never exchange anything.", nodes)
+        ]
     return [
         ("backbone", "Maps of the image, each computed from finer ones or from its own grid.", placed),
         ("head", "From where the positions are pooled or flattened away.", head),

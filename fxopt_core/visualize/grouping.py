@@ -77,9 +77,9 @@ def block_name(copies: Sequence[Sequence[fx.Node]]) -> str:
     first, last = (_shared([module_path(node)[0] for node in copies[place]]) for place in (0, -1))
     if first == last:
         return f"{copies[0][0].name} to {copies[-1][-1].name}"
-    known = len(_shared([first, last]))
-    start, end = ".".join(first), ".".join(last[known:])
-    found = module_path(copies[0][0])[1].get(first)
+    differs = len(_shared([first, last]))
+    start, end = ".".join(first[: differs + 1]), ".".join(last[differs : differs + 1])
+    found = module_path(copies[0][0])[1].get(first[: differs + 1])
     return f"{start}–{end}" + (f" ({found})" if found else "")
 
 
@@ -101,7 +101,7 @@ def grouped_scene(
         groups.append(_Group("group", f"{len(inputs)} inputs", inputs))
     else:
         groups += [_Group("input", f"input {node.name}", [node]) for node in inputs]
-    members = _members(graph, nodes, sections(graph, expand=expand))
+    members = _members(graph, nodes, sections(graph, highlight, expand=expand))
     framed = any(member.section.stage for member in members)
     runs, level = _runs(members, (MOST_FRAMED if framed else MOST_BOXES) - len(groups) - 1)
     for (name, group), run in zip(_name(runs, level), runs, strict=True):

@@ -33,30 +33,30 @@ LEAST_SAVED = 20
 """A repeated block gets a box of its own if it saves at least this part of all calls: one in twenty."""
 
 
-def sections(graph: fx.Graph, *, expand: bool) -> dict[str, Section]:
+def sections(graph: fx.Graph, highlight: frozenset[str], *, expand: bool) -> dict[str, Section]:
     """The section of each call by its name. What no output depends on lies where the call before it does.
 
     Args:
         graph: of a whole model, with values in its `meta`; without values there are no stages.
-        expand: whether repeated blocks are left as they are.
+        highlight: names of nodes; a repeated block that holds one is left as it is.
+        expand: whether all repeated blocks are left as they are.
     """
     values = values_in_meta(graph)
     whole = any(node.op == "output" for node in graph.nodes)
     stages = [stage for stage in find_stages(graph, values) if stage.name != UNUSED] if whole else []
     homes = {node: stage.name for stage in stages for node in stage.nodes} if len(stages) > 1 else {}
-    calls = sum(map(is_operation, graph.nodes))
-    repeats = (
-        []
-        if expand
-        else [one for one in find_repeats(graph, values) if one.same and LEAST_SAVED * _saved(one) >= calls]
-    )
+    least = sum(map(is_operation, graph.nodes)) / LEAST_SAVED
+    repeats = [] if expand else find_repeats(graph, values)
     blocks: dict[fx.Node, Section] = {}
     for repeat in repeats:
-        lies_in = Counter(homes.get(node, "") for copy in repeat.copies for node in copy)
+        members = [node for copy in repeat.copies for node in copy]
+        small = len(members) - len(repeat.copies[0]) < least
+        if not repeat.same or small or any(node.name in highlight for node in members):
+            continue
+        lies_in = Counter(homes.get(node, "") for node in members)
         (stage, _), *others = lies_in.most_common()
         strays = ", ".join(f"{count} nodes of {name}" for name, count in others if name)
-        section = Section(stage, repeat, strays)
-        blocks |= {node: section for copy in repeat.copies for node in copy}
+        blocks |= dict.fromkeys(members, Section(stage, repeat, strays))
     found: dict[str, Section] = {}
     stage = ""
     for node in graph.nodes:
@@ -64,7 +64,3 @@ def sections(graph: fx.Graph, *, expand: bool) -> dict[str, Section]:
             stage = homes.get(node, stage)
             found[node.name] = blocks.get(node) or Section(stage)
     return found
-
-
-def _saved(repeat: Repeat) -> int:
-    return sum(map(len, repeat.copies[1:]))

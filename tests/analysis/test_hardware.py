@@ -302,7 +302,7 @@ def test_a_dtype_is_that_of_the_model() -> None:
         (["--model", "simple", "--hardware", "h10"], "Did you mean h100 or h200?"),
         (["--model", "simple", "--compare", "h100,this"], "fxopt hardware measure --device cpu"),
         (["--model", "simple", "--measure"], "fxopt hardware measure --device cpu"),
-        (["--model", "simple", "--by", "layer"], "--by is 'layer'; expected node, module, operation."),
+        (["--model", "simple", "--by", "layer"], "--by is 'layer'; expected node, module, operation, stage."),
         (["--model", "simple", "--dtype", "int8"], "--dtype is 'int8'"),
         (["--model", "simple", "--draw", "roof.png"], "ends in .svg or .txt"),
         (["--model", "simple", "--hardware", "m2", "--dtype", "bfloat16"], "m2: no rate is known for bfloat16"),

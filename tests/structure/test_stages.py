@@ -88,6 +88,7 @@ def test_rt_detr_has_a_neck_with_attention_and_a_decoder(model: str) -> None:
     neck = paths(stages(model)["neck"])
     for part in ("encoder_input_proj.2", "encoder.aifi", "encoder.lateral_convs", "encoder.pan_blocks.1"):
         assert any(part in path for path in neck), part
+    assert "It holds 1 times attention." in stages(model)["neck"].why
     transformer = paths(stages(model)["transformer"])
     for part in ("decoder_input_proj.0", "decoder_input_proj.2", "enc_score_head", "decoder.layers.0"):
         assert any(part in path for path in transformer), part
@@ -201,3 +202,37 @@ def test_one_head_alone_shows_no_boundary() -> None:
 
 def test_a_network_of_maps_alone_shows_no_head() -> None:
     assert set(parts_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 1, 3)))) == {"unknown"}
+
+
+def test_levels_that_never_meet_are_not_called_a_backbone() -> None:
+    """As in SSD: each level has a head, but nothing in the graph tells where the level ends and its head begins."""
+
+    class Levels(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 4, 3, 2, 1)
+            self.heads = nn.ModuleList(nn.Conv2d(4, 2, 3, 1, 1) for _ in range(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            fine = self.first(x).relu()
+            maps = (fine, self.second(fine).relu())
+            return torch.cat([head(one).flatten(1) for head, one in zip(self.heads, maps, strict=True)], 1)
+
+    assert set(parts_of(Levels())) == {"unknown"}
+    assert set(parts_of(nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.Flatten(), nn.Linear(900, 2)))) == {"backbone", "head"}
+
+
+def test_what_is_written_in_place_is_followed() -> None:
+    """The convolution changes a tensor of its own, which the classifier reads under its first name."""
+
+    class Writes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution, self.classifier = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            kept = torch.zeros(1, 4)
+            kept.copy_(self.convolution(x).mean((2, 3)))
+            return self.classifier(kept)
+
+    assert parts_of(Writes()) == {"backbone": {"convolution"}, "head": {"classifier"}}

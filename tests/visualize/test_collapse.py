@@ -89,7 +89,7 @@ def test_three_thousand_nodes_without_modules() -> None:
 @pytest.mark.parametrize(("depth", "least"), [(10, 10), (70, 30), (350, 30)])
 def test_modules_become_boxes(depth: int, least: int) -> None:
     program = exported(depth)
-    picture = draw(program)
+    picture = draw(program, collapse="modules")
     parameters = len(program.graph_signature.parameters)
     assert least <= len(picture.scene.boxes) <= MOST_BOXES
     assert counted_nodes(picture) == len(program.graph.nodes) - parameters
@@ -112,13 +112,13 @@ def test_a_box_is_named_after_its_module_and_lists_its_operations() -> None:
 
 
 def test_a_box_that_stands_for_several_modules_names_the_first_and_the_last() -> None:
-    picture = draw(exported(70))
+    picture = draw(exported(70), collapse="modules")
     names = [box.name for box in picture.scene.boxes]
     assert names[2:4] == ["blocks.0 to blocks.1", "blocks.2 to blocks.3"]
 
 
 def test_what_almost_every_box_reads_is_named_instead_of_drawn() -> None:
-    picture = draw(exported(30))
+    picture = draw(exported(30), collapse="modules")
     mask = [arrow for arrow in picture.scene.arrows if arrow.source == "input mask"]
     assert len(mask) == 30
     assert [arrow.target for arrow in mask if arrow.drawn] == ["blocks.0 (Block)"]
