@@ -169,5 +169,8 @@
   for (const type of ["keydown", "keyup", "focusin"]) root.addEventListener(type, suppress);
   suppress();
   root.querySelector("figure").replaceWith(style, bar, make("div", { class: "fxopt-panes" }, view, details));
+  // What fits but cannot be read is no beginning.
   fit();
+  if (scale < 0.6) zoom(0.6);
+  reach(0);
 }

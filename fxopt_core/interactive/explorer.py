@@ -128,9 +128,9 @@ def explore(
     if isinstance(graph, Captured):
         count = len(graph.graphs)
         if not 0 <= number < count:
-            raise IndexError(f"number={number}, but the capture has {count} graph(s); they count from 0.")
+            raise IndexError(f"number is {number}, but there are {count} graphs, counted from 0.")
         if count > 1:
-            notes = (f"This is graph {number} of {count}; explore(captured, number=…) shows the others.",)
+            notes = (f"graph {number} of {count}, counted from 0; explore(captured, number=…) shows the others.",)
         graph = graph.partitions[number]
     sources: Mapping[str, str] = {}
     if isinstance(graph, Partition):
