@@ -18,6 +18,7 @@ from fxopt_core.benchmark import benchmark
 from fxopt_core.capture import capture
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
+from fxopt_core.passes import GraphEditor, make_pass
 from fxopt_core.tables import Sheet, Shown, print_sheets
 from fxopt_core.verification import check_equivalence
 
@@ -70,6 +71,10 @@ RESULTS: dict[str, tuple[Callable[[], Shown], tuple[str, ...]]] = {
     "optimised": (
         lambda: GraphOptimizer(Net(), (X,)).optimize("exact"),
         ("common_subexpressions", "bitwise", "Refusals", "Verified", "became", "torch.relu(x) + torch.relu(x)"),
+    ),
+    "pass": (
+        lambda: make_pass("common_subexpressions").run(GraphEditor(capture(Net(), (X,), "export").graphs[0])),
+        ("common_subexpressions, rewrites: 1", "relu_1 = relu.default(x)", "bitwise", "Refusals: 0"),
     ),
     "equivalent": (lambda: check_equivalence(torch.relu, torch.relu, (X,)), ("the same on",)),
     "different": (

@@ -83,7 +83,7 @@
     }));
     const folded = (row) => {
       const [name, operation, , shape] = Array.from(rows[row].cells, (cell) => cell.textContent);
-      return make("details", {}, make("summary", {}, `${name}: ${operation} ${shape}`), facts(row));
+      return make("details", shown.length === 1 ? { open: "" } : {}, make("summary", {}, `${name}: ${operation} ${shape}`), facts(row));
     };
     const part = shown.length < box.rows.length ? [make("p", {}, `${shown.length} of them found:`)] : [];
     details.replaceChildren(make("p", {}, make("strong", {}, box.about)), ...part,

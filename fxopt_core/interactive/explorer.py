@@ -8,9 +8,11 @@ needs neither a widget extension nor a kernel, asks no other machine for anythin
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,18 @@ from fxopt_core.visualize.dot import box_identifier
 from fxopt_core.visualize.drawing import Collapse, Direction, Parameters
 from fxopt_core.visualize.grouping import module_path
 from fxopt_core.visualize.nodes import describe
+from fxopt_core.visualize.picture import write_atomically
 
 SCRIPT = Path(__file__).with_name("explorer.js")
 
 WORDS = ("operation", "inputs", "shape", "dtype", "module or parameter", "source")
 FIGURES = ("FLOPs", "read", "written", "alive")
+
+
+_HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><style>
+:root { color-scheme: light dark; font: 15px/1.4 system-ui, sans-serif; }
+table { border-collapse: collapse; } th, td { padding: .2rem .5rem; border-bottom: 1px solid; vertical-align: top; }
+</style>"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,20 @@ class GraphExplorer:
             f"<div>{self.picture.figure_html()}<details><summary>All nodes as a table</summary>{self.table.html()}"
             f"</details><script>({SCRIPT.read_text()})(document.currentScript.parentElement, {boxes})</script></div>"
         )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page (`.html`) that needs nothing else and asks no other machine. Returns the path.
+
+        Raises:
+            ValueError: another suffix.
+            PictureError: the picture cannot be drawn.
+        """
+        target = Path(path)
+        if target.suffix != ".html":
+            raise ValueError(f"cannot save a graph to walk through as {target.name!r}: its suffix must be .html")
+        title = escape(self.table.title)
+        write_atomically(target, f"{_HEAD}<title>{title}</title></head><body>{self.html()}</body></html>\n")
+        return target
 
     @cached_property
     def _boxes(self) -> dict[str, dict[str, Any]]:

@@ -68,7 +68,7 @@ class GraphPicture:
                 f"cannot save {target.name!r}: the folder {str(target.parent)!r} does not exist; create it first"
             )
         content = {".svg": lambda: self.svg, ".dot": lambda: self.dot, ".txt": lambda: self.text}[target.suffix]()
-        _write_atomically(target, content.rstrip("\n") + "\n")
+        write_atomically(target, content.rstrip("\n") + "\n")
         return target
 
     def __str__(self) -> str:
@@ -108,7 +108,8 @@ class GraphPicture:
         )
 
 
-def _write_atomically(target: Path, content: str) -> None:
+def write_atomically(target: Path, content: str) -> None:
+    """Write a text file that appears whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

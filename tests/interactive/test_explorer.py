@@ -141,3 +141,14 @@ def test_without_a_renderer_the_table_remains(monkeypatch: pytest.MonkeyPatch, t
         assert "fxopt[lab]" in bundle[kind]
         assert "linear_1" in bundle[kind]
     assert "<script" not in bundle["text/html"]
+
+
+def test_a_page_is_saved_and_nothing_else(tmp_path: Path) -> None:
+    explorer = explore(capture(Net(), (X,), "export"), title="A <net>")
+    page = explorer.save(tmp_path / "net.html").read_text()
+    assert "<title>A &lt;net&gt;</title>" in page
+    assert explorer.html() in page
+    assert re.findall(r"(?:src|href|@import|url)[=(\s]+[\"\']?(?!data:)\w+:", page) == []
+    with pytest.raises(ValueError, match=r"'net\.svg': its suffix must be \.html"):
+        explorer.save(tmp_path / "net.svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["net.html"]
