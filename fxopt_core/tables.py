@@ -82,10 +82,10 @@ class Sheet(Shown):
             table.add_row(*map(Text, row))
         return table
 
-    def text(self) -> str:
-        """In characters."""
+    def text(self, width: int = WIDTH) -> str:
+        """In characters, of which so many stand in a line."""
         # In a notebook Rich would show the table instead of writing it.
-        console = Console(file=StringIO(), width=WIDTH, force_terminal=False, force_jupyter=False, color_system=None)
+        console = Console(file=StringIO(), width=width, force_terminal=False, force_jupyter=False, color_system=None)
         with console.capture() as captured:
             console.print(self)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
