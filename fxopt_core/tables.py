@@ -70,7 +70,7 @@ class Sheet(Shown):
         yield from map(Text, self.notes)
 
     def _table(self) -> Table:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for place, heading in enumerate(self.headings):
             if self._holds_figures(heading):
                 # Headings may wrap between words; figures never do.
