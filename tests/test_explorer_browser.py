@@ -96,6 +96,11 @@ def test_a_learner_walks_through_a_graph(page: Page, server: LabServer, tmp_path
     expect(details.locator("dd").first).to_have_text("linear")
     learner.look("found")
 
+    find.fill("convolution")
+    find.press("Enter")
+    expect(details).to_have_text("Nothing was found.")
+    find.fill("aten.linear [2, 7]")
+
     # Zooming changes the size of the picture.
     def width() -> float:
         box = cell.locator(".fxopt-view svg").bounding_box()

@@ -139,6 +139,8 @@
     const order = boxes.map((_, step) => (current + 1 + step) % boxes.length);
     const next = order.find((index) => boxes[index].rows.some(fits));
     if (next !== undefined) show(reach(next));
+    else details.replaceChildren(make("p", {}, rows.some((row) => !row.hidden)
+      ? "What was found is not drawn; the table below has it." : "Nothing was found."));
   });
 
   const style = make("style", {}, `
