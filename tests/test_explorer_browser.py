@@ -82,11 +82,14 @@ def test_a_learner_walks_through_a_graph(page: Page, server: LabServer, tmp_path
         expect(details).to_contain_text(fact)
     learner.look("clicked")
 
-    # The keyboard goes on from there, and Enter is not JupyterLab's.
+    # The keyboard goes on from there, and B makes no new cell below, as it does in a notebook.
+    cells = page.locator(".jp-CodeCell").count()
+    page.keyboard.press("b")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(details).to_contain_text("relu")
     expect(details).to_contain_text("[2, 7]")
+    expect(page.locator(".jp-CodeCell")).to_have_count(cells)
 
     # Search tells how many there are, marks them, and Enter goes from one to the next.
     find = cell.get_by_role("searchbox")

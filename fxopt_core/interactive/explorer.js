@@ -165,11 +165,10 @@
   const bar = make("div", { class: "fxopt-bar" }, make("label", {}, "Find ", find),
     button("Zoom in", "+", () => zoom(scale * 1.25)), button("Zoom out", "−", () => zoom(scale / 1.25)),
     button("Fit the width", "fit", fit), found);
-  // Keys that are typed here are not JupyterLab's shortcuts, unless with Control: that key comes down before the other.
-  const suppress = (event) => root.toggleAttribute("data-lm-suppress-shortcuts",
-    !(event?.ctrlKey || event?.metaKey || event?.altKey));
-  for (const type of ["keydown", "keyup", "focusin"]) root.addEventListener(type, suppress);
-  suppress();
+  // Keys that are typed here are not JupyterLab's shortcuts, such as B for another cell, unless with Control.
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+  });
   root.querySelector("figure").replaceWith(style, bar, make("div", { class: "fxopt-panes" }, view, details));
   // What fits but cannot be read is no beginning.
   fit();
