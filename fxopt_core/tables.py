@@ -70,7 +70,7 @@ class Sheet(Shown):
         yield from map(Text, self.notes)
 
     def _table(self) -> Table:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for place, heading in enumerate(self.headings):
             if self._holds_figures(heading):
                 # Headings may wrap between words; figures never do.
@@ -82,16 +82,18 @@ class Sheet(Shown):
             table.add_row(*map(Text, row))
         return table
 
-    def text(self) -> str:
-        """In characters."""
-        console = Console(file=StringIO(), width=WIDTH, force_terminal=False, color_system=None)
+    def text(self, width: int = WIDTH) -> str:
+        """In characters, of which so many stand in a line."""
+        # In a notebook Rich would show the table instead of writing it.
+        console = Console(file=StringIO(), width=width, force_terminal=False, force_jupyter=False, color_system=None)
         with console.capture() as captured:
             console.print(self)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     def html(self) -> str:
         """For a notebook. The names of rows and columns are marked as such, for those who listen to the table."""
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        lines = "<br>".join(map(escape, self.notes))
+        notes = f"<p>{lines}</p>" if lines else ""
         if not self.headings:
             return (f"<p><strong>{escape(self.title)}</strong></p>" if self.title else "") + notes
         # JupyterLab centres captions and puts all cells to the right.
@@ -108,7 +110,8 @@ class Sheet(Shown):
         return f'<th scope="row"{self._aside(self.headings[0])}>{escape(name)}</th>{cells}'
 
     def _aside(self, heading: str) -> str:
-        return f' style="text-align: {"right" if self._holds_figures(heading) else "left"}"'
+        style = "text-align: right; white-space: nowrap" if self._holds_figures(heading) else "text-align: left"
+        return f' style="{style}"'
 
     def _holds_figures(self, heading: str) -> bool:
         return heading not in (self.headings[0], *self.words)

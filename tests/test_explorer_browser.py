@@ -77,24 +77,19 @@ def test_a_learner_walks_through_a_graph(page: Page, server: LabServer, tmp_path
 
     # A click shows what is known.
     node.click()
-    place, cost = "module or parameterlast", "FLOPs84"
-    for fact in (
-        "linear_1",
-        "aten.linear.default",
-        "[2, 3]",
-        "float32",
-        place,
-        "notebook cell:10: return self.last(",
-        cost,
-    ):
+    about = ("linear_1", "aten.linear.default", "[2, 3]", "float32", "module or parameterlast", "FLOPs84")
+    for fact in (*about, "notebook cell:10: return self.last("):
         expect(details).to_contain_text(fact)
     learner.look("clicked")
 
-    # The keyboard goes on from there, and Enter is not JupyterLab's.
+    # The keyboard goes on from there, and B makes no new cell below, as it does in a notebook.
+    cells = page.locator(".jp-CodeCell").count()
+    page.keyboard.press("b")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(details).to_contain_text("relu")
     expect(details).to_contain_text("[2, 7]")
+    expect(page.locator(".jp-CodeCell")).to_have_count(cells)
 
     # Search tells how many there are, marks them, and Enter goes from one to the next.
     find = cell.get_by_role("searchbox")
@@ -103,6 +98,11 @@ def test_a_learner_walks_through_a_graph(page: Page, server: LabServer, tmp_path
     find.press("Enter")
     expect(details.locator("dd").first).to_have_text("linear")
     learner.look("found")
+
+    find.fill("convolution")
+    find.press("Enter")
+    expect(details).to_have_text("Nothing was found.")
+    find.fill("aten.linear [2, 7]")
 
     # Zooming changes the size of the picture.
     def width() -> float:

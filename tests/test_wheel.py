@@ -35,7 +35,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_holds_both_packages_with_their_types_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"fxopt_core/py.typed", "autograder/py.typed", "fxopt_core/backend.py"} <= set(names)
+    assert {
+        "fxopt_core/py.typed",
+        "autograder/py.typed",
+        "fxopt_core/backend.py",
+        "fxopt_core/interactive/explorer.js",
+    } <= set(names)
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"fxopt_core", "autograder"}
 
 

@@ -8,8 +8,10 @@ the M2's bandwidth and memory against reports of the announcement, its rate bein
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from fxopt_core.tables import Sheet, format_count
 
 THIS = "this"
 """Name of the machine that this runs on, once measured (`fxopt_core.analysis.this_machine`)."""
@@ -109,3 +111,21 @@ def published(name: str) -> Hardware:
     near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise UnknownHardwareError(f"there is no hardware {name!r}; known are {', '.join(known)}.{hint}")
+
+
+def hardware_sheet(rows: Sequence[Hardware] = tuple(TABLE.values()), note: str = "") -> Sheet:
+    """Devices side by side, with their sources, and a `note` below."""
+    dtypes = ("float64", "float32", "tf32", "bfloat16", "float16")
+    cells = [
+        (
+            row.name,
+            *(format_count(row.rates[dtype]) if dtype in row.rates else "" for dtype in dtypes),
+            format_count(row.bandwidth, "B/s"),
+            format_count(row.memory, "B"),
+        )
+        for row in rows
+    ]
+    meaning = "Dense matrix products in FLOP/s, a multiply-add being two."
+    sources = (f"{row.name}: {row.description}. Source: {row.source}." for row in rows)
+    notes = (meaning, *sources, *([note] if note else []))
+    return Sheet("", ("name", *dtypes, "bandwidth", "memory"), cells, notes)

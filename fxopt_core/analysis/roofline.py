@@ -87,7 +87,7 @@ class Estimate(Shown):
             f"{self.hardware.description}: at least {format_seconds(self.seconds)}, {self.share(COMPUTE):.0%} of it in "
             f"nodes bound by compute. Source: {self.hardware.source}."
         )
-        return Sheet("", (by, *HEADINGS, "time", "part", "bound"), rows, (*self.analysis.notes(), note))
+        return Sheet("", (by, *HEADINGS, "time", "part", "bound"), rows, (*self.analysis.notes(), note), ("bound",))
 
     def _cells(self, group: Group) -> tuple[str, str, str]:
         nodes = [self.by_name[node.name] for node in group.nodes]

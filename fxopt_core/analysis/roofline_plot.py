@@ -39,7 +39,7 @@ def comparison(estimates: Sequence[Estimate]) -> Sheet:
     headings = ("hardware", "roof", "bandwidth", "time", f"{first.hardware.name} = 1", "memory-bound", "compute-bound")
     sources = (f"{one.hardware.name}: {one.hardware.source}." for one in estimates)
     note = f"bound: nodes (part of the time). fits: {format_bytes(needed)} are needed at once."
-    return Sheet("Time at best", (*headings, "fits"), rows, (note, *sources))
+    return Sheet("Time at best", (*headings, "fits"), rows, (note, *sources), ("roof", "fits"))
 
 
 def plot(estimates: Sequence[Estimate]) -> Figure:

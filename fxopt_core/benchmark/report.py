@@ -117,6 +117,10 @@ class BenchmarkReport(Shown):
             f"(spread: interquartile range); compile cache on disk: {cache}"
         )
 
+    def __str__(self) -> str:
+        (sheet,) = self.sheets()
+        return sheet.text(width=120)
+
     def sheets(self) -> tuple[Sheet, ...]:
         """One row a candidate."""
         headings = (
@@ -138,7 +142,7 @@ class BenchmarkReport(Shown):
             )
             for candidate in self.candidates
         ]
-        return (Sheet("", headings, rows, (self.settings(), *self.notes), ("against the first",)),)
+        return (Sheet("", headings, rows, (self.settings(), *self.notes)),)
 
     def to_json(self) -> str:
         """Everything as strict JSON; seconds and bytes; `"never"` for a break-even that does not come."""

@@ -47,7 +47,10 @@ def extract(
     inputs: Inputs = None,
     trust: Trust = False,
     save_graph: Annotated[Path | None, typer.Option(help="Write the graphs as a Python file that runs.")] = None,
-    draw: Annotated[Path | None, typer.Option(help="Draw the graphs: .svg, .dot, or .txt for tables in words.")] = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(help="Draw the graphs: .svg, .dot, .txt for tables in words, .html to search and click."),
+    ] = None,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Show FLOPs, bytes and memory too; `fxopt analyze` can do more.")
     ] = False,
@@ -93,7 +96,7 @@ def extract(
         if model not in zoo.names() and difflib.get_close_matches(model, (*zoo.names(), COMPARE), n=1) == [COMPARE]:
             raise ValueError(f"there is no model {model!r}. Did you mean {COMPARE!r}?")
         check_file(save_graph, (".py",))
-        check_file(draw, (".svg", ".dot", ".txt"))
+        check_file(draw, (".svg", ".html", ".dot", ".txt"))
         chosen = build_to_run(model, target, inputs, trust=trust)
         with Console(stderr=True).status(f"capturing {model}"):
             captured = capture(chosen.model, chosen.example_inputs, method or "dynamo")
@@ -128,6 +131,7 @@ def _compare_models(names: str, as_json: bool) -> None:
 
 def _draw(captured: Captured, path: Path, model: str) -> list[Path]:
     """One picture a graph; several are numbered from 1."""
+    from fxopt_core.interactive import explore
     from fxopt_core.visualize import draw
 
     several = len(captured.graphs) > 1
@@ -135,7 +139,10 @@ def _draw(captured: Captured, path: Path, model: str) -> list[Path]:
     for number, graph in enumerate(captured.graphs, start=1):
         one = path.with_name(f"{path.stem}-{number}{path.suffix}") if several else path
         title = f"{model}, {captured.method}" + (f", graph {number} of {len(captured.graphs)}" if several else "")
-        draw(graph, title=title).save(one)
+        if one.suffix == ".html":
+            explore(captured, number=number - 1, title=title).save(one)
+        else:
+            draw(graph, title=title).save(one)
         written.append(one)
     return written
 

@@ -61,25 +61,13 @@ def measure_hardware(device: Device = None, as_json: AsJson = False) -> None:
 
 
 def _show(rows: Sequence[Hardware], as_json: bool, note: str) -> None:
-    from fxopt_core.tables import Sheet, format_count, print_sheets
+    from fxopt_core.analysis.hardware import hardware_sheet
+    from fxopt_core.tables import print_sheets
 
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
         return
-    dtypes = ("float64", "float32", "tf32", "bfloat16", "float16")
-    cells = [
-        (
-            row.name,
-            *(format_count(row.rates[dtype]) if dtype in row.rates else "" for dtype in dtypes),
-            format_count(row.bandwidth, "B/s"),
-            format_count(row.memory, "B"),
-        )
-        for row in rows
-    ]
-    meaning = "Dense matrix products in FLOP/s, a multiply-add being two."
-    sources = (f"{row.name}: {row.description}. Source: {row.source}." for row in rows)
-    notes = (meaning, *sources, *([note] if note else []))
-    print_sheets([Sheet("", ("name", *dtypes, "bandwidth", "memory"), cells, notes)])
+    print_sheets([hardware_sheet(rows, note)])
 
 
 def _refuse(error: Exception) -> typer.Exit:

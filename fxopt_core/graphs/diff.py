@@ -100,12 +100,12 @@ class GraphDiff(Shown):
         """What a notebook shows: the same as `as_text()`, with words for the signs."""
         words = {"-": "removed", "+": "added", "~": "changed", " ": "kept"}
         rows = [
-            (f"… {one} more", "", "")
+            ("kept", f"… {one} more", f"… {one} more")
             if isinstance(one, int)
             else (words[one.sign], str(one.before or ""), str(one.after or ""))
             for one in self._excerpt(2)
         ]
-        headings = ("node", "before", "after")
+        headings = ("what became", "before", "after")
         return (Sheet(self.summary, headings, rows, words=headings),)
 
     def _excerpt(self, context: int | None) -> Iterator[NodeChange | int]:

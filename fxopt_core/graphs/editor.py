@@ -70,6 +70,12 @@ class Rewrite:
         return f"{self.rule}@{self.node}"
 
     @property
+    def change(self) -> str:
+        """In one line, which nodes became which."""
+        after = [*map(str, self.after), *(f"the value of {name}" for name in self.reused)]
+        return f"{'; '.join(map(str, self.before))} → {'; '.join(after) or 'nothing'}"
+
+    @property
     def source(self) -> str | None:
         """The innermost line outside PyTorch that made the node: file, line and text; `None` if it was not kept."""
         return source_line(self.stack_trace)

@@ -83,7 +83,7 @@
     }));
     const folded = (row) => {
       const [name, operation, , shape] = Array.from(rows[row].cells, (cell) => cell.textContent);
-      return make("details", {}, make("summary", {}, `${name}: ${operation} ${shape}`), facts(row));
+      return make("details", shown.length === 1 ? { open: "" } : {}, make("summary", {}, `${name}: ${operation} ${shape}`), facts(row));
     };
     const part = shown.length < box.rows.length ? [make("p", {}, `${shown.length} of them found:`)] : [];
     details.replaceChildren(make("p", {}, make("strong", {}, box.about)), ...part,
@@ -139,6 +139,8 @@
     const order = boxes.map((_, step) => (current + 1 + step) % boxes.length);
     const next = order.find((index) => boxes[index].rows.some(fits));
     if (next !== undefined) show(reach(next));
+    else details.replaceChildren(make("p", {}, rows.some((row) => !row.hidden)
+      ? "What was found is not drawn; the table below has it." : "Nothing was found."));
   });
 
   const style = make("style", {}, `
@@ -163,11 +165,13 @@
   const bar = make("div", { class: "fxopt-bar" }, make("label", {}, "Find ", find),
     button("Zoom in", "+", () => zoom(scale * 1.25)), button("Zoom out", "−", () => zoom(scale / 1.25)),
     button("Fit the width", "fit", fit), found);
-  // Keys that are typed here are not JupyterLab's shortcuts, unless with Control: that key comes down before the other.
-  const suppress = (event) => root.toggleAttribute("data-lm-suppress-shortcuts",
-    !(event?.ctrlKey || event?.metaKey || event?.altKey));
-  for (const type of ["keydown", "keyup", "focusin"]) root.addEventListener(type, suppress);
-  suppress();
+  // Keys that are typed here are not JupyterLab's shortcuts, such as B for another cell, unless with Control.
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+  });
   root.querySelector("figure").replaceWith(style, bar, make("div", { class: "fxopt-panes" }, view, details));
+  // What fits but cannot be read is no beginning.
   fit();
+  if (scale < 0.6) zoom(0.6);
+  reach(0);
 }

@@ -8,9 +8,11 @@ needs neither a widget extension nor a kernel, asks no other machine for anythin
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from torch import fx
 from fxopt_core.analysis import Cost, NodeCost, analyze_graph
 from fxopt_core.benchmark.report import format_bytes
 from fxopt_core.capture import Captured, Partition
+from fxopt_core.files import replacing
 from fxopt_core.graphs.source_lines import source_line, without_folders
 from fxopt_core.tables import Sheet, aligned, choose_kinds, format_count
 from fxopt_core.visualize import GraphPicture, PictureError, draw
@@ -32,6 +35,12 @@ SCRIPT = Path(__file__).with_name("explorer.js")
 
 WORDS = ("operation", "inputs", "shape", "dtype", "module or parameter", "source")
 FIGURES = ("FLOPs", "read", "written", "alive")
+
+
+_HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><style>
+:root { color-scheme: light dark; font: 15px/1.4 system-ui, sans-serif; }
+table { border-collapse: collapse; } th, td { padding: .2rem .5rem; border-bottom: 1px solid; vertical-align: top; }
+</style>"""
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,22 @@ class GraphExplorer:
             f"</details><script>({SCRIPT.read_text()})(document.currentScript.parentElement, {boxes})</script></div>"
         )
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page (`.html`) that needs nothing else and asks no other machine. Returns the path.
+
+        Raises:
+            ValueError: another suffix.
+            PictureError: the picture cannot be drawn.
+        """
+        target = Path(path)
+        if target.suffix != ".html":
+            raise ValueError(f"cannot save a graph to walk through as {target.name!r}: its suffix must be .html")
+        title = escape(self.table.title)
+        with replacing(target) as temporary:
+            page = f"{_HEAD}<title>{title}</title></head><body>{self.html()}</body></html>\n"
+            temporary.write_text(page, encoding="utf-8")
+        return target
+
     @cached_property
     def _boxes(self) -> dict[str, dict[str, Any]]:
         """By the title of each box in the SVG, the places of its nodes in the table, and what to say of them."""
@@ -128,9 +153,9 @@ def explore(
     if isinstance(graph, Captured):
         count = len(graph.graphs)
         if not 0 <= number < count:
-            raise IndexError(f"number={number}, but the capture has {count} graph(s); they count from 0.")
+            raise IndexError(f"number is {number}, but there are {count} graphs, counted from 0.")
         if count > 1:
-            notes = (f"This is graph {number} of {count}; explore(captured, number=…) shows the others.",)
+            notes = (f"graph {number} of {count}, counted from 0; explore(captured, number=…) shows the others.",)
         graph = graph.partitions[number]
     sources: Mapping[str, str] = {}
     if isinstance(graph, Partition):

@@ -202,7 +202,7 @@ class OptimizationReport(Shown):
         yield Sheet(
             "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
             ("rule", "before → after", "source"),
-            [(rewrite.rule, _change(rewrite), without_folders(rewrite.source)) for rewrite in shown],
+            [(rewrite.rule, rewrite.change, without_folders(rewrite.source)) for rewrite in shown],
             words=("before → after", "source"),
         )
         yield Sheet(
@@ -236,11 +236,6 @@ def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str
     if len(costs) < len(made):
         return nodes, "", ""
     return nodes, f"{sum(flops for flops, _ in costs):+,d}", f"{sum(moved for _, moved in costs):+,d}"
-
-
-def _change(rewrite: Rewrite) -> str:
-    after = [*map(str, rewrite.after), *(f"the value of {name}" for name in rewrite.reused)]
-    return f"{'; '.join(map(str, rewrite.before))} → {'; '.join(after) or 'nothing'}"
 
 
 def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
+from fxopt_core.graphs.source_lines import without_folders
+from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification import EXACT, Tolerance
 
 
@@ -59,7 +61,7 @@ class Analysis:
 
 
 @dataclass
-class PassResult:
+class PassResult(Shown):
     """What one run of a pass did.
 
     Attributes:
@@ -78,6 +80,16 @@ class PassResult:
     def changed(self) -> bool:
         """Whether the graph is another one now."""
         return bool(self.rewrites)
+
+    def sheets(self) -> list[Sheet]:
+        """What a notebook shows: every rewrite and every refusal."""
+        made = [(one.rule, one.change, one.exactness, without_folders(one.source)) for one in self.rewrites]
+        refused = [(one.node, one.reason) for one in self.refusals]
+        headings = ("rule", "before → after", "exactness", "source")
+        return [
+            Sheet(f"{self.name}, rewrites: {len(made)}", headings if made else (), made, words=headings),
+            Sheet(f"Refusals: {len(refused)}", ("node", "reason") if refused else (), refused, words=("reason",)),
+        ]
 
 
 class OptimizationPass(ABC):

@@ -78,12 +78,12 @@ class Equivalence(Shown):
 
     def sheets(self) -> list[Sheet]:
         """What a notebook shows."""
-        tried = (f"Compared on {len(self.cases)} sets of inputs: {', '.join(self.cases)}.",)
+        tried = (f"Inputs: {', '.join(self.cases)}.",)
         if self.equal:
             return [Sheet(f"Equivalent: {self}", notes=tried)]
         rows = [(one.what, one.where, one.detail, one.case) for one in self.differences]
         headings = ("what differs", "of", "how", "inputs")
-        return [Sheet(f"NOT equivalent: {len(rows)} differences", headings, rows, tried, headings)]
+        return [Sheet("NOT equivalent", headings, rows, tried, headings)]
 
     def as_json(self) -> dict[str, Any]:
         """Everything as values that JSON can hold; an infinite error is `None`."""

@@ -120,4 +120,5 @@ def box_identifier(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    return "\\n".join(graphviz.escape(line) for line in text.split("\n"))
+    # What stands in angle brackets would else be read as HTML.
+    return graphviz.nohtml("\\n".join(graphviz.escape(line) for line in text.split("\n")))

@@ -69,6 +69,13 @@ def test_compare_shows_who_captures_what_and_why_not():
     assert "WRONG" in table.output
 
 
+def test_a_page_to_walk_through_is_written(tmp_path):
+    result = extract("--model", "control", "--draw", tmp_path / "out.html")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out-1.html", "out-2.html"]
+    assert "graph 2 of 2" in (tmp_path / "out-2.html").read_text()
+
+
 def test_files_are_written_one_picture_a_graph(tmp_path):
     result = extract("--model", "control", "--save-graph", tmp_path / "out.py", "--draw", tmp_path / "out.svg")
     assert result.exit_code == 0, result.output
@@ -95,7 +102,7 @@ def test_other_methods_can_be_chosen():
         (["--model", "simple", "--method", "dynmo"], "there is no method 'dynmo'"),
         (["--model", "simple", "--save-graph", "missing_folder/out.py"], "does not exist"),
         (["--model", "simple", "--save-graph", "out.txt"], "ends in .py"),
-        (["--model", "simple", "--draw", "out.png"], ".svg or .dot or .txt"),
+        (["--model", "simple", "--draw", "out.png"], ".svg or .html or .dot or .txt"),
         (["--model", "compare", "--draw", "out.svg"], "--model compare"),
     ],
 )
