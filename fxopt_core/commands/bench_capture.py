@@ -58,7 +58,7 @@ def capture(
     tiny: Annotated[bool, typer.Option("--tiny", help="The small versions, to see whether everything works.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Time every method of capture on six models, in turn, beside torch's and transformers' own; takes some minutes.
+    """Time every method of capture on six models, in turn, beside torch's and transformers' own (ten minutes or so).
 
     Each capture is compared with the model on the same calls, and that is part of its time. Exit code 2 for bad input.
     A method that fails, or is wrong, is shown as such and is no error; nor is a demand that is not met.
