@@ -81,5 +81,6 @@ def glossary_page(course: Course) -> str:
     for term in terms:
         heading = re.sub(r"[^\w\- ]", "", term.term.lower())
         link = f"[{term.lesson}]({term.day}/{term.lesson}.ipynb)"
-        parts.append(f"## {heading}\n\n**{term.term}**: {term.means}\n\nShown in {link}.\n")
+        spelt = "" if heading == term.term else f"**{term.term}**: "
+        parts.append(f"## {heading}\n\n{spelt}{term.means}\n\nShown in {link}.\n")
     return "\n".join(parts)

@@ -36,6 +36,8 @@ class RefuseWhatMPSLacks(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
+        # `torch.cond` and its like come here as they are, and go on with this mode.
+        self.supports_higher_order_operators = True
         # By storage, since `Module.to` moves a parameter by giving the same tensor another storage. The reference
         # is weak to the data, but keeps the address from being used again.
         self._on_device: dict[int, StorageWeakRef] = {}

@@ -52,8 +52,8 @@ show_places(7, 3)
 show_places(7, 3, stride=2)
 
 # %% [markdown]
-# With stride 2 the window moves two positions at a time. **Padding** puts zeros on both sides; **dilation** spreads
-# the window out.
+# (A *kernel* here is the window of a convolution. On day 1 the word means a piece of machine code.) With stride 2 the
+# window moves two positions at a time. **Padding** puts zeros on both sides; **dilation** spreads the window out.
 #
 # **Prediction.** How many places are there for size 8, kernel 3, stride 2, padding 1? And with dilation 2 and no
 # padding? Count before you run.

@@ -12,6 +12,7 @@ from classroom import RIGHT, Classroom
 from classroom import TASK as GRADED
 
 from autograder import own_functions
+from autograder.lab import prepare
 from autograder.own_functions import earlier_exports, exports, own_module, reference_module, stand_in, use
 from autograder.own_package import ExportError, export_answer
 from autograder.tasks import DAYS, find_task
@@ -103,6 +104,21 @@ shell.run_cell("from autograder import check; print(check.{TASK.day}.{TASK.name}
     done = subprocess.run([sys.executable, "-c", program], cwd=workspace, capture_output=True, text=True, check=False)
     assert "Saved `operation_histogram` to my_fxopt/graphs.py." in done.stdout, done.stdout + done.stderr
     assert "def operation_histogram" in module_text(workspace)
+
+
+def test_notebooks_of_the_lab_can_import_the_package_and_shadow_no_library(
+    workspace: Path, classroom: Classroom
+) -> None:
+    export_answer(TASK, [ANSWER], workspace)
+    (workspace / "math.py").write_text("raise ImportError('a file of the learner')")
+    (workspace / "torch.py").write_text("raise ImportError('a file of the learner')")
+    start = prepare(classroom.course, 8888, browser=False)
+    code = "import math, torch.version; from my_fxopt import operation_histogram as f; print(f([]))"
+    command = [sys.executable, "-m", "IPython", "-c", code]
+    folder = workspace / "day"
+    folder.mkdir()
+    done = subprocess.run(command, cwd=folder, env=start.environment, capture_output=True, text=True, check=False)
+    assert "MINE" in done.stdout, done.stdout + done.stderr
 
 
 def test_outside_the_workspace_there_is_no_package(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,8 @@ def _add(root: nn.Module, graph: fx.Graph, step: str, position: int, values: lis
 
 def probe(case: Case, run_graph: Any) -> Evidence:
     """Let the learner's function compute the graph, and note whether PyTorch's interpreter did."""
+    if not callable(run_graph):
+        raise TypeError("run_graph is no function")
     graph_module, inputs = build(case)
     evidence = Evidence({"interpreted": False, "failed": "", "kind": ""})
     run = fx.Interpreter.run
