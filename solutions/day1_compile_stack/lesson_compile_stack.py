@@ -418,10 +418,11 @@ for name, count in bert_graphs.operation_counts().most_common(6):
     print(f"  {name:32} {count}")
 
 # %% [markdown]
-# A graph of this size is drawn collapsed: a box stands for a module, and says how many operations are in it.
+# A graph of this size is drawn collapsed: a box stands for a module, or for blocks that repeat each other, and says how
+# many operations are in it.
 
 # %%
-draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed by module")
+draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed")
 
 # %% [markdown]
 # ## A first look at `torch.export`
