@@ -11,7 +11,7 @@ import pytest
 
 from autograder.notebooks import grade_id, points_of
 from autograder.release import read_source
-from autograder.tasks import DAYS, Task, all_tasks
+from autograder.tasks import DAYS, Task, WrittenTask, all_tasks, written_tasks
 
 ROOT = Path(__file__).parents[1]
 
@@ -56,7 +56,7 @@ def sections(notebook: Any) -> list[tuple[str, str]]:
     return [(part.splitlines()[0], "\n".join(part.splitlines()[1:]).strip()) for part in parts]
 
 
-def task_text(task: Task) -> str:
+def task_text(task: Task | WrittenTask) -> str:
     [cell] = [cell for cell in notebooks(task.day)[task.notebook].cells if grade_id(cell) == f"{task.name}-task"]
     return cell.source
 
@@ -89,7 +89,7 @@ def test_the_minutes_of_the_lessons_add_up(day: str) -> None:
 @DAY
 def test_the_minutes_of_the_core_tasks_add_up(day: str) -> None:
     total = 0
-    for task in (task for task in all_tasks() if task.day == day):
+    for task in (task for task in (*all_tasks(), *written_tasks()) if task.day == day):
         stated = MINUTES.search(task_text(task))
         assert stated, f"{task.name} does not state its minutes"
         assert stated[2], f"{task.name} does not state how hard it is"
@@ -105,6 +105,13 @@ def test_a_day_has_a_hundred_points(day: str) -> None:
     tasks = [task.name for task in all_tasks() if task.day == day]
     assert set(tasks) <= set(points)
     assert sum(points[name] for name in tasks) == 100
+
+
+@DAY
+def test_written_answers_have_a_rubric(day: str) -> None:
+    for task in (task for task in written_tasks() if task.day == day):
+        [cell] = [cell for cell in notebooks(day)[task.notebook].cells if grade_id(cell) == task.name]
+        assert cell.metadata.get("fxopt", {}).get("rubric"), f"{task.name} does not say what a person looks for"
 
 
 @DAY
