@@ -15,7 +15,7 @@ from typing import Literal
 
 EvidenceKind = Literal["answer", "artefact", "trace", "measured", "manual"]
 
-DAYS = {"day1": "day1_compile_stack"}
+DAYS = {"day1": "day1_compile_stack", "day3": "day3_model_extraction"}
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 
 
