@@ -55,13 +55,14 @@ def hidden_cases(random: Random) -> list[Case]:
         "recurrent": random.uniform(0.5, 1.5),
         "faithful": random.uniform(-2, 2),
     }
+    widths = random.sample(range(3, 10), len(thresholds))  # so that no input fits two of them
     return [
         Case(
             f"hidden {i}",
             {
                 "model": name,
                 "threshold": threshold,
-                "shape": [random.randint(2, 5), random.randint(2, 7), random.randint(3, 8)],
+                "shape": [random.randint(2, 5), random.randint(2, 7), widths[i]],
                 "seed": random.randrange(2**31),
             },
         )
