@@ -41,23 +41,24 @@ def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: 
 
 
 def run_flat(graph: fx.GraphModule, inputs: Mapping[str, Any], seed: int = 0) -> list[Any]:
-    """What a decoded graph computes, inputs by the names of its placeholders and outputs as a flat list.
+    """What a decoded graph computes, inputs by the names of its arguments and outputs as a flat list.
 
     In this way a graph is called alike, whether it was exported from positional or keyword arguments, and whatever
     its inputs and outputs are packed in. As with `run`, nothing stays behind in the process.
 
     Args:
         graph: a decoded graph.
-        inputs: by the names of placeholders; those that the graph does not have are left out.
+        inputs: by the names of its arguments, the targets of placeholders; names that the graph does not have are
+            left out.
         seed: of what the graph draws: two seeds tell whether it draws at all.
 
     Raises:
-        KeyError: a placeholder has no input.
+        KeyError: an argument has no input.
         Exception: whatever an operation raises for its inputs.
     """
+    names = [str(node.target) for node in graph.graph.nodes if node.op == "placeholder"]
     flat = fx.GraphModule(graph, graph.graph)  # a graph of its own, the same tensors
     flat.graph.set_codegen(CodeGen())
-    names = [node.name for node in flat.graph.nodes if node.op == "placeholder"]
     with torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(seed)
         return list(tree_leaves(run(flat, [inputs[name] for name in names])))

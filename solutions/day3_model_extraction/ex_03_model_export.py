@@ -25,14 +25,67 @@ import warnings
 
 import torch
 from torch import nn
+from torch.export import Dim, ExportedProgram, export
 
 from autograder import check
 from autograder.submit_cell import submit
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)  # TorchScript says at each use that its time is over
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "read_signature-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 1. Read a signature
+#
+# *5 minutes, easy.* In an exported graph, weights are inputs like all others. Which is which stands in
+# `program.graph_signature`. Write `read_signature(program)`, which returns a dictionary of four lists (in any order):
+#
+# - `parameters` and `buffers`: as they are called in the *model* (`layers.0.weight`);
+# - `inputs`: what the user hands in, as the graph calls it;
+# - `unused`: all of these that no node of the graph reads.
+#
+# The cell below shows the signature of a small program.
+#
+# <details><summary>Hint 1: a question</summary>What do <code>item.kind</code>, <code>item.target</code> and <code>item.arg.name</code> say of each input?</details>
+# <details><summary>Hint 2: the idea</summary>The signature has ready lists: <code>parameters</code>, <code>buffers</code>, <code>user_inputs</code>. A placeholder that nobody reads has no <code>users</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}</code>; then look up each placeholder without users.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "read_signature-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.left_over = nn.Linear(3, 2), nn.Linear(3, 2)
+        self.register_buffer("scale", torch.ones(2))
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+scaled = torch.export.export(Scaled(), (torch.ones(4, 3),))
+for item in scaled.graph_signature.input_specs:
+    print(f"kind {item.kind.name:11} arg.name {item.arg.name:19} target {item.target}")
+
+
+# %% nbgrader={"grade": false, "grade_id": "read_signature-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def read_signature(program: ExportedProgram) -> dict[str, list[str]]:
+    """The inputs of an exported program by kind, and those that no node reads."""
+    ### BEGIN SOLUTION
+    signature = program.graph_signature
+    names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}
+    unread = [node for node in program.graph.nodes if node.op == "placeholder" and not node.users]
+    return {
+        "parameters": list(signature.parameters),
+        "buffers": list(signature.buffers),
+        "inputs": list(signature.user_inputs),
+        "unused": [names[node.name] for node in unread],
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "read_signature", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.read_signature(read_signature)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "capture_outcomes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 1. Predict, then measure: which method captures which model?
+# ## Task 2. Predict, then measure: which method captures which model?
 #
 # *20 minutes, easy.* Five methods, and four outcomes:
 #
@@ -113,9 +166,9 @@ def measure_capture(method: str, model: nn.Module, example: torch.Tensor, others
 check.day3.capture_outcomes(predictions, measure_capture)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 2. Find the input on which a trace is silently wrong
+# ## Task 3. Find the input on which a trace is silently wrong
 #
-# *15 minutes, easy.* `torch.jit.trace` records what happened on one example. Where the model would have done something
+# *10 minutes, easy.* `torch.jit.trace` records what happened on one example. Where the model would have done something
 # else on other inputs, the trace goes on doing what it saw, and nobody is told.
 #
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` answers, but not what
@@ -155,11 +208,11 @@ def find_silent_mistake(model: nn.Module, traced, example: torch.Tensor) -> torc
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "silent_mistake", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "silent_mistake", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day3.silent_mistake(find_silent_mistake)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_export-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 3. Export with dynamic batch and length, honestly
+# ## Task 4. Export with dynamic batch and length, honestly
 #
 # *25 minutes, medium.* An exported program states for which shapes it serves. A promise that is too small makes it
 # useless; one that is too large makes it fail at a customer's.
@@ -180,10 +233,8 @@ from autograder.exercises.day3.dynamic_export.visible import Reader
 
 print(inspect.getsource(Reader))
 
+
 # %% nbgrader={"grade": false, "grade_id": "dynamic_export-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
-from torch.export import Dim, ExportedProgram, export
-
-
 def export_reader(model: Reader, example: tuple[torch.Tensor, torch.Tensor]) -> ExportedProgram:
     """One program for every batch from 1 to 64 and every length that `model` can serve."""
     ### BEGIN SOLUTION
@@ -200,9 +251,9 @@ def export_reader(model: Reader, example: tuple[torch.Tensor, torch.Tensor]) -> 
 check.day3.dynamic_export(export_reader)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "exportable_control_flow-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 4. Make control flow on data exportable
+# ## Task 5. Make control flow on data exportable
 #
-# *25 minutes, medium.* `torch.export` refuses a Python `if` on a tensor's value, and a `range` whose length is in a
+# *20 minutes, medium.* `torch.export` refuses a Python `if` on a tensor's value, and a `range` whose length is in a
 # tensor: at the time of export there is no value. `GivenModel` (printed below) has both.
 #
 # Write the `forward` of `ExportableModel` so that
@@ -252,7 +303,7 @@ class ExportableModel(GivenModel):
 check.day3.exportable_control_flow(ExportableModel)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "round_trip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 5. A round trip through disk
+# ## Task 6. A round trip through disk
 #
 # *15 minutes, medium.* Your model is to run where neither your notebook nor the class of the model exists. Write
 #
@@ -302,13 +353,13 @@ def make_loader() -> str:
     return "\n".join(lines)
 
 
-# %% nbgrader={"grade": true, "grade_id": "round_trip", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "round_trip", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day3.round_trip(save_model, make_loader)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 6. Three kinds of model through one function
+# ## Task 7. Three kinds of model through one function
 #
-# *35 minutes, harder.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
+# *25 minutes, harder.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
 # lists of inputs, dictionaries of outputs, in training mode or not. Write `extract(model, example_inputs)`.
 # `example_inputs` is a tuple of positional arguments or a dictionary of keyword arguments. Return an `ExportedProgram` that
 #

@@ -97,6 +97,7 @@ def test_only_the_faithful_trace_is_faithful() -> None:
 
 def test_the_outcomes_tell_the_models_apart() -> None:
     """Otherwise the evidence of one case would serve another; and every outcome is met."""
+
     def measured(cases: list[Case]) -> list[tuple[str, ...]]:
         return [tuple(outcomes.measure(method, case) for method in outcomes.CAPTURES) for case in cases]
 

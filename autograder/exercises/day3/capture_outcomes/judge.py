@@ -17,8 +17,8 @@ from autograder.exercises.day3.capture_outcomes.visible import MODELS, PREDICTED
 
 MISCONCEPTIONS = {
     "prediction incomplete": (
-        "`predictions()` must return a dictionary: for each of the models plain, branch and loop a dictionary from each of "
-        "the five methods to one of the words whole, pieces, wrong, refused. It need not be right."
+        "`predictions()` must return a dictionary: for each of the models plain, branch and loop a dictionary from "
+        "each of the five methods to one of the words whole, pieces, wrong, refused. It need not be right."
     ),
     "unknown word": "`measure_capture` must return one of the words whole, pieces, wrong, refused.",
     "silent mistake missed": (

@@ -1,8 +1,5 @@
 """The learner's side: small models that tell the methods apart, the visible cases, the probe and what is shown."""
 
-# ruff: noqa: T201, SIM108
-# Learners read the models, in which `print` and `if` are to be seen as such.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -38,8 +38,8 @@ MISCONCEPTIONS = {
     ),
     "does not run": "The graph of your model raises an error on inputs that the given model accepts.",
     "baked the branch in": (
-        "Your graph takes the same side of the branch, whatever the input: only one side was written, or the choice was "
-        "made while exporting. Both must be in the graph, and the graph must choose."
+        "Your graph takes the same side of the branch, whatever the input: only one side was written, or the choice "
+        "was made while exporting. Both must be in the graph, and the graph must choose."
     ),
     "sides swapped": "Your graph takes the first side when the given model takes the second, and the reverse.",
     "decides for each element": (
@@ -59,7 +59,9 @@ MISCONCEPTIONS = {
         "Your graph always makes `most_steps` refinements. Going through the loop that often is fine, but a step past "
         "`steps` must leave the value as it is."
     ),
-    "off by one": "Your graph makes one step too many or one too few: step number `i`, from 0, is made when `i < steps`.",
+    "off by one": (
+        "Your graph makes one step too many or one too few: step number `i`, from 0, is made when `i < steps`."
+    ),
     "no steps": "Your graph makes no refinements at all.",
     "computes something else": "For some inputs your graph does not compute what the given model computes.",
     "eager mode differs": "Called directly, without being exported, your model computes something else.",
@@ -120,8 +122,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         wanted = [given(sample, torch.tensor(count)) for sample, count in samples]
         wrong = [i for i, (one, other) in enumerate(zip(found, wanted, strict=True)) if not close(one, other)]
         if wrong:
-            first = samples[wrong[0]]
-            detail = f"(wrong on {len(wrong)} of {len(samples)} inputs, one with a batch of {len(first[0])}, {first[1]} steps)"
+            sample, count = samples[wrong[0]]
+            detail = f"(wrong on {len(wrong)} of {len(samples)} inputs, one of them {len(sample)} rows, {count} steps)"
             for name in explain(case, given, samples, found):
                 yield name, detail
         elif not close(evidence.tensors.get("eager"), given(x, steps)):

@@ -19,15 +19,17 @@ MISCONCEPTIONS = {
     "no exported program": "Return what `torch.export.export` returns, an `ExportedProgram`.",
     "unreadable": "The graph of your program cannot be read back.",
     "model left in another mode": (
-        "After the extraction the caller's model is in another mode than before. Whoever calls you may be in the middle "
-        "of training: put each mode back, or work on a copy."
+        "After the extraction the caller's model is in another mode than before. Whoever calls you may be in the "
+        "middle of training: put each mode back, or work on a copy."
     ),
     "model changed": "After the extraction the caller's model has other parameters or buffers than before.",
     "inputs lost": (
         "Your program does not take all inputs of the model by their names. Every tensor that the model is handed must "
         "be an input of the program, also those in a list."
     ),
-    "outputs lost": "Your program returns fewer tensors than the model: a dictionary or tuple of outputs is all of them.",
+    "outputs lost": (
+        "Your program returns fewer tensors than the model: a dictionary or tuple of outputs is all of them."
+    ),
     "exported in training mode": (
         "Your program behaves as in training: dropout draws, or batch normalisation takes its figures from the batch "
         "instead of from training. Export in evaluation mode, whichever mode the model came in."

@@ -20,11 +20,13 @@ MISCONCEPTIONS = {
         "model (`shift`) is in the signature: the `target` of each input."
     ),
     "buffer missed": (
-        "A buffer is missing: `state_dict` leaves out what is registered with `persistent=False`, but the graph reads it "
-        "all the same. Ask the signature."
+        "A buffer is missing: `state_dict` leaves out what is registered with `persistent=False`, but the graph reads "
+        "it all the same. Ask the signature."
     ),
     "buffers among parameters": "You took buffers for parameters: only parameters are trained.",
-    "inputs missed": "Not all inputs that the user hands in are there. One that is never read still has to be handed in.",
+    "inputs missed": (
+        "Not all inputs that the user hands in are there. One that is never read still has to be handed in."
+    ),
     "unused missed": (
         "Some input is read by no node, and you do not name it as unused: a parameter left over, or an input that only "
         "training needs. A placeholder that nobody reads has no `users`."

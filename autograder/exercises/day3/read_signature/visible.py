@@ -18,6 +18,9 @@ KEYS = ("parameters", "buffers", "inputs", "unused")
 class Mixed(nn.Module):
     """Layers in a chain; a shift that is trained, one that was measured, one that `state_dict` leaves out."""
 
+    measured: torch.Tensor
+    scratch: torch.Tensor
+
     def __init__(self, layers: int, spare: list[str], persistent: bool) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(layers))

@@ -21,6 +21,9 @@ SECONDS = 60
 class Scorer(nn.Module):
     """Two layers after a normalisation that was measured in training. Takes `x` of shape (batch, width), `float32`."""
 
+    mean: torch.Tensor
+    scale: torch.Tensor
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(width, 6), nn.Linear(6, 2)
