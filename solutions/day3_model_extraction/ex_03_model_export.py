@@ -13,9 +13,9 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex03-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 3: model export
 #
-# Get the graph out of a model, know what it lost on the way, and make it run elsewhere. The core takes about two
-# hours; tasks marked *stretch* go beyond it. Each task has a cell for your code and a check below it that answers at
-# once. A check tries visible cases only; `submit` at the end also tries hidden ones.
+# Get the graph out of a model, know what it lost on the way, and make it run elsewhere. Seven tasks, about two hours.
+# Each has a cell for your code and a check below it that answers at once. A check tries visible cases only; `submit` at
+# the end also tries hidden ones.
 #
 # Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
 

@@ -17,7 +17,8 @@
 #
 # A model is a Python program. Whoever wants to optimise it, count its work, or run it on a phone without Python needs the
 # program as *data*: a graph. There are half a dozen ways to get one, and every guide on the web praises another.
-#
+
+# %% [markdown]
 # They differ in one thing that matters more than all others: **what they do with what they cannot capture.** One raises an
 # error. One leaves the rest to Python. One writes down what happened to happen on your example, and is wrong from
 # then on, without a word.
@@ -190,14 +191,21 @@ for number, counts in enumerate(pieces.operation_counts_by_partition(), start=1)
 draw(pieces.graphs[0], title="The first piece: up to the decision")
 
 # %% [markdown]
-# The second piece is the side that the example took. Nothing is wrong: a **guard** (the condition under which a piece may
-# be used again) sends the other side back to Dynamo, which captures it when it first comes. But there is no *one* graph
-# that you could save.
+# The second piece is the side that the example took. And these are some of the conditions under which the pieces may be used
+# again:
+
+# %%
+for guard in pieces.guards[-4:]:
+    print(guard.expression)
+
+# %% [markdown]
+# Nothing is wrong with that: where a **guard** (such a condition) fails, the call goes back to Dynamo, which captures the
+# other side when it first comes. But there is no *one* graph that you could save.
 #
 # ## Forward and backward: AOTAutograd
 #
 # The methods so far capture the forward pass. AOTAutograd takes Dynamo's graphs and traces the derivative along, for
-# training.
+# training. **Prediction.** Will the backward graph have fewer operations than the forward graph, as many, or more?
 
 # %%
 both = capture(mlp, (mlp_input,), method="aot")
@@ -205,6 +213,9 @@ both = capture(mlp, (mlp_input,), method="aot")
 # %% tags=["nbval-check-output"]
 for name, graph in zip(("forward", "backward"), both.graphs, strict=True):
     print(f"{name:9} {sum(node.op == 'call_function' for node in graph.graph.nodes)} operations")
+
+# %%
+draw(both.graphs[1], title="The backward graph of the perceptron: it reads what the forward graph saved")
 
 # %% [markdown]
 # ## The table, measured
@@ -587,7 +598,8 @@ folder.cleanup()
 #
 # From here the road goes on: `torch._inductor.aoti_compile_and_package` turns such a program into a shared library that
 # runs without Python; ExecuTorch takes it to phones, ONNX to other runtimes.
-#
+
+# %% [markdown]
 # ## What you have seen
 #
 # - **Symbolic tracing** (FX) runs `forward` with proxies: no shapes, no values; refuses most decisions.
@@ -601,7 +613,8 @@ folder.cleanup()
 # - **Decompositions** lead down to **core ATen**; `torch.export.save` takes everything along.
 #
 # Now do it yourself: [exercise 3](ex_03_model_export.ipynb).
-#
+
+# %% [markdown]
 # ## Where this comes from
 #
 # - J. K. Reed et al., *torch.fx: Practical Program Capture and Transformation for Deep Learning in Python*, MLSys 2022:
