@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from random import Random
 from typing import Any
 
@@ -116,7 +116,8 @@ CAPTURES: dict[str, Callable[[nn.Module, torch.Tensor], Any]] = {
 def measure(method: str, case: Case) -> str:
     """One of `WORDS` for a method on the case's model."""
     model, example, others = build(case)
-    with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+    said = io.StringIO()  # models print, and the exporter prints the graph so far when it refuses
+    with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(said), redirect_stderr(said):
         warnings.simplefilter("ignore")
         try:
             captured = CAPTURES[method](model, example)

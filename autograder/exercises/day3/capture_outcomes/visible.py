@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
+from contextlib import redirect_stderr
 from typing import Any
 
 import torch
@@ -129,7 +131,8 @@ def probe(case: Case, predictions: Any, measure_capture: Any) -> Evidence:
     for method in METHODS:
         model, example, others = build(case)
         torch._dynamo.reset()
-        with torch.no_grad():
+        # When it refuses, the exporter prints the graph so far; the learner asked for a word.
+        with torch.no_grad(), redirect_stderr(io.StringIO()):
             words[method] = str(measure_capture(method, model, example, others))
     torch._dynamo.reset()
     predicted = predictions()

@@ -31,7 +31,7 @@ MISCONCEPTIONS = {
         "Your model can be exported only for the batch size of the example: some size in it is a plain number. Take "
         "sizes from the input (`x.shape[0]`, `torch.zeros_like`)."
     ),
-    "refused": "`torch.export` refuses your model.",
+    "refused": "`torch.export` refuses your model; its message names the operation that it cannot take.",
     "hidden from the graph": (
         "Your graph calls a Python function of yours as one opaque operation, so another program could not run it. "
         "Write the function with operations of torch."
