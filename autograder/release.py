@@ -8,6 +8,7 @@ code that it used has changed.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import shutil
@@ -228,10 +229,12 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
         if not force and _up_to_date(target, notebook, course):
             report.kept.append(source.stem)
             continue
+        # A source that is edited while it is executed: the notebook must not claim to be made from the new one.
+        executed = copy.deepcopy(notebook)
         used = execute(notebook, source.parent, course)
         normalise(notebook, course.root)
         relative = sorted(str(path.relative_to(course.root)) for path in used)
-        notebook.metadata["fxopt"] = {"digest": _digest(read_source(source), used, course.root), "uses": relative}
+        notebook.metadata["fxopt"] = {"digest": _digest(executed, used, course.root), "uses": relative}
         _write(target, notebook)
         report.executed.append(source.stem)
     with tempfile.TemporaryDirectory() as folder:

@@ -18,6 +18,8 @@ EvidenceKind = Literal["answer", "artefact", "trace", "measured"]
 DAYS = {
     "day0": "day0_start",
     "day1": "day1_compile_stack",
+    "day2": "day2_fx_graphs",
+    "day3": "day3_model_extraction",
 }
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 

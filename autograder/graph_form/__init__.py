@@ -9,7 +9,7 @@ from autograder.graph_form.format import (
     GraphFormatError,
     Limits,
 )
-from autograder.graph_form.running import run
+from autograder.graph_form.running import run, run_flat
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -20,4 +20,5 @@ __all__ = [
     "decode",
     "encode",
     "run",
+    "run_flat",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.graph import CodeGen
 from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.utils._pytree import tree_leaves
 
 from autograder.graph_form.decode import decode
 from autograder.graph_form.format import DEFAULT_LIMITS, EncodedGraph, Limits
@@ -36,6 +38,30 @@ def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: 
     graph_module = decode(graph, limits=limits) if isinstance(graph, EncodedGraph) else graph
     with _process_state_restored():
         return _with_plain_containers(fx.Interpreter(graph_module).run(*inputs))
+
+
+def run_flat(graph: fx.GraphModule, inputs: Mapping[str, Any], seed: int = 0) -> list[Any]:
+    """What a decoded graph computes, inputs by the names of its arguments and outputs as a flat list.
+
+    In this way a graph is called alike, whether it was exported from positional or keyword arguments, and whatever
+    its inputs and outputs are packed in. As with `run`, nothing stays behind in the process.
+
+    Args:
+        graph: a decoded graph.
+        inputs: by the names of its arguments, the targets of placeholders; names that the graph does not have are
+            left out.
+        seed: of what the graph draws: two seeds tell whether it draws at all.
+
+    Raises:
+        KeyError: an argument has no input.
+        Exception: whatever an operation raises for its inputs.
+    """
+    names = [str(node.target) for node in graph.graph.nodes if node.op == "placeholder"]
+    flat = fx.GraphModule(graph, graph.graph)  # a graph of its own, the same tensors
+    flat.graph.set_codegen(CodeGen())
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(seed)
+        return list(tree_leaves(run(flat, [inputs[name] for name in names])))
 
 
 def _with_plain_containers(value: Any) -> Any:

@@ -222,3 +222,20 @@ def test_the_real_release_holds_no_solution_no_hidden_case_and_no_message_of_a_j
     leaked = [secret for secret in secrets if secret in text]
     assert leaked == []
     assert not any(cell.get("outputs") for book in notebooks for cell in book.cells)
+
+
+def test_a_source_that_is_edited_while_it_is_executed_is_executed_again(
+    small: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = small.solutions / "day" / "ex.py"
+
+    def edited_meanwhile(*arguments: object) -> list[Path]:
+        source.write_text(SOURCE.replace("# # Hello", "# # Good day"))
+        return []
+
+    monkeypatch.setattr(making, "execute", edited_meanwhile)
+    assert making.build(small).executed == ["ex"]
+    assert "Hello" in source.with_suffix(".ipynb").read_text()
+    assert making.build(small).executed == ["ex"]
+    assert "Good day" in source.with_suffix(".ipynb").read_text()
+    assert making.build(small).kept == ["ex"]

@@ -11,7 +11,7 @@ from round_trips import assert_same_value, check, dynamo_graph, round_trip, thro
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from autograder.graph_form import ENCODED_VALUE, GraphFormatError, decode, encode, run
+from autograder.graph_form import ENCODED_VALUE, GraphFormatError, decode, encode, run, run_flat
 
 
 class Classifier(nn.Module):
@@ -387,3 +387,30 @@ def test_run_takes_a_decoded_graph_and_leaves_nothing_behind():
     torch.manual_seed(0)
     assert torch.equal(torch.get_rng_state(), before)
     run(encoded, [torch.rand(3, 3)])
+
+
+def test_a_graph_with_keywords_runs_by_the_names_of_its_inputs():
+    class Named(nn.Module):
+        def forward(self, first: torch.Tensor, others: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+            return {"difference": first - others[0], "product": first * others[1]}
+
+    x, y, z = torch.rand(3, 2), torch.rand(3, 2), torch.rand(3, 2)
+    dynamic = {"others": [{0: torch.export.Dim.AUTO}] * 2, "first": {0: torch.export.Dim.AUTO}}
+    program = torch.export.export(Named(), (), {"others": [y, z], "first": x}, dynamic_shapes=dynamic)
+    graph = decode(encode(program.module()))
+    inputs = {"others_1": z[:1], "first": x[:1], "others_0": y[:1], "unknown": x}
+    difference, product = run_flat(graph, inputs)
+    assert torch.equal(difference, (x - y)[:1])
+    assert torch.equal(product, (x * z)[:1])
+    with pytest.raises(KeyError, match="others_0"):
+        run_flat(graph, {"first": x, "others_1": z})
+
+
+def test_seeds_tell_whether_a_graph_draws():
+    graph = decode(encode(torch.export.export(nn.Dropout(), (torch.ones(20),)).module()))
+    inputs = {"input": torch.ones(20)}
+    before = torch.get_rng_state()
+    first, again, other = (run_flat(graph, inputs, seed)[0] for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.get_rng_state())

@@ -1,0 +1,1 @@
+"""Predict, then measure, which method captures which model."""

@@ -1,0 +1,136 @@
+"""What each method comes to on a model: measured by the judge."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from random import Random
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day3.capture_outcomes.visible import MODELS, PREDICTED, WORDS, build
+
+MISCONCEPTIONS = {
+    "prediction incomplete": (
+        "`predictions()` must return a dictionary: for each of the models plain, branch and loop a dictionary from "
+        "each of the five methods to one of the words whole, pieces, wrong, refused. It need not be right."
+    ),
+    "unknown word": "`measure_capture` must return one of the words whole, pieces, wrong, refused.",
+    "silent mistake missed": (
+        "You say 'whole' where the captured program gives wrong answers without a word. Compare it with the *model* "
+        "(not with itself), and on the other inputs too: on the example it is always right."
+    ),
+    "refusal taken for a mistake": (
+        "You say 'wrong' where the captured program refuses other inputs with an error. That is honest: wrong is only "
+        "an answer that differs from the model's."
+    ),
+    "pieces overlooked": (
+        "You say 'whole' where Dynamo made several graphs with Python in between. That the compiled model gives the "
+        "right answer does not say in how many pieces it was captured: count them with a backend."
+    ),
+    "graph breaks forbidden": (
+        "You say 'refused' where Dynamo captures in pieces: `fullgraph=True` turns a graph break into an error. Let it "
+        "break, and count."
+    ),
+    "recompilations counted": (
+        "You say 'pieces' where Dynamo captured one graph for the example. Other shapes make it compile *again*; that "
+        "is no graph break. Count the graphs of the first call only."
+    ),
+    "refusal missed": "You name an outcome where the method in fact refuses to capture the model.",
+    "refused too early": (
+        "You say 'refused' where the method captures the model. Did you catch an error of something else, or answer "
+        "from a table instead of measuring?"
+    ),
+    "other outcome": "Measured, the outcome is another one.",
+}
+
+BETWEEN = {
+    ("wrong", "whole"): "silent mistake missed",
+    ("whole", "wrong"): "refusal taken for a mistake",
+    ("pieces", "whole"): "pieces overlooked",
+    ("pieces", "refused"): "graph breaks forbidden",
+    ("whole", "pieces"): "recompilations counted",
+    ("whole", "refused"): "refused too early",
+    ("wrong", "refused"): "refused too early",
+}
+"""What lies between the right word and the learner's."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Every other model, and the loop at another length."""
+    names = [name for name in MODELS if name not in PREDICTED] + ["loop"]
+    return [
+        Case(f"hidden {i}", {"model": name, "length": random.randint(2, 6), "seed": random.randrange(2**31)})
+        for i, name in enumerate(names)
+    ]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The first method whose word is not what the judge measures."""
+    wanted = {method: measure(method, case) for method in CAPTURES}
+    found = evidence.values["words"]
+    if any(found.get(method) not in WORDS for method in wanted):
+        yield "unknown word", f"(found {sorted(set(found.values()) - set(WORDS))})"
+        return
+    for method, word in wanted.items():
+        if found[method] != word:
+            name = "refusal missed" if word == "refused" else BETWEEN.get((word, found[method]), "other outcome")
+            yield name, f"(method {method}: you say {found[method]!r})"
+            return
+    predicted = evidence.values["predicted"]
+    for name in PREDICTED:
+        line = predicted.get(name)
+        if not isinstance(line, dict) or set(line) != set(wanted) or not set(line.values()) <= set(WORDS):
+            yield "prediction incomplete", f"(model {name})"
+            return
+
+
+def _dynamo(model: nn.Module, example: torch.Tensor) -> int:
+    graphs = 0
+
+    def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    torch.compile(model, backend=backend)(example)
+    torch._dynamo.reset()
+    return graphs
+
+
+CAPTURES: dict[str, Callable[[nn.Module, torch.Tensor], Any]] = {
+    "symbolic_trace": lambda model, example: fx.symbolic_trace(model),
+    "trace": lambda model, example: torch.jit.trace(model, (example,), check_trace=False),
+    "script": lambda model, example: torch.jit.script(model),
+    "export": lambda model, example: torch.export.export(model, (example,)).module(),
+    "dynamo": _dynamo,
+}
+
+
+def measure(method: str, case: Case) -> str:
+    """One of `WORDS` for a method on the case's model."""
+    model, example, others = build(case)
+    said = io.StringIO()  # models print, and the exporter prints the graph so far when it refuses
+    with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(said), redirect_stderr(said):
+        warnings.simplefilter("ignore")
+        try:
+            captured = CAPTURES[method](model, example)
+        except Exception:  # each method refuses with types of its own
+            return "refused"
+        if method == "dynamo":
+            return "whole" if captured == 1 else "pieces"
+        for x in [example, *others]:
+            wanted = model(x)
+            try:
+                answer = captured(x)
+            except Exception:  # a refusal of this input
+                continue
+            if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5):
+                return "wrong"
+    return "whole"

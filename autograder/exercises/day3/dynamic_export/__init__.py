@@ -1,0 +1,1 @@
+"""Export with dynamic batch and length, and promise what the model keeps."""

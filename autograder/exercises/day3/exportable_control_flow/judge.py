@@ -1,0 +1,200 @@
+"""What an exportable model is: one graph that computes what the given model computes, whatever the data decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from random import Random
+
+import torch
+
+from autograder.evidence import Case, Evidence, agrees
+from autograder.exercises.day3.exportable_control_flow.visible import GivenModel, build, draw_input
+from autograder.graph_form import decode, run
+
+Variant = Callable[[GivenModel, torch.Tensor, int], torch.Tensor]
+
+MISCONCEPTIONS = {
+    "other state_dict": (
+        "Your model's `state_dict` has other names or shapes than the given one, so that trained parameters no longer "
+        "fit. Keep the constructor; change only `forward`."
+    ),
+    "still decided by Python": (
+        "Python still asks a tensor for its value: an `if`, a `range(int(…))` or a `.item()`. While the model is "
+        "exported that value does not exist. The decision has to be taken by an operation in the graph."
+    ),
+    "sides do not match": (
+        "`torch.cond` refuses: both sides must return tensors of the same shape and dtype, take exactly the operands "
+        "that you hand over, change none of them in place, and return none of them as it came."
+    ),
+    "froze the batch size": (
+        "Your model can be exported only for the batch size of the example: some size in it is a plain number. Take "
+        "sizes from the input (`x.shape[0]`, `torch.zeros_like`)."
+    ),
+    "refused": "`torch.export` refuses your model; its message names the operation that it cannot take.",
+    "hidden from the graph": (
+        "Your graph calls a Python function of yours as one opaque operation, so another program could not run it. "
+        "Write the function with operations of torch."
+    ),
+    "does not run": "The graph of your model raises an error on inputs that the given model accepts.",
+    "baked the branch in": (
+        "Your graph takes the same side of the branch, whatever the input: only one side was written, or the choice "
+        "was made while exporting. Both must be in the graph, and the graph must choose."
+    ),
+    "sides swapped": "Your graph takes the first side when the given model takes the second, and the reverse.",
+    "decides for each element": (
+        "The given `if` decides once for the whole tensor. Yours decides for each element or row by itself: "
+        "the condition must be one value."
+    ),
+    "nan on the second side": (
+        "Your graph gives `nan` on the second side: the square root of a negative level. Either only the first side is "
+        "in your graph, or you blend both with factors 0 and 1; but 0 times `nan` is `nan`. Choose with `torch.where` "
+        "or `torch.cond`, which take one and drop the other."
+    ),
+    "baked the steps in": (
+        "Your graph makes as many steps as the example asked for, whatever `steps` says. The count was recorded as a "
+        "plain number."
+    ),
+    "always the most steps": (
+        "Your graph always makes `most_steps` refinements. Going through the loop that often is fine, but a step past "
+        "`steps` must leave the value as it is."
+    ),
+    "off by one": (
+        "Your graph makes one step too many or one too few: step number `i`, from 0, is made when `i < steps`."
+    ),
+    "no steps": "Your graph makes no refinements at all.",
+    "computes something else": "For some inputs your graph does not compute what the given model computes.",
+    "eager mode differs": "Called directly, without being exported, your model computes something else.",
+}
+
+REFUSALS = (
+    ("data-dependent", "still decided by Python"),
+    ("Unsupported operator: aten._local_scalar", "still decided by Python"),
+    ("Constraints violated", "froze the batch size"),
+    ("cond", "sides do not match"),
+    ("while_loop", "sides do not match"),
+)
+"""What a refusal contains, and what that means. It only chooses words: a refusal is wrong whatever it says."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other sizes and parameters, examples on both sides."""
+    cases = []
+    for i in range(2):
+        most_steps = random.randint(2, 4)
+        parameters = {
+            "width": random.randint(3, 7),
+            "hidden": random.randint(2, 8),
+            "most_steps": most_steps,
+            "batch": random.randint(2, 5),
+            "steps": random.randint(1, most_steps - 1),
+            "positive": i % 2 == 0,
+            "seed": random.randrange(2**31),
+        }
+        cases.append(Case(f"hidden {i}", parameters))
+    return cases
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconceptions that explain what the graph gives, if it is not right."""
+    values = evidence.values
+    given, x, steps = build(case)
+    if values["state"] != {name: list(value.shape) for name, value in given.state_dict().items()}:
+        yield "other state_dict", f"(yours: {', '.join(values['state'])})"
+        return
+    if "refused" in values:
+        text = str(values["refused"])
+        yield next((name for mark, name in REFUSALS if mark in text), "refused"), f"({text.splitlines()[0][:200]})"
+        return
+    if "opaque" in values or "graph" not in evidence.graphs:
+        yield "hidden from the graph", f"({values.get('opaque', 'no graph')})"
+        return
+    graph = decode(evidence.graphs["graph"])
+    samples = list(samples_of(case, given))
+    found = []
+    with torch.no_grad():
+        for sample, count in samples:
+            try:
+                found.append(run(graph, [sample, torch.tensor(count)]))
+            except Exception as error:  # a graph from outside may raise anything
+                yield "does not run", f"(batch {sample.shape[0]}, {count} steps: {str(error).splitlines()[0][:200]})"
+                return
+        wanted = [given(sample, torch.tensor(count)) for sample, count in samples]
+        wrong = [i for i, (one, other) in enumerate(zip(found, wanted, strict=True)) if not close(one, other)]
+        if wrong:
+            sample, count = samples[wrong[0]]
+            detail = f"(wrong on {len(wrong)} of {len(samples)} inputs, one of them {len(sample)} rows, {count} steps)"
+            for name in explain(case, given, samples, found):
+                yield name, detail
+        elif not close(evidence.tensors.get("eager"), given(x, steps)):
+            yield "eager mode differs", ""
+
+
+def close(found: object, wanted: torch.Tensor) -> bool:
+    """Whether a value is the wanted one but for rounding; `nan` equals `nan`."""
+    if isinstance(found, torch.Tensor) and torch.equal(found.isnan(), wanted.isnan()):
+        found, wanted = found.nan_to_num(), wanted.nan_to_num()
+    return agrees(found, wanted, relative=1e-4, absolute=1e-5)
+
+
+def samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
+    """Inputs of the judge's own: both sides of the branch, every number of steps, batch sizes from 1 up."""
+    generator = torch.Generator().manual_seed(case.parameters["seed"] + 1)
+    for count, positive in product(range(given.most_steps + 1), (True, False)):
+        batch = int(torch.randint(1, 8, (), generator=generator))
+        yield draw_input(given, batch, positive, generator), count
+
+
+SIDES = {
+    "right": "",
+    "first": "nan on the second side",
+    "second": "baked the branch in",
+    "swapped": "sides swapped",
+    "elements": "decides for each element",
+    "rows": "decides for each element",
+}
+
+
+def explain(
+    case: Case, given: GivenModel, samples: list[tuple[torch.Tensor, int]], found: list[torch.Tensor]
+) -> list[str]:
+    """The misconceptions that explain every output of the learner's graph, when any do."""
+    counts: dict[str, Callable[[int], int]] = {
+        "": lambda count: count,
+        "baked the steps in": lambda count: case.parameters["steps"],
+        "always the most steps": lambda count: given.most_steps,
+        "no steps": lambda count: 0,
+        "off by one": lambda count: min(count + 1, given.most_steps),
+    }
+    # The same misconception in its other shapes.
+    others: list[tuple[str, Callable[[int], int]]] = [
+        ("off by one", lambda count: count + 1),
+        ("off by one", lambda count: max(count - 1, 0)),
+        ("off by one", lambda count: min(count, given.most_steps - 1)),
+    ]
+    for (side, side_name), (count_name, count_of) in product(SIDES.items(), [*counts.items(), *others]):
+        if all(
+            close(theirs, variant(given, x, side, count_of(count)))
+            for (x, count), theirs in zip(samples, found, strict=True)
+        ):
+            return [name for name in (side_name, count_name) if name]
+    return ["computes something else"]
+
+
+def variant(given: GivenModel, x: torch.Tensor, side: str, count: int) -> torch.Tensor:
+    """The given computation with one of `SIDES` and another number of steps in place of its own."""
+    hidden = given.first(x)
+    level = hidden.mean()
+    first, second = hidden / level.sqrt(), torch.tanh(hidden)
+    conditions = {
+        "right": level > 0,
+        "first": torch.tensor(True),
+        "second": torch.tensor(False),
+        "swapped": level <= 0,
+        "elements": hidden > 0,
+        "rows": hidden.mean(dim=1, keepdim=True) > 0,
+    }
+    hidden = torch.where(conditions[side], first, second)
+    for _ in range(count):
+        hidden = hidden + torch.sin(given.refine(hidden))
+    return hidden

@@ -1,0 +1,127 @@
+"""The learner's side: the model with control flow on data, the visible cases, the probe and what the check shows."""
+
+# ruff: noqa: SIM108
+# Learners read the source of GivenModel, in which the `if` is to be seen as such.
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from autograder.evidence import Case, Evidence
+from autograder.graph_form import GraphFormatError, encode
+
+MARGIN = 0.05
+"""How far from zero the branch condition of a test input stays: closer, rounding could decide."""
+
+
+class GivenModel(nn.Module):
+    """A branch on the mean of a hidden layer, then as many refinements as the second input says.
+
+    Takes `x` of shape (batch, width), `float32`, and `steps` of shape (), `int64`, from 0 to `most_steps`.
+    """
+
+    def __init__(self, width: int, hidden: int, most_steps: int) -> None:
+        super().__init__()
+        self.first, self.refine = nn.Linear(width, hidden), nn.Linear(hidden, hidden)
+        self.most_steps = most_steps
+
+    def forward(self, x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, hidden)."""
+        hidden = self.first(x)
+        level = hidden.mean()
+        if level > 0:
+            hidden = hidden / level.sqrt()
+        else:
+            hidden = torch.tanh(hidden)
+        for _ in range(int(steps)):
+            hidden = hidden + torch.sin(self.refine(hidden))
+        return hidden
+
+
+def visible_cases() -> list[Case]:
+    """An example on each side of the branch, with two and with no steps."""
+    return [
+        Case(
+            "the example takes the first side",
+            {"width": 4, "hidden": 6, "most_steps": 3, "batch": 3, "steps": 2, "positive": True, "seed": 0},
+        ),
+        Case(
+            "the example takes the second side",
+            {"width": 5, "hidden": 3, "most_steps": 2, "batch": 2, "steps": 0, "positive": False, "seed": 1},
+        ),
+    ]
+
+
+def build(case: Case) -> tuple[GivenModel, torch.Tensor, torch.Tensor]:
+    """The given model in eval mode and the inputs with which it is exported."""
+    given = case.parameters
+    generator = torch.Generator().manual_seed(given["seed"])
+    model = GivenModel(given["width"], given["hidden"], given["most_steps"]).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.uniform_(-1.0, 1.0, generator=generator)
+    x = draw_input(model, given["batch"], given["positive"], generator)
+    return model, x, torch.tensor(given["steps"])
+
+
+def draw_input(model: GivenModel, batch: int, positive: bool, generator: torch.Generator) -> torch.Tensor:
+    """An input of shape (batch, width) that takes the wanted side of the branch, clearly."""
+    with torch.no_grad():
+        while True:
+            x = 2 * torch.randn(batch, model.first.in_features, generator=generator)
+            level = float(model.first(x).mean())
+            if abs(level) > MARGIN and (level > 0) == positive:
+                return x
+
+
+def probe(case: Case, model_class: Any) -> Evidence:
+    """Give the learner's model the given parameters, run it in eager mode, and export it for every batch size."""
+    given, x, steps = build(case)
+    parameters = case.parameters
+    model = model_class(parameters["width"], parameters["hidden"], parameters["most_steps"]).eval()
+    state = {name: list(value.shape) for name, value in model.state_dict().items()}
+    evidence = Evidence(values={"state": state})
+    if state != {name: list(value.shape) for name, value in given.state_dict().items()}:
+        return evidence
+    model.load_state_dict(given.state_dict())
+    try:
+        with torch.no_grad():
+            output = model(x, steps)
+    except torch._dynamo.exc.TorchDynamoException as error:  # torch.cond compiles its sides, also outside of export
+        return _refused(evidence, error)
+    if isinstance(output, torch.Tensor):
+        evidence.tensors["eager"] = output
+    batch = Dim("batch", min=1, max=64)
+    try:
+        program = export(model, (x, steps), dynamic_shapes=({0: batch}, None))
+    except Exception as error:  # torch.export refuses with many types of its own
+        return _refused(evidence, error)
+    try:
+        evidence.graphs["graph"] = encode(program.module())
+    except GraphFormatError as error:
+        evidence.values["opaque"] = str(error)[:500]
+    return evidence
+
+
+def _refused(evidence: Evidence, error: Exception) -> Evidence:
+    evidence.values["refused"] = f"{type(error).__name__}: {error}"[:6000]
+    return evidence
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The exported graph of the learner's model, or why there is none."""
+    from autograder.graph_form import decode
+    from fxopt_core.visualize import draw
+
+    if "refused" in evidence.values:
+        said = [line for line in evidence.values["refused"].splitlines() if line.strip()]
+        where = [line for line in said if 'File "' in line and "site-packages" not in line]
+        return ["\n".join([f"{case.name}: what torch.export says", said[0][:300], *where[-1:]])]
+    return [
+        draw(decode(graph), title=f"{case.name}: the graph that your model exports to")
+        for graph in evidence.graphs.values()
+    ]

@@ -1,0 +1,148 @@
+"""What an extraction is worth: every output, for inputs and batch sizes of the judge's own, in core operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.utils._pytree import tree_leaves
+
+from autograder.evidence import Case, Evidence, agrees
+from autograder.exercises.day3.extract_any.visible import as_call, build, draw_inputs
+from autograder.graph_form import ENCODED_VALUE, decode, run_flat
+
+MISCONCEPTIONS = {
+    "no exported program": "Return what `torch.export.export` returns, an `ExportedProgram`.",
+    "unreadable": "The graph of your program cannot be read back.",
+    "model left in another mode": (
+        "After the extraction the caller's model is in another mode than before. Whoever calls you may be in the "
+        "middle of training: put each mode back, or work on a copy."
+    ),
+    "model changed": "After the extraction the caller's model has other parameters or buffers than before.",
+    "inputs lost": (
+        "Your program does not take all inputs of the model by their names. Every tensor that the model is handed must "
+        "be an input of the program, also those in a list."
+    ),
+    "outputs lost": (
+        "Your program returns fewer tensors than the model: a dictionary or tuple of outputs is all of them."
+    ),
+    "exported in training mode": (
+        "Your program behaves as in training: dropout draws, or batch normalisation takes its figures from the batch "
+        "instead of from training. Export in evaluation mode, whichever mode the model came in."
+    ),
+    "inputs swapped": (
+        "Your program takes the inputs in another order than the model: the keys of a dictionary come in any order. "
+        "Hand keyword arguments over as keywords."
+    ),
+    "froze the batch size": (
+        "Your program serves only the batch size of the example. Dimension 0 of *every* tensor input varies, also in a "
+        "list, and also when the example is of another kind than the first that you tried."
+    ),
+    "not core ATen": (
+        "Your program still has operators that are made of simpler ones. `run_decompositions()` on an exported program "
+        "gives one in core ATen, the short list of operators that every other system has to know."
+    ),
+    "computes something else": "For some inputs your program does not compute what the model computes.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Each kind of model, with other sizes and in the other mode."""
+    return [
+        Case(
+            f"hidden {i}",
+            {
+                "model": name,
+                "channels": random.randint(3, 7),
+                "batch": random.randint(2, 5),
+                "training": name != "images" or random.random() < 0.5,
+                "seed": random.randrange(2**31),
+            },
+        )
+        for i, name in enumerate(("images", "encoder", "detector"))
+    ]
+
+
+@cache
+def decomposable() -> frozenset[str]:
+    """Names of the operators that `run_decompositions()` takes apart. (It lists reading a size, and leaves it.)"""
+    names = {str(operator) for operator in torch.export.default_decompositions()}
+    return frozenset(name for name in names if not name.startswith("aten.sym_"))
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The first thing that is wrong with the program, in the order in which a learner would mend it."""
+    values = evidence.values
+    if values["kind"] == "unreadable":
+        yield "unreadable", f"({values['text']})"
+        return
+    if values["kind"] != "program":
+        yield "no exported program", f"(found a {values['kind']})"
+        return
+    graph = decode(evidence.graphs["graph"])
+    finding = next(computed(case, graph), None)
+    if finding:
+        yield finding
+        return
+    left = sorted({str(node.target) for node in graph.graph.nodes if node.op == "call_function"} & decomposable())
+    if left:
+        yield "not core ATen", f"({', '.join(left[:4])})"
+    if not values["mode_kept"]:
+        yield "model left in another mode", ""
+    if not values["state_kept"]:
+        yield "model changed", ""
+
+
+def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
+    """What running the graph shows, on the example's batch size first."""
+    model = build(case)
+    batch, seed = case.parameters["batch"], case.parameters["seed"]
+    placeholders = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
+    inputs = draw_inputs(case, batch, seed + 1)
+    if set(placeholders) - {"scale"} != set(inputs):
+        yield "inputs lost", f"(yours: {', '.join(placeholders) or 'none'}; the model's: {', '.join(inputs)})"
+        return
+    wanted = answers(case, model.eval(), inputs)
+    try:
+        found = [run_flat(graph, {**inputs, "scale": 1.0}, draw) for draw in range(2)]
+    except Exception as error:  # a graph from outside may raise anything
+        name = "inputs swapped" if case.parameters["model"] == "encoder" else "computes something else"
+        yield name, f"(it raises {str(error).splitlines()[0][:200]})"
+        return
+    if len(found[0]) < len(wanted):
+        yield "outputs lost", f"({len(found[0])} of {len(wanted)})"
+        return
+    if not same(found[0], wanted):
+        training = not same(found[0], found[1]) or same(found[0], answers(case, build(case).train(), inputs))
+        yield ("exported in training mode" if training else "computes something else"), ""
+        return
+    for size in (1, batch + 3, 17):
+        inputs = draw_inputs(case, size, seed + size)
+        try:
+            right = same(run_flat(graph, {**inputs, "scale": 1.0}), answers(case, model, inputs))
+        except Exception:  # sizes that do not fit raise all kinds of errors
+            right = False
+        if not right:
+            yield "froze the batch size", f"(right for {batch}, not for {size})"
+            return
+    shapes = [node.meta.get(ENCODED_VALUE) for node in placeholders.values()]
+    if any(isinstance(shape, dict) and type(shape.get("shape", ["s"])[0]) is int for shape in shapes):
+        yield "froze the batch size", f"(the program accepts batches of {batch} only)"
+
+
+def answers(case: Case, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[Any]:
+    """What the model gives, as a flat list."""
+    call = as_call(case, inputs)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return list(tree_leaves(model(**call) if isinstance(call, dict) else model(*call)))
+
+
+def same(found: list[Any], wanted: list[Any]) -> bool:
+    """Whether both are the same tensors but for rounding."""
+    return len(found) == len(wanted) and all(
+        agrees(one, other, relative=1e-4, absolute=1e-5) for one, other in zip(found, wanted, strict=True)
+    )

@@ -1,0 +1,137 @@
+"""The learner's side: three kinds of model with three kinds of call, the visible cases, the probe and what is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.nn.functional import scaled_dot_product_attention
+
+from autograder.evidence import Case, Evidence
+from autograder.graph_form import GraphFormatError, encode
+
+
+class Images(nn.Module):
+    """A convolutional network: one positional input, one output. Its batch normalisation has been trained."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Conv2d(3, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.head = nn.Linear(channels, 4)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(batch, 3, 8, 8) to (batch, 4)."""
+        return self.head(torch.relu(self.norm(self.layer(images))).mean(dim=(2, 3)))
+
+
+class Encoder(nn.Module):
+    """Attention with a mask: keyword inputs, a dictionary of outputs."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.words, self.project = nn.Embedding(30, 2 * channels), nn.Linear(2 * channels, 6 * channels)
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Tokens and mask, (batch, 6) each, to the hidden states (batch, 6, width) and their mean (batch, width)."""
+        query, key, value = self.project(self.words(tokens)).unsqueeze(1).chunk(3, dim=-1)
+        seen = (mask > 0)[:, None, None, :]
+        hidden = self.dropout(scaled_dot_product_attention(query, key, value, attn_mask=seen)).squeeze(1)
+        return {"hidden": hidden, "mean": hidden.mean(dim=1)}
+
+
+class Detector(nn.Module):
+    """Reads a list of feature maps and returns boxes and scores; where they lie on a grid comes from the shapes."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.boxes, self.scores = nn.Conv2d(channels, 2, 1), nn.Conv2d(channels, 1, 1)
+
+    def forward(self, features: list[torch.Tensor], scale: float = 1.0) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Maps (batch, channels, 4, 4) and (batch, channels, 2, 2) to boxes (batch, 20, 2) and scores (batch, 20)."""
+        boxes, scores = [], []
+        for feature in features:
+            grid = torch.arange(feature.shape[-1], device=feature.device, dtype=feature.dtype)
+            boxes.append((scale * self.boxes(feature) + grid).flatten(2))
+            scores.append(self.scores(feature).flatten(1))
+        return torch.cat(boxes, dim=2).transpose(1, 2), {"scores": torch.cat(scores, dim=1).sigmoid()}
+
+
+MODELS: dict[str, type[nn.Module]] = {"images": Images, "encoder": Encoder, "detector": Detector}
+
+
+def visible_cases() -> list[Case]:
+    """Each kind of model once."""
+    return [
+        Case("a convolutional network", {"model": "images", "channels": 5, "batch": 2, "training": True, "seed": 0}),
+        Case("an attention encoder", {"model": "encoder", "channels": 4, "batch": 3, "training": False, "seed": 1}),
+        Case("a detector", {"model": "detector", "channels": 3, "batch": 2, "training": True, "seed": 2}),
+    ]
+
+
+def build(case: Case) -> nn.Module:
+    """The model, with parameters and buffers that are not those of a new one, in the case's mode."""
+    given = case.parameters
+    generator = torch.Generator().manual_seed(given["seed"])
+    model = MODELS[given["model"]](given["channels"])
+    with torch.no_grad():
+        for name, value in [*model.named_parameters(), *model.named_buffers()]:
+            if value.is_floating_point():
+                value.uniform_(0.5 if "running_var" in name else -1.0, 1.0, generator=generator)
+    return model.train(given["training"])
+
+
+def draw_inputs(case: Case, batch: int, seed: int) -> dict[str, torch.Tensor]:
+    """Inputs by the names that they have in an exported graph."""
+    generator = torch.Generator().manual_seed(seed)
+    given = case.parameters
+    if given["model"] == "images":
+        return {"images": torch.randn(batch, 3, 8, 8, generator=generator)}
+    if given["model"] == "encoder":
+        mask = (torch.rand(batch, 6, generator=generator) > 0.4).float()
+        mask[:, 0] = 1.0
+        return {"tokens": torch.randint(30, (batch, 6), generator=generator), "mask": mask}
+    sizes = {"features_0": 4, "features_1": 2}
+    return {
+        name: torch.randn(batch, given["channels"], size, size, generator=generator) for name, size in sizes.items()
+    }
+
+
+def as_call(case: Case, inputs: dict[str, torch.Tensor]) -> tuple[Any, ...] | dict[str, Any]:
+    """The inputs as a learner gets them: a tuple of positional or a dictionary of keyword arguments."""
+    kind = case.parameters["model"]
+    if kind == "images":
+        return (inputs["images"],)
+    if kind == "encoder":
+        return {"mask": inputs["mask"], "tokens": inputs["tokens"]}  # not in the order of forward
+    return {"features": [inputs["features_0"], inputs["features_1"]]}
+
+
+def probe(case: Case, extract: Any) -> Evidence:
+    """Let the learner extract; the graph travels, and whether the model is as it was."""
+    model = build(case)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    modes = {name: module.training for name, module in model.named_modules()}
+    program = extract(model, as_call(case, draw_inputs(case, case.parameters["batch"], case.parameters["seed"])))
+    if not isinstance(program, ExportedProgram):
+        return Evidence({"kind": type(program).__name__})
+    after = model.state_dict()
+    values: dict[str, Any] = {
+        "kind": "program",
+        "mode_kept": modes == {name: module.training for name, module in model.named_modules()},
+        "state_kept": all(torch.equal(value, after[name]) for name, value in before.items()),
+    }
+    try:
+        return Evidence(values, graphs={"graph": encode(program.module())})
+    except GraphFormatError as error:
+        return Evidence(values | {"kind": "unreadable", "text": str(error)[:500]})
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The learner's graph."""
+    from autograder.graph_form import decode
+    from fxopt_core.visualize import draw
+
+    return [draw(decode(graph), title=f"{case.name}, extracted") for graph in evidence.graphs.values()]

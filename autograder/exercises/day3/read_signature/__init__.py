@@ -1,0 +1,1 @@
+"""Read the signature of an exported program: which input is what, and which one nobody reads."""

@@ -1,0 +1,91 @@
+"""What the signature says, read by the judge from its own export of the case's model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day3.read_signature.visible import KEYS, build
+
+MISCONCEPTIONS = {
+    "not the four lists": (
+        "Return a dictionary with the keys parameters, buffers, inputs and unused, each with a list of names."
+    ),
+    "names of the graph": (
+        "You named parameters or buffers as the graph calls its placeholders (`p_shift`). What they are called in the "
+        "model (`shift`) is in the signature: the `target` of each input."
+    ),
+    "buffer missed": (
+        "A buffer is missing: `state_dict` leaves out what is registered with `persistent=False`, but the graph reads "
+        "it all the same. Ask the signature."
+    ),
+    "buffers among parameters": "You took buffers for parameters: only parameters are trained.",
+    "inputs missed": (
+        "Not all inputs that the user hands in are there. One that is never read still has to be handed in."
+    ),
+    "unused missed": (
+        "Some input is read by no node, and you do not name it as unused: a parameter left over, or an input that only "
+        "training needs. A placeholder that nobody reads has no `users`."
+    ),
+    "used called unused": "You call inputs unused that some node reads.",
+    "other names": "The names are not those in the signature of the program.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other numbers of layers, and other leftovers."""
+    names = random.sample(["old_head", "probe", "teacher", "auxiliary"], 3)
+    layers = random.sample(range(1, 5), 2)
+    return [
+        Case("hidden 0", {"layers": layers[0], "spare": names[:2], "persistent": False}),
+        Case("hidden 1", {"layers": layers[1], "spare": names[2:], "persistent": False}),
+    ]
+
+
+def read(program: ExportedProgram) -> dict[str, list[str]]:
+    """The right answer."""
+    answer: dict[str, list[str]] = {key: [] for key in KEYS}
+    users = {node.name: len(node.users) for node in program.graph.nodes}
+    kinds = {InputKind.PARAMETER: "parameters", InputKind.BUFFER: "buffers", InputKind.USER_INPUT: "inputs"}
+    for item in program.graph_signature.input_specs:
+        name = item.target or item.arg.name
+        answer[kinds[item.kind]].append(name)
+        if not users[item.arg.name]:
+            answer["unused"].append(name)
+    return {key: sorted(names) for key, names in answer.items()}
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The first list that is not right, and why."""
+    values = evidence.values
+    if values["kind"] != "mapping" or any(not isinstance(values[key], list) for key in KEYS):
+        yield "not the four lists", ""
+        return
+    program = build(case)
+    wanted = read(program)
+    known = {name for names in wanted.values() for name in names}
+    in_graph = {item.arg.name for item in program.graph_signature.input_specs} - known
+    for key in KEYS:
+        found, right = set(values[key]), set(wanted[key])
+        detail = f"({key}: {', '.join(sorted(found)[:6]) or 'none'})"
+        if found == right:
+            continue
+        if found & in_graph:
+            yield "names of the graph", detail
+        elif found - known:
+            yield "other names", detail
+        elif key == "parameters" and found & set(wanted["buffers"]):
+            yield "buffers among parameters", detail
+        elif key == "buffers":
+            yield "buffer missed", detail
+        elif key == "inputs":
+            yield "inputs missed", detail
+        elif key == "unused" and found - right:
+            yield "used called unused", detail
+        else:
+            yield ("unused missed" if key == "unused" else "other names"), detail
+        return

@@ -1,0 +1,119 @@
+"""What a round trip must bring back: the model's answers, for inputs that were not known when it was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import torch
+
+from autograder.evidence import Case, Evidence, agrees
+from autograder.exercises.day3.round_trip.visible import build
+
+MISCONCEPTIONS = {
+    "loader is no text": "`make_loader` must return a string: the source of the program that the fresh process runs.",
+    "nothing saved": "After `save_model(model, example, path)` there is no file at `path`, or an empty one.",
+    "class is missing there": (
+        "The file names the class of your model instead of holding its program: pickle (`torch.save(model)`) writes "
+        "where to find the class, and in the fresh process it is not there. Export the model, and save the program."
+    ),
+    "weights without program": (
+        "The file holds weights but no program: a `state_dict` is a dictionary of tensors, and the fresh process has "
+        "nothing to put them into. Export the model, and save the program."
+    ),
+    "code without weights": (
+        "The file holds the text of a graph, which does not run by itself: names such as `torch` are free in it, and "
+        "weights are not in the text at all. Save the exported program, which has both."
+    ),
+    "froze the batch size": (
+        "The loaded program refuses batches of another size than the example's. Export with dimension 0 dynamic."
+    ),
+    "loader failed": "Your loader raised an error in the fresh process.",
+    "no outputs": (
+        "The loader must write `outputs_path` with `torch.save`: a list of tensors, one for each of the inputs."
+    ),
+    "number of outputs": "There must be one output for each of the inputs, in the same order.",
+    "answered beforehand": (
+        "Whatever the input, the same answer comes back: the file holds what the model said to the example, "
+        "not the model."
+    ),
+    "weights not brought along": (
+        "The fresh process computes with other weights than yours: it made a new model instead of loading the saved "
+        "parameters."
+    ),
+    "buffer lost": (
+        "Parameters came along, but not `scale`: it is a buffer with `persistent=False`, which `state_dict` leaves "
+        "out. An exported program holds all that the model reads."
+    ),
+    "other answers": "What came back from the fresh process is not what the model computes.",
+}
+
+FAILURES = (
+    ("Can't get attribute", "class is missing there"),
+    ("Weights only load failed", "class is missing there"),
+    ("Unsupported global: GLOBAL __main__", "class is missing there"),
+    ("Guard failed", "froze the batch size"),
+    ("to be equal to", "froze the batch size"),
+    ("'dict' object is not callable", "weights without program"),
+    ("'collections.OrderedDict' object", "weights without program"),
+    ("'OrderedDict' object is not callable", "weights without program"),
+    ("required positional argument", "code without weights"),
+    ("is not defined", "code without weights"),
+    ("object has no attribute", "code without weights"),
+)
+"""What the error of the fresh process contains, and what that means. It only chooses words."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other widths and other batches."""
+    return [
+        Case(
+            f"hidden {i}",
+            {
+                "width": random.randint(3, 9),
+                "batch": random.randint(2, 4),
+                "others": [1, *random.sample(range(5, 30), 2)],
+                "seed": random.randrange(2**31),
+            },
+        )
+        for i in range(2)
+    ]
+
+
+STAGES = {"loader": "loader is no text", "saving": "nothing saved", "outputs": "no outputs"}
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Where the trip ended, or what is wrong with what it brought back."""
+    stage, text = evidence.values["stage"], str(evidence.values.get("text", ""))
+    if stage in STAGES:
+        yield STAGES[stage], f"({text})" if text else ""
+        return
+    if stage == "running":
+        name = next((name for mark, name in FAILURES if mark in text), "loader failed")
+        yield name, f"({([line for line in text.splitlines() if line.strip()] or ['no message'])[-1][:300]})"
+        return
+    model, inputs = build(case)
+    if evidence.values["count"] != len(inputs):
+        yield "number of outputs", f"({evidence.values['count']} for {len(inputs)} inputs)"
+        return
+    found = [evidence.tensors[f"output{i}"] for i in range(len(inputs))]
+    with torch.no_grad():
+        if all(close(one, model(x)) for one, x in zip(found, inputs, strict=True)):
+            return
+        example = model(inputs[0])
+        if all(torch.equal(one, found[0]) for one in found) and close(found[0], example):
+            yield "answered beforehand", ""
+            return
+        model.scale.fill_(1.0)
+        if all(close(one, model(x)) for one, x in zip(found, inputs, strict=True)):
+            yield "buffer lost", ""
+        elif all(one.shape == (len(x), 2) for one, x in zip(found, inputs, strict=True)):
+            yield "weights not brought along", ""
+        else:
+            yield "other answers", ""
+
+
+def close(found: object, wanted: torch.Tensor) -> bool:
+    """Whether a value is the wanted one but for rounding."""
+    return agrees(found, wanted, relative=1e-4, absolute=1e-5)

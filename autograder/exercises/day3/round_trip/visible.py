@@ -1,0 +1,113 @@
+"""The learner's side: a trained model, the visible cases, the probe with its fresh process, and what is shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from autograder.evidence import Case, Evidence
+
+SECONDS = 60
+"""Longest that the fresh process may run."""
+
+
+class Scorer(nn.Module):
+    """Two layers after a normalisation that was measured in training. Takes `x` of shape (batch, width), `float32`."""
+
+    mean: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(width, 6), nn.Linear(6, 2)
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width), persistent=False)  # state_dict leaves it out
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 2)."""
+        return self.second(torch.tanh(self.first((x - self.mean) * self.scale)))
+
+
+# As with a class that you write in a notebook, pickle finds it by this name, and only in the process that made it.
+Scorer.__module__ = "__main__"
+
+
+def visible_cases() -> list[Case]:
+    """One model, sent off with an example of three rows and asked about other batches."""
+    return [Case("batches of 3, 1 and 8", {"width": 5, "batch": 3, "others": [1, 8], "seed": 0})]
+
+
+def build(case: Case) -> tuple[Scorer, list[torch.Tensor]]:
+    """The trained model in eval mode, and the inputs: the example first, then those of the fresh process."""
+    given = case.parameters
+    generator = torch.Generator().manual_seed(given["seed"])
+    model = Scorer(given["width"]).eval()
+    with torch.no_grad():
+        for value in [*model.parameters(), *model.buffers()]:
+            value.uniform_(-1.0, 1.0, generator=generator)
+    batches = [given["batch"], *given["others"]]
+    return model, [torch.randn(batch, given["width"], generator=generator) for batch in batches]
+
+
+def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:
+    """Save in this process, then run the learner's loader in a fresh one, in an empty folder."""
+    model, (example, *_) = build(case)
+    loader = make_loader()
+    if not isinstance(loader, str):
+        return Evidence({"stage": "loader", "text": type(loader).__name__})
+    setattr(sys.modules["__main__"], "Scorer", Scorer)  # noqa: B010
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "model.pt2"
+        save_model(model, example.clone(), str(path))
+        if not path.is_file() or path.stat().st_size == 0:
+            return Evidence({"stage": "saving", "text": ""})
+        _, inputs = build(case)  # not those that the learner's code has had in its hands
+        torch.save(inputs, folder / "inputs.pt")
+        command = [sys.executable, "-I", "-W", "ignore", "-c", loader, "model.pt2", "inputs.pt", "outputs.pt"]
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        try:
+            finished = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment | {"OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Evidence({"stage": "running", "text": f"no end after {SECONDS} s"})
+        if finished.returncode != 0:
+            return Evidence({"stage": "running", "text": finished.stderr[-4000:]})
+        if not (folder / "outputs.pt").is_file():
+            return Evidence({"stage": "outputs", "text": "no file"})
+        outputs = torch.load(folder / "outputs.pt", weights_only=True)
+    if not isinstance(outputs, list) or not all(isinstance(output, torch.Tensor) for output in outputs):
+        return Evidence({"stage": "outputs", "text": type(outputs).__name__})
+    return Evidence({"stage": "done", "count": len(outputs)}, {f"output{i}": value for i, value in enumerate(outputs)})
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """How far the round trip came."""
+    values = evidence.values
+    if values["stage"] != "done":
+        last = [line for line in str(values["text"]).splitlines() if line.strip()][-3:]
+        return ["\n".join([f"{case.name}: the trip ended at the stage {values['stage']!r}", *last])]
+    model, inputs = build(case)
+    lines = [f"{case.name}: what came back from the fresh process"]
+    for number, x in enumerate(inputs):
+        output = evidence.tensors.get(f"output{number}")
+        if output is not None and output.shape == (len(x), 2):
+            with torch.no_grad():
+                lines.append(f"  batch {len(x)}: largest difference {float((output - model(x)).abs().max()):.1e}")
+        elif output is not None:
+            lines.append(f"  batch {len(x)}: an output of shape {tuple(output.shape)}")
+    return ["\n".join(lines)]

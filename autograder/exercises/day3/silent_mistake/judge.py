@@ -1,0 +1,100 @@
+"""What an input is worth: the judge runs its own model and its own trace on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import torch
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day3.silent_mistake.visible import MOST, build
+
+MISCONCEPTIONS = {
+    "no tensor": "Return an input, a tensor of shape (batch, length, width), or `None` when you found none.",
+    "outside the domain": (
+        "That is no fair input: the model is meant for finite `float32` values up to 1000 in shape "
+        "(batch, length, width), with the same width as the example and at least one row and one step."
+    ),
+    "nothing found": (
+        "You found nothing, but an input of the same shape with other values exists on which model and trace differ. "
+        "Did you compare the trace with the model, and not one of them with itself or on the example only?"
+    ),
+    "other magnitudes not tried": (
+        "You found nothing, but a difference shows once the values are large: a threshold may lie far from where "
+        "ordinary random numbers fall. Try several magnitudes, of both signs."
+    ),
+    "other lengths not tried": (
+        "You found nothing, but there is something: values are not all that an input has. A loop over a shape is "
+        "unrolled as often as the example was long."
+    ),
+    "loud, not silent": (
+        "On your input the trace raises an error. That is the harmless kind of mistake: somebody notices. Look for an "
+        "input on which it *answers*, wrongly."
+    ),
+    "no difference there": "On the input that you returned, trace and model agree.",
+    "faithful trace accused": (
+        "This trace is right on every input (its branch is a `torch.where`, and both sides are in the graph). "
+        "Return `None` when nothing was found, not the last thing that you tried."
+    ),
+}
+
+MISSED = {
+    "threshold": "nothing found",
+    "halving": "other magnitudes not tried",
+    "recurrent": "other lengths not tried",
+}
+"""Which misconception finding nothing is, by model."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Every model once, with other thresholds and shapes."""
+    thresholds = {
+        "threshold": random.choice([-1.0, 1.0]) * random.uniform(5, 60),
+        "halving": random.uniform(3, 8),
+        "recurrent": random.uniform(0.5, 1.5),
+        "faithful": random.uniform(-2, 2),
+    }
+    widths = random.sample(range(3, 10), len(thresholds))  # so that no input fits two of them
+    return [
+        Case(
+            f"hidden {i}",
+            {
+                "model": name,
+                "threshold": threshold,
+                "shape": [random.randint(2, 5), random.randint(2, 7), widths[i]],
+                "seed": random.randrange(2**31),
+            },
+        )
+        for i, (name, threshold) in enumerate(thresholds.items())
+    ]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The one thing that is wrong with what was found, if anything is."""
+    name, threshold = case.parameters["model"], case.parameters["threshold"]
+    kind = evidence.values["kind"]
+    if kind == "nothing":
+        if name == "threshold" and abs(threshold) > 1:
+            yield "other magnitudes not tried", ""
+        elif name in MISSED:
+            yield MISSED[name], ""
+        return
+    if kind != "tensor" or "found" not in evidence.tensors:
+        yield "no tensor", f"(found a {kind})"
+        return
+    x = evidence.tensors["found"]
+    model, traced, example = build(case)
+    fits = x.dtype == torch.float32 and x.dim() == 3 and x.shape[2] == example.shape[2] and 0 < x.numel() <= 10**6
+    if not fits or not bool(torch.isfinite(x).all()) or float(x.abs().max()) > MOST:
+        yield "outside the domain", f"(found shape {tuple(x.shape)}, {x.dtype})"
+        return
+    with torch.no_grad():
+        wanted = model(x)
+        try:
+            found = traced(x)
+        except RuntimeError:
+            yield "loud, not silent", f"(shape {tuple(x.shape)}; the example had {tuple(example.shape)})"
+            return
+    if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-3, atol=1e-4):
+        yield ("faithful trace accused" if name == "faithful" else "no difference there"), ""

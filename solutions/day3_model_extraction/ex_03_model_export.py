@@ -1,0 +1,432 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "ex03-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# # Exercise 3: model export
+#
+# Get the graph out of a model, know what it lost on the way, and make it run elsewhere. Seven tasks, about two hours.
+# Each has a cell for your code and a check below it that answers at once. A check tries visible cases only; `submit` at
+# the end also tries hidden ones.
+#
+# Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
+
+# %% nbgrader={"grade": false, "grade_id": "ex03-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import inspect
+import logging
+import warnings
+
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram, export
+
+from autograder import check
+from autograder.submit_cell import submit
+
+# TorchScript says at each use that its time is over, the tracer has doubts, the exporter logs what its errors say too.
+for category in (DeprecationWarning, FutureWarning, torch.jit.TracerWarning):
+    warnings.filterwarnings("ignore", category=category)
+torch._logging.set_logs(all=logging.CRITICAL)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "read_signature-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 1. Read a signature
+#
+# *5 minutes, easy.* In an exported graph, weights are inputs like all others. Which is which stands in
+# `program.graph_signature`. Write `read_signature(program)`, which returns a dictionary of four lists (in any order):
+#
+# - `parameters` and `buffers`: as they are called in the *model* (`layers.0.weight`);
+# - `inputs`: what the user hands in, as the graph calls it;
+# - `unused`: all of these that no node of the graph reads.
+#
+# The cell below shows the signature of a small program.
+#
+# <details><summary>Hint 1: a question</summary>What do <code>item.kind</code>, <code>item.target</code> and <code>item.arg.name</code> say of each input?</details>
+# <details><summary>Hint 2: the idea</summary>The signature has ready lists: <code>parameters</code>, <code>buffers</code>, <code>user_inputs</code>. A placeholder that nobody reads has no <code>users</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}</code>; then look up each placeholder without users.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "read_signature-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.left_over = nn.Linear(3, 2), nn.Linear(3, 2)
+        self.register_buffer("scale", torch.ones(2))
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+scaled = torch.export.export(Scaled(), (torch.ones(4, 3),))
+for item in scaled.graph_signature.input_specs:
+    print(f"kind {item.kind.name:11} arg.name {item.arg.name:19} target {item.target}")
+
+
+# %% nbgrader={"grade": false, "grade_id": "read_signature-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def read_signature(program: ExportedProgram) -> dict[str, list[str]]:
+    """The inputs of an exported program by kind, and those that no node reads."""
+    ### BEGIN SOLUTION
+    signature = program.graph_signature
+    names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}
+    unread = [node for node in program.graph.nodes if node.op == "placeholder" and not node.users]
+    return {
+        "parameters": list(signature.parameters),
+        "buffers": list(signature.buffers),
+        "inputs": list(signature.user_inputs),
+        "unused": [names[node.name] for node in unread],
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "read_signature", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.read_signature(read_signature)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "capture_outcomes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 2. Predict, then measure: which method captures which model?
+#
+# *20 minutes, easy.* Five methods, and four outcomes:
+#
+# | word | meaning |
+# | --- | --- |
+# | `whole` | one graph; whatever it answers is right (it may refuse other inputs with an error) |
+# | `pieces` | several graphs with Python between them |
+# | `wrong` | one graph that answers some other inputs wrongly, silently |
+# | `refused` | capturing raises an error |
+#
+# 1. Before you measure, write `predictions()`: a dictionary from each of the models `plain`, `branch`, `loop` (printed
+#    below) to a dictionary from each method to a word. It need not be right; the check shows it beside what you measure.
+# 2. Write `measure_capture(method, model, example, others)`. It captures `model` with the `example` by the named method
+#    (`symbolic_trace`, `trace`, `script`, `export`, `dynamo`), compares with the model on `others`, and returns a word.
+#
+# <details><summary>Hint 1: a question</summary>On which inputs can a recording be wrong? And which method can give pieces?</details>
+# <details><summary>Hint 2: the idea</summary>One <code>try</code> around capturing, another around each call of what was captured. Pieces are counted by a backend during the first call.</details>
+# <details><summary>Hint 3: the shape</summary><code>torch.fx.symbolic_trace(model)</code>, <code>torch.jit.trace(model, example)</code>, <code>torch.jit.script(model)</code>, <code>torch.export.export(model, (example,)).module()</code>, <code>torch.compile(model, backend=counting)</code>.</details>
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "capture_outcomes-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day3.capture_outcomes.visible import Branch, Loop, Plain
+
+for model_class in (Plain, Branch, Loop):
+    print(inspect.getsource(model_class))
+
+
+# %% nbgrader={"grade": false, "grade_id": "capture_outcomes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def predictions() -> dict[str, dict[str, str]]:
+    """For each model what you expect each method to come to."""
+    ### BEGIN SOLUTION
+    methods = ("symbolic_trace", "trace", "script", "export", "dynamo")
+    words = {
+        "plain": ("whole", "whole", "whole", "whole", "whole"),
+        "branch": ("refused", "wrong", "whole", "refused", "pieces"),
+        "loop": ("refused", "wrong", "whole", "whole", "whole"),
+    }
+    return {model: dict(zip(methods, line, strict=True)) for model, line in words.items()}
+    ### END SOLUTION
+
+
+def measure_capture(method: str, model: nn.Module, example: torch.Tensor, others: list[torch.Tensor]) -> str:
+    """One of the words whole, pieces, wrong, refused."""
+    ### BEGIN SOLUTION
+    graphs = 0
+
+    def counting(graph_module, example_inputs):
+        nonlocal graphs
+        graphs += 1
+        return graph_module.forward
+
+    try:
+        if method == "dynamo":
+            torch._dynamo.reset()
+            torch.compile(model, backend=counting)(example)
+            return "whole" if graphs == 1 else "pieces"
+        if method == "symbolic_trace":
+            captured = torch.fx.symbolic_trace(model)
+        elif method == "trace":
+            captured = torch.jit.trace(model, (example,))
+        elif method == "script":
+            captured = torch.jit.script(model)
+        else:
+            captured = torch.export.export(model, (example,)).module()
+    except Exception:
+        return "refused"
+    for x in others:
+        try:
+            answer = captured(x)
+        except Exception:
+            continue  # a refusal of this input is honest
+        if not torch.allclose(answer, model(x), rtol=1e-4, atol=1e-5):
+            return "wrong"
+    return "whole"
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "capture_outcomes", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.capture_outcomes(predictions, measure_capture)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 3. Find the input on which a trace is silently wrong
+#
+# *10 minutes, easy.* `torch.jit.trace` records what happened on one example. Where the model would have done something
+# else on other inputs, the trace goes on doing what it saw, and nobody is told.
+#
+# Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` answers, but not what
+# `model` answers; or `None` when it finds none. An input is fair when it is a finite `float32` tensor of shape
+# `(batch, length, width)` with the width of the example, at least one row and one step, and no value beyond ±1000.
+# Differences of rounding (1e-4) do not count, and neither does an error: that is at least not silent.
+#
+# The models are below. One of them is traced faithfully: for that one, `None` is the right answer.
+#
+# <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
+# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and both signs, and other lengths. Try candidates until one gives two different answers.</details>
+# <details><summary>Hint 3: the shape</summary>A loop over lengths, magnitudes and signs; <code>try: found = traced(x)</code>, <code>except RuntimeError: continue</code>; <code>torch.allclose</code>; <code>return None</code> at the end.</details>
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "silent_mistake-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day3.silent_mistake import visible as traced_models
+
+for model_class in (traced_models.Threshold, traced_models.Recurrent, traced_models.Halving, traced_models.Faithful):
+    print(inspect.getsource(model_class))
+
+
+# %% nbgrader={"grade": false, "grade_id": "silent_mistake-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def find_silent_mistake(model: nn.Module, traced, example: torch.Tensor) -> torch.Tensor | None:
+    """An input (batch, length, width) that `traced` answers otherwise than `model`; `None` when none was found."""
+    ### BEGIN SOLUTION
+    batch, length, width = example.shape
+    for steps in (length, 2 * length):
+        for magnitude in (0.1, 1.0, 10.0, 100.0, 900.0):
+            for sign in (1.0, -1.0):
+                x = sign * magnitude * (0.5 + 0.5 * torch.rand(batch, steps, width))
+                try:
+                    found = traced(x)
+                except RuntimeError:
+                    continue
+                if not torch.allclose(found, model(x), rtol=1e-3, atol=1e-3):
+                    return x
+    return None
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "silent_mistake", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.silent_mistake(find_silent_mistake)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_export-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. Export with dynamic batch and length, honestly
+#
+# *25 minutes, medium.* An exported program states for which shapes it serves. A promise that is too small makes it
+# useless; one that is too large makes it fail at a customer's.
+#
+# Write `export_reader(model, example)`. `model` is a `Reader` (printed below), as training left it; `example` is a pair of
+# tokens and mask, sometimes with one row only. Return an `ExportedProgram` that
+#
+# 1. takes `tokens` and `mask`, both of shape (batch, length), and computes what `model.eval()` computes;
+# 2. promises every batch from 1 to 64 (more is fine);
+# 3. promises exactly the lengths for which the model has an answer. Which are they? Each model has its own.
+#
+# <details><summary>Hint 1: a question</summary>What happens at length 1? At length 1000? Try it on the model. Which two attributes decide?</details>
+# <details><summary>Hint 2: the idea</summary><code>torch.export.Dim(name, min=…, max=…)</code> once for the batch, once for the length, and the same two for both inputs. An example of one row cannot stand for many.</details>
+# <details><summary>Hint 3: the shape</summary><code>export(model.eval(), inputs, dynamic_shapes=(sizes, sizes))</code> with <code>sizes = {0: batch, 1: length}</code>, and the example repeated to at least two rows.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "dynamic_export-model", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day3.dynamic_export.visible import Reader
+
+print(inspect.getsource(Reader))
+
+
+# %% nbgrader={"grade": false, "grade_id": "dynamic_export-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def export_reader(model: Reader, example: tuple[torch.Tensor, torch.Tensor]) -> ExportedProgram:
+    """One program for every batch from 1 to 64 and every length that `model` can serve."""
+    ### BEGIN SOLUTION
+    inputs = tuple(value.repeat(2, 1) for value in example)  # size 1 is treated apart: never export with one row
+    sizes = {
+        0: Dim("batch", min=1, max=64),
+        1: Dim("length", min=model.skip + 1, max=model.positions.num_embeddings),
+    }
+    return export(model.eval(), inputs, dynamic_shapes=(sizes, sizes))
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dynamic_export", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.dynamic_export(export_reader)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "exportable_control_flow-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. Make control flow on data exportable
+#
+# *20 minutes, medium.* `torch.export` refuses a Python `if` on a tensor's value, and a `range` whose length is in a
+# tensor: at the time of export there is no value. `GivenModel` (printed below) has both.
+#
+# Write the `forward` of `ExportableModel` so that
+#
+# 1. `torch.export.export` accepts it, with a batch that may vary;
+# 2. the exported graph computes what `GivenModel` computes: on both sides of the branch, for every number of steps from
+#    0 to `self.most_steps`, for every batch size;
+# 3. called directly it computes the same.
+#
+# <details><summary>Hint 1: a question</summary>Both sides of the branch can be computed. What must not happen to the side that was not wanted, when it is <code>nan</code>?</details>
+# <details><summary>Hint 2: the idea</summary>A branch is a choice between two tensors, by <code>torch.where</code> or <code>torch.cond</code>. A loop of unknown length is a loop of the greatest length in which late steps change nothing.</details>
+# <details><summary>Hint 3: the shape</summary><code>torch.where(level &gt; 0, one, other)</code>; <code>for i in range(self.most_steps): hidden = torch.where(i &lt; steps, refined, hidden)</code>.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "exportable_control_flow-model", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day3.exportable_control_flow.visible import GivenModel
+
+print(inspect.getsource(GivenModel))
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "exportable_control_flow-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import contextlib
+import io
+
+try:
+    with contextlib.redirect_stderr(io.StringIO()):  # the exporter prints the graph so far
+        export(GivenModel(4, 6, 3).eval(), (torch.ones(2, 4), torch.tensor(2)))
+except Exception as error:
+    print(type(error).__name__)
+    print(str(error).splitlines()[0])
+
+
+# %% nbgrader={"grade": false, "grade_id": "exportable_control_flow-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class ExportableModel(GivenModel):
+    """Computes what `GivenModel` computes, in a form that `torch.export` accepts. The constructor is inherited."""
+
+    def forward(self, x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+        """(batch, width) and () to (batch, hidden)."""
+        ### BEGIN SOLUTION
+        hidden = self.first(x)
+        level = hidden.mean()
+        hidden = torch.where(level > 0, hidden / level.sqrt(), torch.tanh(hidden))
+        for i in range(self.most_steps):
+            hidden = torch.where(i < steps, hidden + torch.sin(self.refine(hidden)), hidden)
+        return hidden
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "exportable_control_flow", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.exportable_control_flow(ExportableModel)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "round_trip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. A round trip through disk
+#
+# *15 minutes, medium.* Your model is to run where neither your notebook nor the class of the model exists. Write
+#
+# 1. `save_model(model, example, path)`, which writes *everything that is needed to run* into one file. `example` is one
+#    batch of shape (batch, width); other batch sizes will be asked for.
+# 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows nothing
+#    but torch. The check starts it in an empty folder as `python -c SOURCE model.pt2 inputs.pt outputs.pt`. `inputs.pt`
+#    is a list of input tensors, written with `torch.save`; write the list of outputs to `outputs.pt` likewise.
+#
+# The model is printed below. **Prediction.** Of its two buffers, which one would a `state_dict` bring along?
+#
+# <details><summary>Hint 1: a question</summary>What does a file made by <code>torch.save(model)</code> say about the class of the model? And what does a <code>state_dict</code> say about its program?</details>
+# <details><summary>Hint 2: the idea</summary>An exported program holds the graph, parameters, buffers and constants, and does not know the class any more.</details>
+# <details><summary>Hint 3: the shape</summary><code>torch.export.save(program, path)</code>; in the loader <code>torch.export.load(path).module()</code>, called on each input.</details>
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "round_trip-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day3.round_trip import visible as round_trip_model
+
+source = inspect.getsource(round_trip_model)
+print(source[source.index("class Scorer") : source.index("# As with a class")])
+
+
+# %% nbgrader={"grade": false, "grade_id": "round_trip-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def save_model(model: nn.Module, example: torch.Tensor, path: str) -> None:
+    """Write to `path` all that is needed to run `model` on batches (batch, width) of any size."""
+    ### BEGIN SOLUTION
+    program = torch.export.export(model, (example,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    torch.export.save(program, path)
+    ### END SOLUTION
+
+
+def make_loader() -> str:
+    """The source of the program that runs in the fresh process."""
+    lines = [
+        "import sys",
+        "import torch",
+        "program_path, inputs_path, outputs_path = sys.argv[1:]",
+    ]
+    ### BEGIN SOLUTION
+    lines += [
+        "run = torch.export.load(program_path).module()",
+        "with torch.no_grad():",
+        "    outputs = [run(x) for x in torch.load(inputs_path)]",
+        "torch.save(outputs, outputs_path)",
+    ]
+    ### END SOLUTION
+    return "\n".join(lines)
+
+
+# %% nbgrader={"grade": true, "grade_id": "round_trip", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.round_trip(save_model, make_loader)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 7. Three kinds of model through one function
+#
+# *25 minutes, harder.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
+# lists of inputs, dictionaries of outputs, in training mode or not. Write `extract(model, example_inputs)`.
+# `example_inputs` is a tuple of positional arguments or a dictionary of keyword arguments. Return an `ExportedProgram` that
+#
+# 1. takes the model's inputs under their own names and returns all of its outputs;
+# 2. computes what the model computes in evaluation mode, for every batch size from 1 up (the batch is dimension 0 of
+#    every tensor input);
+# 3. consists of **core ATen** operators only.
+#
+# The model itself, its weights, buffers and modes, must be afterwards as it was before. The three kinds are printed below;
+# there is no need for any `if` that asks which one it is.
+#
+# <details><summary>Hint 1: a question</summary><code>dynamic_shapes</code> has the structure of the inputs. How do you make it from inputs of any structure?</details>
+# <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of each tensor. A deep copy may be put into any mode.</details>
+# <details><summary>Hint 3: the shape</summary><code>export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=…)</code>, then <code>.run_decompositions()</code>.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "extract_any-models", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day3.extract_any.visible import Detector, Encoder, Images
+
+for model_class in (Images, Encoder, Detector):
+    print(inspect.getsource(model_class))
+
+
+# %% nbgrader={"grade": false, "grade_id": "extract_any-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import copy
+
+from torch.utils._pytree import tree_map_only
+
+
+def extract(model: nn.Module, example_inputs: tuple | dict) -> ExportedProgram:
+    """`model` in evaluation mode as one graph of core ATen operators, for any batch size. `model` stays as it is."""
+    ### BEGIN SOLUTION
+    args, kwargs = ((), example_inputs) if isinstance(example_inputs, dict) else (example_inputs, {})
+    batch = Dim("batch", min=1)
+    dynamic_shapes = tree_map_only(torch.Tensor, lambda tensor: {0: batch}, example_inputs)
+    program = export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=dynamic_shapes)
+    return program.run_decompositions()
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "extract_any", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day3.extract_any(extract)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Your function on a real model: BERT, built from its configuration. **Prediction.** Its graph of core ATen operators has
+# how many nodes: about 50, 200 or 1000?
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "extract_any-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from fxopt_core import zoo
+
+bert = zoo.build("bert", device="cpu")
+try:
+    program = extract(bert.model, bert.example_inputs)
+    print(f"{sum(node.op == 'call_function' for node in program.graph.nodes)} operations")
+    print("ranges:", program.range_constraints)
+except NotImplementedError:
+    print("not yet written")
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "ex03-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Submit
+#
+# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and
+# where the feedback page lies.
+
+# %%
+# submit("ex_03")
