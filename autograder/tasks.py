@@ -15,7 +15,7 @@ from typing import Literal
 
 EvidenceKind = Literal["answer", "artefact", "trace", "measured", "manual"]
 
-DAYS = {"day1": "day1_compile_stack"}
+DAYS = {"day1": "day1_compile_stack", "day2": "day2_fx_graphs"}
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 
 

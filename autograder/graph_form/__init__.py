@@ -9,7 +9,7 @@ from autograder.graph_form.format import (
     GraphFormatError,
     Limits,
 )
-from autograder.graph_form.running import run
+from autograder.graph_form.running import process_state_restored, run
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -19,5 +19,6 @@ __all__ = [
     "Limits",
     "decode",
     "encode",
+    "process_state_restored",
     "run",
 ]

@@ -1,0 +1,28 @@
+"""The tasks of day 2, FX graphs."""
+
+from autograder.tasks import Task
+
+NOTEBOOK = "ex_02_fx_graph_manipulation"
+
+TASKS = (
+    Task(
+        name="walk_graph",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="Shared values and the critical path",
+        provides=("shared_values", "critical_path"),
+        evidence="answer",
+        withheld=("fxopt_core.analysis",),
+        checklist=("extract-graphs",),
+    ),
+    Task(
+        name="remove_dead_code",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="Remove what nobody needs",
+        provides=("remove_dead_code",),
+        evidence="artefact",
+        withheld=("fxopt_core.passes.dead_code",),
+        checklist=("write-passes",),
+    ),
+)
