@@ -20,7 +20,7 @@
 # function, draws the graph before and after, and says which trap you fell into. It tries visible cases only; `submit` at
 # the end also tries hidden ones.
 #
-# You may use everything in `torch.fx`, and `effects_of` from `fxopt_core.graphs.effects`. The passes of `fxopt_core`
+# You may use everything in `torch.fx`, `effects_of` and `Storages` from `fxopt_core.graphs`. The passes of `fxopt_core`
 # are out of reach while grading.
 
 # %% nbgrader={"grade": false, "grade_id": "ex02-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -29,6 +29,7 @@ from torch import nn
 
 from autograder import check
 from autograder.submit_cell import submit
+from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.effects import effects_of
 from fxopt_core.visualize import draw
 
@@ -142,6 +143,94 @@ def remove_dead_code(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule
 
 # %% nbgrader={"grade": true, "grade_id": "remove_dead_code", "locked": true, "points": 12, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day2.remove_dead_code(remove_dead_code)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "merge_duplicates-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. Compute once what is computed twice
+#
+# *25 minutes, harder.* Two nodes that apply the same function to the same values give the same value: one of them can go.
+# This is **common-subexpression elimination**. Write two functions, so that Task 7 can use the first alone:
+#
+# 1. `find_duplicates(graph_module)` changes nothing and returns a dictionary: node → the earlier node that can stand in
+#    for it.
+# 2. `merge_duplicates(graph_module)` lets every reader read the stand-in, erases the duplicates, recompiles and returns
+#    the module.
+#
+# "The same" has its traps: see the next cell. And what is the same must still stay two nodes where
+#
+# - it draws, or has another effect (`effects_of`);
+# - memory was written between the two (it is enough to be careful: after *any* write, forget all you have seen);
+# - one of the two results is written later (`Storages(graph).written(node)` knows, views included);
+# - both are returned (`Storages(graph).returned` is the set of nodes whose memory the caller gets).
+#
+# **Prediction.** How many entries will the dictionary `seen` in the next cell have?
+#
+# <details><summary>Hint 1: a question</summary>You meet a node. What would you have to know of all earlier nodes to tell at once whether one of them is the same?</details>
+# <details><summary>Hint 2: the idea</summary>One walk with a dictionary from a <em>key</em> to the first node that has it. The key is made of what the node calls and of its arguments, where a merged node counts as its stand-in, and a literal as its type and its text.</details>
+# <details><summary>Hint 3: the shape</summary>A recursive <code>key(value)</code> for nodes, lists, dictionaries (sorted!) and literals: <code>(type(value), repr(value))</code>. Then <code>first = seen.setdefault(key_of(node), node)</code>; if <code>first is node</code>, it is new. When you merge a returned node, its stand-in is returned from then on.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "merge_duplicates-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+seen = {}
+for number, text in ((1, "one"), (1.0, "one point nought"), (True, "true")):
+    seen[number] = text
+print(seen)
+print(0.0 == -0.0, repr(0.0) == repr(-0.0))
+print(torch.tensor([1]).add(1).dtype, torch.tensor([1]).add(1.0).dtype)
+
+
+# %% nbgrader={"grade": false, "grade_id": "merge_duplicates-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def key_of(node: torch.fx.Node, stand_in: dict[torch.fx.Node, torch.fx.Node]):
+    """A key that is equal for nodes that apply the same function to the same values; `stand_in` as found so far."""
+
+    ### BEGIN SOLUTION
+    def key(value):
+        if isinstance(value, torch.fx.Node):
+            return stand_in.get(value, value)
+        if isinstance(value, (list, tuple)):
+            return tuple(key(item) for item in value)
+        if isinstance(value, dict):
+            return tuple((name, key(value[name])) for name in sorted(value))
+        return type(value), repr(value)
+
+    return node.op, node.target, key(node.args), key(node.kwargs)
+    ### END SOLUTION
+
+
+def find_duplicates(graph_module: torch.fx.GraphModule) -> dict[torch.fx.Node, torch.fx.Node]:
+    """For each node that need not be computed again the earlier node that stands in for it. Changes nothing."""
+    ### BEGIN SOLUTION
+    storages, stand_in, seen = Storages(graph_module.graph), {}, {}
+    returned = set(storages.returned)
+    for node in graph_module.graph.nodes:
+        effects = effects_of(node)
+        if effects.writes:
+            seen.clear()  # what was read before the write is another value now
+        if not node.op.startswith("call") or effects.observable or storages.written(node):
+            continue
+        first = seen.setdefault(key_of(node, stand_in), node)
+        if first is node or (first in returned and node in returned):
+            continue
+        stand_in[node] = first
+        if node in returned:
+            returned.add(first)
+    return stand_in
+    ### END SOLUTION
+
+
+def merge_duplicates(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Compute once what is computed twice."""
+    ### BEGIN SOLUTION
+    for node, first in find_duplicates(graph_module).items():
+        node.replace_all_uses_with(first)
+        graph_module.graph.erase_node(node)
+    graph_module.graph.lint()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "merge_duplicates", "locked": true, "points": 18, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex02-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit

@@ -25,4 +25,18 @@ TASKS = (
         withheld=("fxopt_core.passes.dead_code",),
         checklist=("write-passes",),
     ),
+    Task(
+        name="merge_duplicates",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="Compute once what is computed twice",
+        provides=("find_duplicates", "merge_duplicates"),
+        evidence="artefact",
+        withheld=(
+            "fxopt_core.passes.common_subexpressions",
+            "torch.fx.passes.dialect.common.cse_pass",
+            "torch._functorch.compile_utils",
+        ),
+        checklist=("write-passes",),
+    ),
 )

@@ -79,7 +79,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "chain": ["a = torch.relu(x)", *dead("d", "a"), *dead("e", "x"), "return a + 1"],
         "pure modules": [*dead("d", "x"), "unused = self.layer(x)", "return torch.abs(x)"],
         "writes": ["a = torch.exp(x)", *dead("d", "a"), "a.mul_(3.0)", *dead("e", "a"), "return a"],
-        "writes through views": ["a = torch.exp(x)", "v = a.t()", "v[1].fill_(5.0)", *dead("d", "v"), "return a - 1"],
+        "writes through views": ["a = torch.exp(x)", "v = a.t()", "v[1].fill_(5.0)", *dead("d", "a"), "return a - 1"],
         "flags": ["a = torch.neg(x)", *dead("d", "a"), "F.silu(a, inplace=True)", "return a.exp()"],
         "draws": [*dead("d", "x"), "unused = torch.randn_like(x)", "return x + torch.rand_like(x)"],
     }
