@@ -84,8 +84,91 @@ def critical_path(graph_module: torch.fx.GraphModule) -> list[str]:
 # %% nbgrader={"grade": true, "grade_id": "walk_graph", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day2.walk_graph(shared_values, critical_path)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "replace_relu-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 2. Replace an activation, everywhere
+#
+# *13 minutes, medium.* Write `replace_relu(graph_module)`: every ReLU becomes a SiLU, and the graph computes what the model
+# would compute had it been written with SiLU. A ReLU can be written in many ways:
+#
+# | form | `node.op` | what to look at |
+# | --- | --- | --- |
+# | `torch.relu(x)`, `F.relu(x)`, `F.relu(input=x)` | `call_function` | the target; where the input is |
+# | `x.relu()` | `call_method` | the target |
+# | `nn.ReLU()` | `call_module` | the class of the module at the path |
+# | `x.relu_()`, `torch.relu_(x)`, `F.relu(x, inplace=True)`, `nn.ReLU(inplace=True)` | all three | it *writes into its input* |
+#
+# Whoever reads the input of one that works in place reads what was written there: the new one must write, too
+# (`F.silu(x, inplace=True)`). Nothing else changes, and the modules of the model stay as they are: somebody else may use
+# them.
+#
+# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else, <code>relu6</code> and a module that is merely <em>called</em> <code>relu</code> included?</details>
+# <details><summary>Hint 2: the idea</summary>A helper that says of a node: no ReLU, a ReLU, or a ReLU that works in place. Then the five steps of every rewrite.</details>
+# <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>. <code>value = node.args[0] if node.args else node.kwargs["input"]</code>; <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "replace_relu-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class ManyForms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act, self.relu = nn.ReLU(), nn.Identity()
+
+    def forward(self, x):
+        a = torch.relu(x) + nn.functional.relu(x, inplace=True) + x.relu()
+        return self.relu(a) + self.act(a) + nn.functional.relu6(a)
+
+
+many = torch.fx.symbolic_trace(ManyForms())
+for node in many.graph.nodes:
+    if node.op.startswith("call") and "add" not in node.name:
+        is_module = node.op == "call_module"
+        what = type(many.get_submodule(node.target)).__name__ if is_module else node.target
+        print(f"{node.op:14} {getattr(what, '__name__', what):10} {dict(node.kwargs)}")
+
+
+# %% nbgrader={"grade": false, "grade_id": "replace_relu-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+F = nn.functional
+
+
+def works_in_place(node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> bool | None:
+    """Whether a ReLU works in place; `None` for a node that is no ReLU."""
+    ### BEGIN SOLUTION
+    if node.op == "call_module":
+        module = graph_module.get_submodule(node.target)
+        return module.inplace if type(module) is nn.ReLU else None
+    if node.op == "call_method":
+        return {"relu": False, "relu_": True}.get(node.target)
+    if node.target in (torch.relu_, F.relu_):
+        return True
+    if node.target in (torch.relu, F.relu):
+        return node.kwargs.get("inplace", False)
+    return None
+    ### END SOLUTION
+
+
+def replace_relu(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Replace every ReLU by a SiLU that works in place where the ReLU did."""
+    ### BEGIN SOLUTION
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        writes = works_in_place(node, graph_module)
+        if writes is None:
+            continue
+        value = node.args[0] if node.args else node.kwargs["input"]
+        with graph.inserting_before(node):
+            new = graph.call_function(F.silu, (value,), {"inplace": writes})
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "replace_relu", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.replace_relu(replace_relu)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "remove_dead_code-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 2. Remove what nobody needs
+# ## Task 3. Remove what nobody needs
 #
 # *15 minutes, medium.* Code is **dead** when nobody can tell whether it ran. That is more than "nobody reads its value":
 # a node may also write into a tensor, draw from the random stream, update running statistics or stop a wrong run.
@@ -231,6 +314,100 @@ def merge_duplicates(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule
 
 # %% nbgrader={"grade": true, "grade_id": "merge_duplicates", "locked": true, "points": 18, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day2.merge_duplicates(find_duplicates, merge_duplicates)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "fold_batchnorm-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. Fold a BatchNorm into the convolution before it
+#
+# *22 minutes, medium.* In evaluation a BatchNorm computes, for each channel $c$,
+#
+# $$n_c = \gamma_c \cdot \frac{h_c - \mu_c}{\sqrt{\sigma^2_c + \varepsilon}} + \beta_c ,\qquad\text{with } h_c = w_c * x + b_c$$
+#
+# from the convolution before it ($*$). Nothing in it depends on the input but $h$: it is a scale and a shift, which the
+# convolution can do itself. Take a pencil: which $w'_c$ and $b'_c$ make $w'_c * x + b'_c = n_c$?
+#
+# 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as 1.
+# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution: a new one, the
+#    old keeps its weights. It leaves alone what must be left alone: a BatchNorm in training, or without running
+#    statistics, and a convolution whose result somebody else reads.
+#
+# <details><summary>Hint 1: a question</summary>Call γ/√(σ²+ε) the scale s. What is s·(w*x + b − μ) + β, sorted into a part with x and a part without?</details>
+# <details><summary>Hint 2: the idea</summary>w' = s·w, once for each <em>output</em> channel, which is dimension 0 of the weight; b' = s·(b − μ) + β. In the graph: start from the BatchNorm, and look at what its argument is.</details>
+# <details><summary>Hint 3: the shape</summary><code>copy.deepcopy(conv)</code>, give the copy new <code>nn.Parameter</code>s, <code>graph_module.add_submodule(name, copy)</code>, a <code>call_module</code> node with the arguments of the old convolution, <code>replace_all_uses_with</code>, erase both.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "fold_batchnorm-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+torch.manual_seed(0)
+conv, norm = nn.Conv2d(3, 8, 3, groups=1), nn.BatchNorm2d(8)
+print("weight", tuple(conv.weight.shape), "bias", tuple(conv.bias.shape))
+print("mean", tuple(norm.running_mean.shape), "gamma", tuple(norm.weight.shape), "eps", norm.eps)
+pair = torch.fx.symbolic_trace(nn.Sequential(conv, norm).eval())
+for node in pair.graph.nodes:
+    if node.op == "call_module":
+        print(node.name, "reads", node.args[0], "and calls", pair.get_submodule(node.target))
+
+
+# %% nbgrader={"grade": false, "grade_id": "fold_batchnorm-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import copy
+
+
+def folded_weights(
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    gamma: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight (out, in / groups, height, width) and bias (out,) of a convolution that normalises its own result."""
+    ### BEGIN SOLUTION
+    scale = 1 / (variance + eps).sqrt()
+    if gamma is not None:
+        scale = scale * gamma
+    shifted = -mean if bias is None else bias - mean
+    new_bias = shifted * scale
+    if beta is not None:
+        new_bias = new_bias + beta
+    return weight * scale.reshape(-1, 1, 1, 1), new_bias
+    ### END SOLUTION
+
+
+def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """One convolution in the place of each convolution with a BatchNorm behind it, where that is legal."""
+    ### BEGIN SOLUTION
+    graph = graph_module.graph
+
+    def module_at(node):
+        return graph_module.get_submodule(node.target) if node.op == "call_module" else None
+
+    for node in list(graph.nodes):
+        norm = module_at(node)
+        if type(norm) is not nn.BatchNorm2d or norm.training or norm.running_mean is None:
+            continue
+        source = node.args[0]
+        conv = module_at(source)
+        if type(conv) is not nn.Conv2d or len(source.users) > 1:
+            continue
+        folded = copy.deepcopy(conv)
+        weight, bias = folded_weights(
+            conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
+        )
+        folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
+        name = f"{node.name}_folded"
+        graph_module.add_submodule(name, folded)
+        with graph.inserting_before(node):
+            new = graph.call_module(name, source.args, source.kwargs)
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+        graph.erase_node(source)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "fold_batchnorm", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.fold_batchnorm(folded_weights, fold_batchnorm)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex02-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
