@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_flatten
 
 from autograder.evidence import Evidence, agrees
 from autograder.graph_form import decode, process_state_restored
-from fxopt_core.graphs import is_operation
+from fxopt_core.graphs import is_operation, operation_name
 
 COMMON = {
     "returned no graph module": (
@@ -129,6 +130,14 @@ def operations(graph_module: fx.GraphModule) -> int:
     return sum(is_operation(node) for node in graph_module.graph.nodes)
 
 
+def _named(graph_module: fx.GraphModule) -> Counter[str]:
+    return Counter(operation_name(node) for node in graph_module.graph.nodes if is_operation(node))
+
+
+def _listed(names: Counter[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
 def unusable(evidence: Evidence) -> tuple[str, str] | None:
     """Why there is no graph to judge, if there is none: a misconception of `COMMON`, and figures."""
     if evidence.values.get("returned") != "GraphModule":
@@ -142,9 +151,12 @@ def stale(evidence: Evidence, theirs: fx.GraphModule) -> tuple[str, str] | None:
     """Whether the module's code is not that of its graph, or a second run changes the graph: see `COMMON`."""
     if "code" not in evidence.graphs:
         return "forgot recompile", f"(the code no longer runs: {evidence.values.get('code_fails')})"
-    code = operations(decode(evidence.graphs["code"]))
-    if code != operations(theirs):
-        return "forgot recompile", f"(the graph has {operations(theirs)} operations, the code runs {code})"
+    left, run = _named(theirs), _named(decode(evidence.graphs["code"]))
+    if left != run:
+        return (
+            "forgot recompile",
+            f"(only in the graph: {_listed(left - run)}; only in the code: {_listed(run - left)})",
+        )
     if "again" not in evidence.graphs or operations(decode(evidence.graphs["again"])) != operations(theirs):
         return "not idempotent", ""
     return None

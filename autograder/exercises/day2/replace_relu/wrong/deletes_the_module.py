@@ -38,6 +38,5 @@ def replace_relu(graph_module):
         if node.op == "call_module":
             graph_module.delete_submodule(node.target)
             break
-    graph.lint()
     graph_module.recompile()
     return graph_module
