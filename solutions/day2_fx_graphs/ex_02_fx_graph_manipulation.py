@@ -315,6 +315,90 @@ def merge_duplicates(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule
 # %% nbgrader={"grade": true, "grade_id": "merge_duplicates", "locked": true, "points": 18, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "fold_constants-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. Compute beforehand what never changes
+#
+# *18 minutes, medium.* An operation that reads nothing but weights gives the same value at every call. Compute it once,
+# now, store the result as a buffer, and let the graph read that: **constant folding**.
+#
+# Write `fold_constants(graph_module)`. What reads constants alone is constant; chains and modules in evaluation included. But
+# not everything that looks constant is:
+#
+# - what draws, or has another effect;
+# - a buffer into which the graph writes (`Storages(graph).written(node)`), and a result into which it writes;
+# - a parameter of a module in training (`graph_module.training`): the optimiser will change it;
+# - a value that is returned (`Storages(graph).returned`): the caller would get the stored tensor itself.
+#
+# **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What is printed?
+#
+# <details><summary>Hint 1: a question</summary>You walk along the graph with a dictionary from node to known value. What must hold for a node to get into it?</details>
+# <details><summary>Hint 2: the idea</summary>First walk: fill the dictionary. Second: each known operation that somebody reads becomes a <code>get_attr</code> node of a buffer with a name of its own; erase from the back.</details>
+# <details><summary>Hint 3: the shape</summary><code>args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)</code> gives the arguments with values for nodes; <code>torch.fx.Interpreter(graph_module).fetch_attr(path)</code> reads an attribute; <code>register_buffer</code>, <code>graph.get_attr(name)</code>, <code>replace_all_uses_with</code>.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "fold_constants-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class HandFolded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ones", torch.ones(2))
+
+    def forward(self):
+        return self.ones
+
+
+hand_folded = HandFolded()
+first = hand_folded()
+first.mul_(5)
+print("second call:", hand_folded().tolist())
+
+
+# %% nbgrader={"grade": false, "grade_id": "fold_constants-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def is_constant(node: torch.fx.Node, graph_module: torch.fx.GraphModule, storages: Storages, values: dict) -> bool:
+    """Whether a node's value is the same at every call. `values` holds those of the constants before it."""
+    ### BEGIN SOLUTION
+    if node.op == "get_attr":
+        value = torch.fx.Interpreter(graph_module).fetch_attr(node.target)
+        will_change = graph_module.training and isinstance(value, nn.Parameter)
+        return not will_change and not storages.written(node)
+    if not node.op.startswith("call") or not node.all_input_nodes:
+        return False
+    if node.op == "call_module" and graph_module.training:
+        return False
+    if effects_of(node).observable or storages.written(node) or node in storages.returned:
+        return False
+    return all(source in values for source in node.all_input_nodes)
+    ### END SOLUTION
+
+
+@torch.no_grad()
+def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Store the values of all operations that are constant, and read them."""
+    ### BEGIN SOLUTION
+    graph = graph_module.graph
+    storages, values = Storages(graph), {}
+    interpreter = torch.fx.Interpreter(graph_module)
+    for node in graph.nodes:
+        if is_constant(node, graph_module, storages, values):
+            interpreter.env = dict(values)
+            values[node] = interpreter.run_node(node)
+    for node in reversed(list(values)):
+        if node.op == "get_attr":
+            continue
+        if node.users:
+            name = f"{node.name}_folded"
+            graph_module.register_buffer(name, values[node])
+            with graph.inserting_before(node):
+                node.replace_all_uses_with(graph.get_attr(name))
+        graph.erase_node(node)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "fold_constants", "locked": true, "points": 12, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.fold_constants(fold_constants)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_batchnorm-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Fold a BatchNorm into the convolution before it
 #

@@ -49,6 +49,16 @@ TASKS = (
         checklist=("write-passes",),
     ),
     Task(
+        name="fold_constants",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="Compute beforehand what never changes",
+        provides=("fold_constants",),
+        evidence="artefact",
+        withheld=("fxopt_core.passes.constant_folding", "torch.fx.experimental.const_fold"),
+        checklist=("write-passes",),
+    ),
+    Task(
         name="fold_batchnorm",
         day="day2",
         notebook=NOTEBOOK,
