@@ -493,6 +493,78 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 # %% nbgrader={"grade": true, "grade_id": "fold_batchnorm", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day2.fold_batchnorm(folded_weights, fold_batchnorm)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "write_a_pass-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 7. Make it a pass
+#
+# *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** can be asked for by name, runs on any model,
+# says what it did and what it refused, and is verified. For that it works in two steps: `analyze` finds every place and
+# changes nothing; `transform` takes one place, through an **editor** that logs each change.
+#
+# Make your Task 4 a pass: a class `MergePass`, registered under the name `my_merging`, with
+#
+# - `analyze(self, editor)`: an `Analysis` with one `Opportunity(node, stand_in)` for each entry of `find_duplicates`
+#   (the graph module is `editor.graph_module`), and a refusal for each node that draws, with a reason in words;
+# - `transform(self, editor, opportunity)`: takes it, with `editor.replace(node, stand_in)`.
+#
+# <details><summary>Hint 1: a question</summary>Which of the two steps knows the answer of Task 4, and which one needs only a pair?</details>
+# <details><summary>Hint 2: the idea</summary>An <code>Opportunity</code> carries what <code>transform</code> needs: <code>opportunity.node</code> and <code>opportunity.data</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>analysis = Analysis()</code>, <code>analysis.opportunities.append(Opportunity(node, first))</code>, <code>analysis.refuse(node, "…")</code>, <code>return analysis</code>. In <code>transform</code> one line.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "write_a_pass-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+from fxopt_core.passes import Analysis, GraphEditor, Opportunity, OptimizationPass, register_pass
+
+
+@register_pass("my_merging")
+class MergePass(OptimizationPass):
+    """Two nodes that apply the same function to the same values become one. Exact to the last bit."""
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        """Every duplicate as an opportunity, every draw as a refusal."""
+        ### BEGIN SOLUTION
+        analysis = Analysis()
+        for node, first in find_duplicates(editor.graph_module).items():
+            analysis.opportunities.append(Opportunity(node, first))
+        for node in editor.graph.nodes:
+            if effects_of(node).random:
+                analysis.refuse(node, "it draws from the random stream: two draws are two values")
+        return analysis
+        ### END SOLUTION
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        """Let the stand-in take the place of one duplicate."""
+        ### BEGIN SOLUTION
+        editor.replace(opportunity.node, opportunity.data)
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "write_a_pass", "locked": true, "points": 12, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.write_a_pass(MergePass)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "write_a_pass-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Your pass at work on a network full of waste, next to the course's own constant folding and dead-code elimination,
+# verified against the original on ordinary and nasty inputs.
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "write_a_pass-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from IPython.display import display
+
+from fxopt_core import zoo
+from fxopt_core.graphs.diff import diff_graphs
+from fxopt_core.optimizer import GraphOptimizer
+
+wasteful = zoo.build("redundant")
+try:
+    optimized = GraphOptimizer(wasteful.model, wasteful.example_inputs).optimize(
+        ["my_merging", "constant_folding", "dead_code"]
+    )
+    print(optimized.report)
+    graph = optimized.report.graphs[0]
+    change = diff_graphs(graph.before, graph.result.graph_module)
+    display(draw(graph.before, title="Before", highlight=change.marked_before))
+    display(draw(graph.result.graph_module, title="After", highlight=change.marked_after))
+except NotImplementedError:
+    print("not yet written")
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex02-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #

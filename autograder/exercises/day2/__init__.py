@@ -12,7 +12,6 @@ TASKS = (
         title="Shared values and the critical path",
         provides=("shared_values", "critical_path"),
         evidence="answer",
-        withheld=("fxopt_core.analysis",),
         checklist=("extract-graphs",),
     ),
     Task(
@@ -71,6 +70,16 @@ TASKS = (
             "torch.nn.utils.fusion",
             "torch.fx.experimental.optimization",
         ),
+        checklist=("write-passes",),
+    ),
+    Task(
+        name="write_a_pass",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="Make it a pass",
+        provides=("MergePass",),
+        evidence="artefact",
+        withheld=("fxopt_core.passes.common_subexpressions",),
         checklist=("write-passes",),
     ),
 )

@@ -71,6 +71,11 @@ def trace(module: nn.Module) -> fx.GraphModule:
 
 def build(case: Case) -> fx.GraphModule:
     """The case's program as a graph module. Each call makes another one with equal parameters."""
+    return trace(make_module(case))
+
+
+def make_module(case: Case) -> nn.Module:
+    """The case's program as a module that is not traced."""
     given = case.parameters
     lines = "\n".join(f"    {line}" for line in given["body"].splitlines())
     names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional}
@@ -86,7 +91,8 @@ def build(case: Case) -> fx.GraphModule:
                 setattr(root, name, value)
         for module in root.modules():
             _without_defaults(module)
-    return trace(root.train(given["training"]))
+    module: nn.Module = root.train(given["training"])
+    return module
 
 
 def _without_defaults(module: nn.Module) -> None:
