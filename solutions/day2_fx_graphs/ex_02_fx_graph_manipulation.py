@@ -419,7 +419,7 @@ check.day2.fold_constants(fold_constants)
 # <details><summary>Hint 3: the shape</summary><code>copy.deepcopy(conv)</code>, give the copy new <code>nn.Parameter</code>s, <code>graph_module.add_submodule(name, copy)</code>, a <code>call_module</code> node with the arguments of the old convolution, <code>replace_all_uses_with</code>, erase both.</details>
 
 
-# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "fold_batchnorm-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "fold_batchnorm-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 torch.manual_seed(0)
 conv, norm = nn.Conv2d(3, 8, 3, groups=1), nn.BatchNorm2d(8)
 print("weight", tuple(conv.weight.shape), "bias", tuple(conv.bias.shape))
@@ -562,6 +562,117 @@ try:
     change = diff_graphs(graph.before, graph.result.graph_module)
     display(draw(graph.before, title="Before", highlight=change.marked_before))
     display(draw(graph.result.graph_module, title="After", highlight=change.marked_after))
+except NotImplementedError:
+    print("not yet written")
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 9. Meet a memory budget *(stretch)*
+#
+# *40 minutes, hard.* A chain of blocks is trained. Block $i$ **keeps** `keeps[i]` bytes for its backward pass, of which
+# `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes to it, it
+# runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the last block
+# to the first, and frees what it is done with.
+#
+# 1. `peak_bytes(keeps, inputs, recomputed)`: the most that is held at any time of the step.
+# 2. `choose_recomputed(keeps, inputs, costs, budget)`: the set of blocks, as cheap as can be, with a peak within the
+#    budget; `ValueError` if there is none. There are at most ten blocks.
+# 3. `run_with_recomputation(blocks, x, recomputed)`: the result of the blocks one after the other, of which those in
+#    `recomputed` run again in the backward pass. Gradients as without; dropout included.
+#
+# The picture below shows three blocks of which the middle one is recomputed, at each moment.
+#
+# **Prediction.** Can it help to recompute the *last* block?
+#
+# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what the blocks behind it, and what is there of block i itself?</details>
+# <details><summary>Hint 2: the idea</summary>The peak is a maximum over moments: the end of the forward pass, and each block's turn. With ten blocks there are 1024 sets: try them. For the run, see <code>torch.utils.checkpoint.checkpoint</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>max(sum(held), *(sum(held[:i]) + keeps[i] for i in …))</code>; <code>itertools.combinations</code>; <code>checkpoint(block, x, use_reentrant=False)</code>.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "recompute-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+keeps, inputs, recomputed = [6, 9, 5], [2, 2, 2], {1}
+held = [inputs[i] if i in recomputed else keeps[i] for i in range(3)]
+print("end of the forward pass ", "".join(str(i) * held[i] for i in range(3)))
+for i in reversed(range(3)):
+    present = "".join(str(j) * held[j] for j in range(i)) + str(i) * keeps[i]
+    print(f"backward pass at block {i}", present, "← computed again" if i in recomputed else "")
+
+
+# %% nbgrader={"grade": false, "grade_id": "recompute-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+from itertools import combinations
+
+from torch.utils.checkpoint import checkpoint
+
+
+def peak_bytes(keeps: list[int], inputs: list[int], recomputed: set[int]) -> int:
+    """The most bytes that are held at any time of a training step."""
+    ### BEGIN SOLUTION
+    held = [inputs[i] if i in recomputed else keeps[i] for i in range(len(keeps))]
+    return max(sum(held), *(sum(held[:i]) + keeps[i] for i in range(len(keeps))))
+    ### END SOLUTION
+
+
+def choose_recomputed(keeps: list[int], inputs: list[int], costs: list[int], budget: int) -> set[int]:
+    """The cheapest set of blocks to compute again with a peak within the budget; `ValueError` if there is none."""
+    ### BEGIN SOLUTION
+    sets = (set(chosen) for size in range(len(keeps) + 1) for chosen in combinations(range(len(keeps)), size))
+    fitting = [chosen for chosen in sets if peak_bytes(keeps, inputs, chosen) <= budget]
+    if not fitting:
+        raise ValueError(f"no choice of blocks fits into {budget} bytes")
+    return min(fitting, key=lambda chosen: sum(costs[i] for i in chosen))
+    ### END SOLUTION
+
+
+def run_with_recomputation(blocks: list[nn.Module], x: torch.Tensor, recomputed: set[int]) -> torch.Tensor:
+    """The result of the blocks one after the other; those in `recomputed` run again in the backward pass."""
+    ### BEGIN SOLUTION
+    for i, block in enumerate(blocks):
+        x = checkpoint(block, x, use_reentrant=False) if i in recomputed else block(x)
+    return x
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "recompute", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.recompute(peak_bytes, choose_recomputed, run_with_recomputation)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Your choice, measured: what PyTorch really keeps for a chain of blocks of different widths, without recomputation and
+# with yours, at the end of the forward pass.
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "recompute-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from fxopt_core.devices import choose_device
+
+device = choose_device()
+
+
+def kept_bytes(run):
+    """Bytes that autograd keeps while `run()` computes a result, weights apart, each piece of memory once."""
+    kept = {}
+
+    def note(tensor):
+        if not isinstance(tensor, nn.Parameter) and not isinstance(tensor._base, nn.Parameter):
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        result = run()
+    del result
+    return sum(kept.values())
+
+
+torch.manual_seed(0)
+widths = [32, 256, 64, 512, 32]
+blocks = [
+    nn.Sequential(nn.Linear(32, width), nn.Tanh(), nn.Linear(width, 32), nn.Tanh()).to(device) for width in widths
+]
+batch = torch.randn(64, 32, device=device)
+# In units of one row of the batch: a block keeps its input, the wide result, and its own result, which it hands on.
+keeps, inputs, costs = [32 + width + 32 for width in widths], [32] * 5, [2 * 32 * width for width in widths]
+try:
+    budget = int(0.7 * sum(keeps))
+    chosen = choose_recomputed(keeps, inputs, costs, budget)
+    for name, again in (("nothing computed again", set()), (f"blocks {sorted(chosen)} computed again", chosen)):
+        kept = kept_bytes(lambda again=again: run_with_recomputation(blocks, batch, again))
+        print(f"{name:28} {kept / 1024:6.0f} KiB kept, by the model at most {peak_bytes(keeps, inputs, again) / 4:.0f}")
 except NotImplementedError:
     print("not yet written")
 

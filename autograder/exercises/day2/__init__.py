@@ -82,4 +82,14 @@ TASKS = (
         withheld=("fxopt_core.passes.common_subexpressions",),
         checklist=("write-passes",),
     ),
+    Task(
+        name="recompute",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="Meet a memory budget (stretch)",
+        provides=("peak_bytes", "choose_recomputed", "run_with_recomputation"),
+        evidence="artefact",
+        withheld=("fxopt_core.passes.recomputation",),
+        checklist=("write-passes",),
+    ),
 )
