@@ -158,5 +158,5 @@ def stale(evidence: Evidence, theirs: fx.GraphModule) -> tuple[str, str] | None:
             f"(only in the graph: {_listed(left - run)}; only in the code: {_listed(run - left)})",
         )
     if "again" not in evidence.graphs or operations(decode(evidence.graphs["again"])) != operations(theirs):
-        return "not idempotent", ""
+        return "not idempotent", f"({evidence.values.get('again_fails', 'other operations after the second run')})"
     return None

@@ -565,6 +565,76 @@ try:
 except NotImplementedError:
     print("not yet written")
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_linear_relu-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 8. One operator for two *(stretch)*
+#
+# *20 minutes, medium.* A ReLU after a linear layer reads the whole result and writes it again. PyTorch has an operator
+# that does both at once:
+#
+# ```python
+# torch.ops.aten._addmm_activation.default(bias, x, weight.t())    # relu(x @ weight.t() + bias), for a matrix x
+# ```
+#
+# Write `fuse_linear_relu(graph_module, example_inputs)`: each ReLU (`torch.relu` or `nn.ReLU`) that reads an `nn.Linear` with
+# bias becomes one such node. Left alone is
+#
+# - a layer whose result somebody else reads: the value before the ReLU would be gone;
+# - an input that is no matrix: learn the dimensions by running the graph on the example inputs;
+# - any other activation.
+#
+# The weights stay parameters that can be trained, and the graph serves any batch size.
+#
+# <details><summary>Hint 1: a question</summary>What do you learn from the example inputs that holds for all inputs, and what holds for these alone?</details>
+# <details><summary>Hint 2: the idea</summary><code>torch.fx.passes.shape_prop.ShapeProp</code> notes the shape of each value in <code>node.meta["tensor_meta"]</code>. Weight and bias of a layer at the path <code>p</code> are the attributes <code>p.weight</code> and <code>p.bias</code>.</details>
+# <details><summary>Hint 3: the shape</summary>Start from the ReLU; <code>source = node.args[0]</code>; conditions; then <code>get_attr</code>, <code>get_attr</code>, <code>call_method("t", …)</code>, <code>call_function</code>, replace, erase two. A new node knows no shape: give it the <code>meta</code> of the node in whose place it stands.</details>
+
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "fuse_linear_relu-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+layer, rows = nn.Linear(4, 3), torch.randn(2, 4)
+fused = torch.ops.aten._addmm_activation.default(layer.bias, rows, layer.weight.t())
+print("largest difference from the two operations:", (fused - torch.relu(layer(rows))).abs().max().item())
+
+
+# %% nbgrader={"grade": false, "grade_id": "fuse_linear_relu-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+from torch.fx.passes.shape_prop import ShapeProp
+
+
+def fuse_linear_relu(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+    """One operator in the place of each linear layer with a ReLU behind it, where that is legal."""
+    ### BEGIN SOLUTION
+    ShapeProp(graph_module).propagate(*example_inputs)
+    graph = graph_module.graph
+
+    def module_at(node):
+        return graph_module.get_submodule(node.target) if node.op == "call_module" else None
+
+    for node in list(graph.nodes):
+        if node.target is not torch.relu and type(module_at(node)) is not nn.ReLU:
+            continue
+        source = node.args[0]
+        layer = module_at(source)
+        if type(layer) is not nn.Linear or layer.bias is None or len(source.users) > 1:
+            continue
+        if len(source.args[0].meta["tensor_meta"].shape) != 2:
+            continue
+        with graph.inserting_before(node):
+            weight = graph.get_attr(f"{source.target}.weight")
+            bias = graph.get_attr(f"{source.target}.bias")
+            transposed = graph.call_method("t", (weight,))
+            fused = graph.call_function(torch.ops.aten._addmm_activation.default, (bias, source.args[0], transposed))
+        fused.meta = dict(node.meta)  # the next layer asks for its shape
+        node.replace_all_uses_with(fused)
+        graph.erase_node(node)
+        graph.erase_node(source)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "fuse_linear_relu", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day2.fuse_linear_relu(fuse_linear_relu)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 9. Meet a memory budget *(stretch)*
 #

@@ -83,6 +83,16 @@ TASKS = (
         checklist=("write-passes",),
     ),
     Task(
+        name="fuse_linear_relu",
+        day="day2",
+        notebook=NOTEBOOK,
+        title="One operator for two (stretch)",
+        provides=("fuse_linear_relu",),
+        evidence="artefact",
+        withheld=("fxopt_core.passes.linear_activation_fusion",),
+        checklist=("write-passes",),
+    ),
+    Task(
         name="recompute",
         day="day2",
         notebook=NOTEBOOK,

@@ -140,7 +140,11 @@ def rewrite_evidence(case: Case, function: Callable[[fx.GraphModule], Any]) -> E
         evidence.graphs["code"] = encode(trace(result))
     except Exception as error:  # stale code may call or read what is no longer there, and fails in any way
         evidence.values["code_fails"] = f"{type(error).__name__}: {error}"[:300]
-    again = function(result)
+    try:
+        again = function(result)
+    except Exception as error:  # the learner's code may fail in any way on what it made itself
+        evidence.values["again_fails"] = f"{type(error).__name__}: {error}"[:300]
+        return evidence
     if isinstance(again, fx.GraphModule):
         evidence.graphs["again"] = encode(again)
     return evidence
