@@ -237,7 +237,8 @@ check.day2.remove_dead_code(remove_dead_code)
 #    for it.
 # 2. `merge_duplicates(graph_module)` lets every reader read the stand-in, erases the duplicates, recompiles and returns
 #    the module.
-#
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "merge_duplicates-conditions", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # "The same" has its traps: see the next cell. And what is the same must still stay two nodes where
 #
 # - it draws, or has another effect (`effects_of`);
@@ -648,7 +649,8 @@ check.day2.fuse_linear_relu(fuse_linear_relu)
 #    budget; `ValueError` if there is none. There are at most ten blocks.
 # 3. `run_with_recomputation(blocks, x, recomputed)`: the result of the blocks one after the other, of which those in
 #    `recomputed` run again in the backward pass. Gradients as without; dropout included.
-#
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # The picture below shows three blocks of which the middle one is recomputed, at each moment.
 #
 # **Prediction.** Can it help to recompute the *last* block?

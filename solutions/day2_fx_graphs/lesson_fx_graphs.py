@@ -19,7 +19,8 @@
 # once what was computed twice, folds a normalisation into the convolution before it, trades time for memory. Each such
 # change is a **rewrite**, and each has a condition under which it is legal. Where the condition is forgotten, the
 # program still runs, and its results are wrong: silently, on some inputs, in training only, from the second call on.
-#
+
+# %% [markdown]
 # This lesson takes FX apart: what a graph is made of, how it comes about, how it is run, changed and checked. Then it
 # shows, one by one, the things besides values that a rewrite can break. In the exercise you write the rewrites
 # yourself. Before a surprising result there is a **prediction**: answer it in your head before you run the cell.
@@ -537,7 +538,8 @@ for stretches in (1, 2, 4, 8, 16):
 # The figures are those of the table. (PyTorch does not checkpoint the last stretch: what it keeps inside is what each of
 # the others needs while it runs again. So the hook, which sees only what the forward pass keeps, sees the peak.) In the
 # exercise you choose checkpoints for blocks of different sizes, under a budget, and meet it.
-#
+
+# %% [markdown]
 # ## What to remember
 #
 # - A graph is a list of **nodes**; edges are nodes among arguments. `users` counts readers once, `output` included.
@@ -549,7 +551,8 @@ for stretches in (1, 2, 4, 8, 16):
 # - **Recomputation** trades a second forward pass for memory.
 #
 # Now write them yourself: [exercise 2](ex_02_fx_graph_manipulation.ipynb).
-#
+
+# %% [markdown]
 # ## Where this comes from
 #
 # - J. K. Reed et al., *torch.fx: Practical Program Capture and Transformation for Deep Learning in Python*, MLSys 2022.

@@ -91,8 +91,8 @@ def make_module(case: Case) -> nn.Module:
                 setattr(root, name, value)
         for module in root.modules():
             _without_defaults(module)
-    module: nn.Module = root.train(given["training"])
-    return module
+    made: nn.Module = root.train(given["training"])
+    return made
 
 
 def _without_defaults(module: nn.Module) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -107,7 +108,7 @@ def replaced(graph_module: fx.GraphModule, *, write: bool | None = None) -> fx.G
             continue
         value = node.args[0] if node.args else node.kwargs["input"]
         with graph_module.graph.inserting_before(node):
-            keywords = {"inplace": in_place if write is None else write}
+            keywords: dict[str, Any] = {"inplace": in_place if write is None else write}
             new = graph_module.graph.call_function(nn.functional.silu, (value,), keywords)
         node.replace_all_uses_with(new)
         graph_module.graph.erase_node(node)
