@@ -554,6 +554,7 @@ from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
 
 wasteful = zoo.build("redundant")
+wasteful.model.requires_grad_(False)  # as it is deployed: only values count, not gradients
 try:
     optimized = GraphOptimizer(wasteful.model, wasteful.example_inputs).optimize(
         ["my_merging", "constant_folding", "dead_code"]

@@ -447,6 +447,7 @@ from fxopt_core import zoo
 from fxopt_core.optimizer import GraphOptimizer
 
 entry = zoo.build("redundant", device=device)
+entry.model.requires_grad_(False)  # as it is deployed: only values count, not gradients
 optimized = GraphOptimizer(entry.model, entry.example_inputs).optimize("exact")
 print(optimized.report)
 
