@@ -195,7 +195,7 @@ except fx.proxy.TraceError as error:
     print("TraceError:", str(error).splitlines()[0])
 
 # %% [markdown]
-# These failures are loud. The next two are silent.
+# That failure is loud. The next two are silent.
 #
 # **Prediction.** `Counting` changes its argument in place and counts its calls. It is traced, then called twice. What is
 # in `x` afterwards, and what in `calls`: for the original, and for the traced module?
@@ -347,7 +347,7 @@ for node in effectful.graph.nodes:
 
 # %% [markdown]
 # `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `view` computes nothing: it is
-# another name for the same memory, an **alias**. And `sum_1` reads that memory: a write through either name changes
+# another name for the same memory, an **alias**. And `sum_2` reads that memory: a write through either name changes
 # what the other one reads.
 #
 # ## Aliasing: the write that came from elsewhere
