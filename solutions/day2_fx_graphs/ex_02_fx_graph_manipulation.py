@@ -244,7 +244,8 @@ check.day2.remove_dead_code(remove_dead_code)
 # - it draws, or has another effect (`effects_of`);
 # - memory was written between the two (it is enough to be careful: after *any* write, forget all you have seen);
 # - one of the two results is written later (`Storages(graph).written(node)` knows, views included);
-# - both are returned (`Storages(graph).returned` is the set of nodes whose memory the caller gets).
+# - both are returned (`Storages(graph).returned` is the set of nodes whose memory the caller gets). It is careful: without
+#   shapes, `a + b` might join two lists, and then `a` and `b` themselves are handed on.
 #
 # **Prediction.** How many entries will the dictionary `seen` in the next cell have?
 #
