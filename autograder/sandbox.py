@@ -115,7 +115,8 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
         if path.is_dir():
             shutil.rmtree(path)
         elif path.with_suffix(".py").is_file():
-            path.with_suffix(".py").unlink()
+            # Its package may import it by name, and must still be there for other tasks.
+            path.with_suffix(".py").write_text("")
         else:
             raise SandboxError(f"the withheld module {name} does not exist; correct the table of tasks")
     own = Path(next(iter(autograder.__path__)))
@@ -125,8 +126,13 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
         shutil.copy(own / f"{module}.py", target)
     shutil.copytree(own / "graph_form", target / "graph_form", ignore=shutil.ignore_patterns("__pycache__"))
     earlier = {task for day in {task.day for task in tasks} for task in earlier_exports(day)}
-    # The tables of all days: they hold no answers, and `use` looks into them.
-    shared = ["exercises/__init__.py", *(f"exercises/{day}/__init__.py" for day in DAYS)]
+    shared = [
+        "exercises/__init__.py",
+        # The tables of all days: they hold no answers, and `use` looks into them.
+        *(f"exercises/{day}/__init__.py" for day in DAYS),
+        # What the probes of a day share lies beside its table.
+        *(f"exercises/{day}/{path.name}" for day in {task.day for task in tasks} for path in _shared(own, day)),
+    ]
     for task in tasks:
         shared += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "visible.py")]
     for task in earlier:
@@ -134,6 +140,10 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
     for relative in shared:
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(own / relative, target / relative)
+
+
+def _shared(package: Path, day: str) -> list[Path]:
+    return sorted((package / "exercises" / day).glob("*.py"))
 
 
 def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:

@@ -9,7 +9,7 @@ from autograder.graph_form.format import (
     GraphFormatError,
     Limits,
 )
-from autograder.graph_form.running import run, run_flat
+from autograder.graph_form.running import process_state_restored, run, run_flat
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -19,6 +19,7 @@ __all__ = [
     "Limits",
     "decode",
     "encode",
+    "process_state_restored",
     "run",
     "run_flat",
 ]

@@ -36,7 +36,7 @@ def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: 
         Exception: whatever an operation raises for its inputs.
     """
     graph_module = decode(graph, limits=limits) if isinstance(graph, EncodedGraph) else graph
-    with _process_state_restored():
+    with process_state_restored():
         return _with_plain_containers(fx.Interpreter(graph_module).run(*inputs))
 
 
@@ -78,7 +78,8 @@ def _with_plain_containers(value: Any) -> Any:
 
 
 @contextmanager
-def _process_state_restored() -> Iterator[None]:
+def process_state_restored() -> Iterator[None]:
+    """Afterwards grad mode, autocast, functorch levels and the CPU's random stream are as they were before."""
     grad = torch.is_grad_enabled()
     functorch_depth = torch._C._functorch.get_dynamic_layer_stack_depth()
     devices = [device for device in ("cpu", "cuda", "mps") if torch.amp.is_autocast_available(device)]

@@ -1,0 +1,1 @@
+"""Conv+BN folding: a normalisation in evaluation becomes part of the convolution before it."""

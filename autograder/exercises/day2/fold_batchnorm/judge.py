@@ -1,0 +1,190 @@
+"""What a right folding is: the algebra, the same values, one operation less, and nothing folded that must not be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence, agrees
+from autograder.exercises.day2.fold_batchnorm.visible import convolution_weights, weights_of
+from autograder.exercises.day2.programs import build, inputs_of, program
+from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
+from autograder.graph_form import decode
+
+MISCONCEPTIONS = COMMON | {
+    "not two tensors": "`folded_weights` must return two tensors: the new weight and the new bias.",
+    "forgot eps": "Your scale lacks `eps`: BatchNorm divides by the root of *variance plus eps*.",
+    "forgot the root": "You divide by the variance: BatchNorm divides by its square root.",
+    "forgot the mean": "Your bias lacks the mean: BatchNorm subtracts it before it scales.",
+    "bias not scaled": "The old bias is part of what BatchNorm scales: your new bias takes it over as it was.",
+    "gamma forgotten": "The BatchNorm has a weight (gamma) of its own, which scales the result once more.",
+    "beta forgotten": "The BatchNorm has a bias (beta) of its own, which is added in the end.",
+    "scaled input channels": (
+        "You scaled along the wrong dimension: a convolution's weight is (out, in, height, width), BatchNorm scales "
+        "output channels: dimension 0."
+    ),
+    "wrong algebra": "The folded weight or bias is not right: write down what BatchNorm does to `w * x + b`.",
+    "missing weights": (
+        "With a convolution without bias, or in groups, or a BatchNorm without weights of its own, your result is off: "
+        "what is missing counts as 0 (a bias) or 1 (gamma)."
+    ),
+    "folded in training mode": (
+        "You folded a BatchNorm that is in training: it normalises with the statistics of the batch, and updates the "
+        "running ones. Only in evaluation is it a fixed scale and shift."
+    ),
+    "folded without statistics": (
+        "You folded a BatchNorm that keeps no running statistics: it uses those of the batch, in evaluation as well."
+    ),
+    "fused what another reads": (
+        "You folded into a convolution whose result another node still reads: that one now gets normalised values."
+    ),
+    "took the previous node": (
+        "You folded into the wrong convolution: which one a BatchNorm reads says its argument, not the order of nodes."
+    ),
+    "changed a shared convolution": (
+        "The convolution is called twice, and you changed the weights of both calls. Give the place that you fold a "
+        "convolution of its own."
+    ),
+    "looked past an activation": (
+        "You folded through an activation: BatchNorm does not read the convolution there, and ReLU does not commute "
+        "with a shift."
+    ),
+    "folded a transposed convolution": (
+        "You folded into a transposed convolution. Its weight is (in, out, …): scaling dimension 0 scales inputs. "
+        "Fold `nn.Conv2d` only."
+    ),
+    "changed the model's weights": (
+        "You changed weights of the module that you were given. The model that it was traced from has the same ones: "
+        "copy the convolution (`copy.deepcopy`), and change the copy."
+    ),
+    "nothing folded": "A BatchNorm that could be folded is still there.",
+    "more operations": "The BatchNorm is gone, but other operations came in its place: fold it into weight and bias.",
+    "something else": "The folded graph computes something else than the original.",
+}
+
+BY_TRAP = {
+    "plain": "wrong algebra",
+    "missing weights": "missing weights",
+    "training": "folded in training mode",
+    "statistics": "folded without statistics",
+    "read twice": "fused what another reads",
+    "branches": "took the previous node",
+    "shared": "changed a shared convolution",
+    "in between": "looked past an activation",
+    "transposed": "folded a transposed convolution",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Random widths, kernel sizes and eps in every kind of place."""
+    cases = []
+    for trap in ("plain", "missing weights", "training", "read twice", "branches", "shared"):
+        width, eps = 2 * random.randint(2, 4), round(random.uniform(0.05, 0.3), 3)
+        convolution = f"nn.Conv2d(4, {width}, {random.choice([1, 2, 3])}"
+        convolution += (
+            f", groups={random.choice([1, 2])}, bias={trap != 'missing weights'}, stride={random.choice([1, 2])})"
+        )
+        norm = f"nn.BatchNorm2d({width}, eps={eps})"
+        state = {"conv": convolution, "norm": norm, "act": random.choice(["nn.ReLU()", "nn.GELU()", "nn.Sigmoid()"])}
+        body = "return self.act(self.norm(self.conv(x)))"
+        if trap == "read twice":
+            body = "h = self.conv(x)\nreturn self.act(self.norm(h)), h.sum()"
+        elif trap == "branches":
+            state["other"] = convolution
+            body = "a = self.conv(x)\nb = self.other(x)\nreturn self.act(a) + self.norm(b)"
+        elif trap == "shared":
+            body = "return self.act(self.norm(self.conv(x))) + self.conv(x * 2)"
+        norms = {"training": 1, "read twice": 1, "shared": 1}.get(trap, 0)
+        seed = random.randrange(2**31)
+        cases.append(
+            program(
+                f"hidden {trap}",
+                body,
+                state=state,
+                inputs=((2, 4, 6, 6),),
+                training=trap == "training",
+                trap=trap,
+                norms=norms,
+                seed=seed,
+            )
+        )
+    return cases
+
+
+def algebra(case: Case) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """The folded weight and bias: the right ones first, then what each mistake gives."""
+    given = weights_of(case)
+    weight, bias, mean, variance = given["weight"], given["bias"], given["mean"], given["variance"]
+    gamma, beta = given["gamma"], given["beta"]
+    scale = gamma / (variance + 0.1).sqrt()
+    plain, squared, bare = gamma / variance.sqrt(), gamma / (variance + 0.1), 1 / (variance + 0.1).sqrt()
+
+    def by(factor: torch.Tensor) -> torch.Tensor:
+        return weight * factor.reshape(-1, 1, 1, 1)
+
+    right = (bias - mean) * scale + beta
+    return {
+        "": (by(scale), right),
+        "forgot eps": (by(plain), (bias - mean) * plain + beta),
+        "forgot the root": (by(squared), (bias - mean) * squared + beta),
+        "forgot the mean": (by(scale), bias * scale + beta),
+        "bias not scaled": (by(scale), bias - mean * scale + beta),
+        "gamma forgotten": (by(bare), (bias - mean) * bare + beta),
+        "beta forgotten": (by(scale), (bias - mean) * scale),
+        "scaled input channels": (weight * scale.reshape(1, -1, 1, 1), right),
+    }
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The algebra, then what the rewritten graph computes, then its structure."""
+    found = evidence.tensors.get("weight"), evidence.tensors.get("bias")
+    if found[0] is None or found[1] is None:
+        yield "not two tensors", ""
+        return
+    explained = [
+        name
+        for name, pair in algebra(case).items()
+        if all(agrees(got, want, relative=1e-4, absolute=1e-5) for got, want in zip(found, pair, strict=True))
+    ]
+    if explained != [""]:
+        yield (explained[0] if explained else "wrong algebra"), ""
+        return
+    if problem := unusable(evidence):
+        yield problem
+        return
+    original, theirs = build(case), decode(evidence.graphs["graph"])
+    trap = case.parameters["trap"]
+    different = next(
+        filter(
+            None, (difference(original, theirs, inputs_of(case, s), relative=1e-3, absolute=1e-4) for s in (11, 12))
+        ),
+        None,
+    )
+    if different:
+        yield BY_TRAP[trap], f"(what differs: {different})"
+        return
+    for name, weight in convolution_weights(case).items():
+        if not agrees(evidence.tensors.get(f"kept {name}"), weight):
+            yield "changed the model's weights", f"(those of {name!r})"
+            return
+    left = norms(theirs)
+    if left > case.parameters["norms"]:
+        yield "nothing folded", f"({left} left)"
+        return
+    if operations(theirs) > operations(original) - (norms(original) - left):
+        yield "more operations", f"({operations(original)} before, {operations(theirs)} after)"
+        return
+    if problem := stale(evidence, theirs):
+        yield problem
+
+
+def norms(graph_module: fx.GraphModule) -> int:
+    """How many calls normalise a batch."""
+    return sum(
+        node.op == "call_module"
+        and isinstance(graph_module.get_submodule(str(node.target)), nn.modules.batchnorm._BatchNorm)
+        for node in graph_module.graph.nodes
+    )

@@ -1,0 +1,141 @@
+"""The learner's side: convolutions with a BatchNorm behind them, some of which must not be folded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
+
+IMAGE = ((2, 4, 5, 5),)
+TWO_IMAGES = ((2, 4, 5, 5), (2, 4, 5, 5))
+
+
+def visible_cases() -> list[Case]:
+    """The kinds of convolution first, then the places that must be left alone."""
+    return [
+        program(
+            "a convolution and its BatchNorm",
+            "return torch.relu(self.norm(self.conv(x)))",
+            state={"conv": "nn.Conv2d(4, 4, 3, padding=1)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            trap="plain",
+            norms=0,
+        ),
+        program(
+            "without a bias, in groups, and without weights of the BatchNorm",
+            "return self.norm(self.conv(x))",
+            state={
+                "conv": "nn.Conv2d(4, 6, 3, groups=2, bias=False)",
+                "norm": "nn.BatchNorm2d(6, eps=0.1, affine=False)",
+            },
+            inputs=IMAGE,
+            trap="missing weights",
+            norms=0,
+        ),
+        program(
+            "in training",
+            "return self.norm(self.conv(x))",
+            state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            training=True,
+            trap="training",
+            norms=1,
+        ),
+        program(
+            "without running statistics",
+            "return self.norm(self.conv(x))",
+            state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, track_running_stats=False)"},
+            inputs=IMAGE,
+            trap="statistics",
+            norms=1,
+        ),
+        program(
+            "a convolution that another node reads, too",
+            "h = self.conv(x)\nreturn self.norm(h) + torch.relu(h)",
+            state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            trap="read twice",
+            norms=1,
+        ),
+        program(
+            "two branches",
+            "a = self.one(x)\nb = self.other(x)\nreturn self.norm(a) - b",
+            state={"one": "nn.Conv2d(4, 4, 3)", "other": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            trap="branches",
+            norms=0,
+        ),
+        program(
+            "one convolution, called twice",
+            "return self.first(self.conv(x)) + self.second(self.conv(y))",
+            arguments="x, y",
+            state={
+                "conv": "nn.Conv2d(4, 4, 3)",
+                "first": "nn.BatchNorm2d(4, eps=0.1)",
+                "second": "nn.BatchNorm2d(4, eps=0.2)",
+            },
+            inputs=TWO_IMAGES,
+            trap="shared",
+            norms=2,
+        ),
+        program(
+            "an activation in between",
+            "return self.norm(torch.relu(self.conv(x)))",
+            state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            trap="in between",
+            norms=1,
+        ),
+        program(
+            "a transposed convolution",
+            "return self.norm(self.conv(x))",
+            state={"conv": "nn.ConvTranspose2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            trap="transposed",
+            norms=1,
+        ),
+    ]
+
+
+def weights_of(case: Case) -> dict[str, torch.Tensor]:
+    """Weights on which the algebra alone is tried: as many input channels as output channels."""
+    generator = torch.Generator().manual_seed(case.parameters["seed"] % 10_000 + 5)
+    found = {"weight": torch.randn(4, 4, 3, 3, generator=generator)}
+    found |= {name: torch.rand(4, generator=generator) + 0.5 for name in ("bias", "mean", "variance", "gamma", "beta")}
+    return found
+
+
+def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
+    """The algebra on weights, the rewrite of the case's graph, and what became of the weights that were there."""
+    weight, bias = folded_weights(**weights_of(case), eps=0.1)
+    convolutions: dict[str, nn.Module] = {}
+
+    def watched(graph_module: fx.GraphModule) -> Any:
+        if not convolutions:
+            named = graph_module.named_modules()
+            convolutions.update((name, part) for name, part in named if hasattr(part, "transposed"))
+        return fold_batchnorm(graph_module)
+
+    evidence = rewrite_evidence(case, watched)
+    if isinstance(weight, torch.Tensor) and isinstance(bias, torch.Tensor):
+        evidence.tensors = {"weight": weight, "bias": bias}
+    evidence.tensors |= {f"kept {name}": part.weight for name, part in convolutions.items()}  # type: ignore[misc]
+    return evidence
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph before and after, and how many values of the convolution's weights are new."""
+    return show_rewrite(case, evidence)
+
+
+def convolution_weights(case: Case) -> dict[str, torch.Tensor]:
+    """The weights of the case's convolutions, by path."""
+    found: dict[str, torch.Tensor] = {}
+    for name, part in build(case).named_modules():
+        if hasattr(part, "transposed") and isinstance(part.weight, torch.Tensor):
+            found[name] = part.weight.detach()
+    return found

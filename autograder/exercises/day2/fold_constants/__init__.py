@@ -1,0 +1,1 @@
+"""Constant folding: what depends on nothing that can change is computed once, beforehand."""

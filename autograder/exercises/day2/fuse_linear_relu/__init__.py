@@ -1,0 +1,1 @@
+"""Fusion: a linear layer and the ReLU after it become one operator."""

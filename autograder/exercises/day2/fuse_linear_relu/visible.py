@@ -1,0 +1,69 @@
+"""The learner's side: linear layers with ReLUs behind them, some of which must stay two nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day2.programs import inputs_of, program, rewrite_evidence, show_rewrite
+
+LAYERS = {"one": "nn.Linear(4, 4)", "two": "nn.Linear(4, 4)"}
+
+
+def visible_cases() -> list[Case]:
+    """What fuses first, then what must stay two nodes."""
+    return [
+        program(
+            "two layers, two forms of ReLU",
+            "h = torch.relu(self.one(x))\nreturn self.act(self.two(h))",
+            state=LAYERS | {"act": "nn.ReLU()"},
+            trap="plain",
+            fused=2,
+        ),
+        program(
+            "one layer, called twice",
+            "return torch.relu(self.one(x)) - torch.relu(self.one(x * 2))",
+            state=LAYERS,
+            trap="shared",
+            fused=2,
+        ),
+        program(
+            "somebody else reads the layer",
+            "h = self.one(x)\nreturn torch.relu(h) - h.tanh()",
+            state=LAYERS,
+            trap="read twice",
+            fused=0,
+        ),
+        program(
+            "the layer is returned",
+            "h = self.one(x)\nreturn torch.relu(h), h",
+            state=LAYERS,
+            trap="read twice",
+            fused=0,
+        ),
+        program(
+            "three dimensions",
+            "return torch.relu(self.one(x))",
+            state=LAYERS,
+            inputs=((2, 3, 4),),
+            trap="dimensions",
+            fused=0,
+        ),
+        program(
+            "other activations, and a layer without bias",
+            "h = F.gelu(self.one(x))\ng = torch.tanh(self.two(h))\nreturn torch.relu(self.bare(g)).exp()",
+            state=LAYERS | {"bare": "nn.Linear(4, 4, bias=False)"},
+            trap="others",
+            fused=0,
+        ),
+    ]
+
+
+def probe(case: Case, fuse_linear_relu: Any) -> Evidence:
+    """What the learner's function makes of the case's graph, with example inputs to look at shapes with."""
+    return rewrite_evidence(case, lambda graph_module: fuse_linear_relu(graph_module, inputs_of(case, 5)))
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph before and after, and the change."""
+    return show_rewrite(case, evidence)

@@ -1,0 +1,1 @@
+"""Common-subexpression elimination: what was computed before need not be computed again."""

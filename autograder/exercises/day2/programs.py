@@ -1,0 +1,166 @@
+"""Programs that the cases of this day are made of, and what a learner's rewrite made of them.
+
+A case holds a few lines of Python; they are traced into an FX graph. The lines come from the case, which the judge
+made, and never from a learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+from autograder.evidence import Case, Evidence
+from autograder.graph_form import GraphFormatError, decode, encode
+
+SHOWN_NODES = 40
+"""Most nodes of a graph of which the check still draws a picture."""
+
+
+def program(
+    name: str,
+    body: str,
+    *,
+    arguments: str = "x",
+    state: Mapping[str, str] | None = None,
+    inputs: tuple[Any, ...] = ((2, 4),),
+    training: bool = False,
+    seed: int = 0,
+    **more: Any,
+) -> Case:
+    """A case that holds a program.
+
+    Args:
+        name: of the case; the judge knows by the entry `trap` what it is there for.
+        body: the lines of `forward`, separated by newlines.
+        arguments: the names of its arguments.
+        state: attributes of the module by name, each as the expression that makes it. A later one may use `self`.
+        inputs: one entry an argument: the shape of a float32 tensor, or a list of a shape and the name of a dtype.
+        training: whether the module is in training.
+        seed: of the values of parameters.
+        more: further entries.
+    """
+    given = {
+        "body": body,
+        "arguments": arguments,
+        "state": dict(state or {}),
+        "inputs": [list(entry) for entry in inputs],
+        "training": training,
+        "seed": seed,
+        **more,
+    }
+    return Case(name, given)
+
+
+class ProgramTracer(fx.Tracer):
+    """Reads buffers as nodes (`get_attr`), as it does parameters."""
+
+    proxy_buffer_attributes = True
+
+
+def trace(module: nn.Module) -> fx.GraphModule:
+    """The graph of what a module's `forward` really runs."""
+    tracer = ProgramTracer()
+    graph = tracer.trace(module)
+    result = fx.GraphModule(tracer.root, graph)
+    return result.train(module.training)
+
+
+def build(case: Case) -> fx.GraphModule:
+    """The case's program as a graph module. Each call makes another one with equal parameters."""
+    return trace(make_module(case))
+
+
+def make_module(case: Case) -> nn.Module:
+    """The case's program as a module that is not traced."""
+    given = case.parameters
+    lines = "\n".join(f"    {line}" for line in given["body"].splitlines())
+    names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional}
+    exec(compile(f"def forward(self, {given['arguments']}):\n{lines}\n", "<program>", "exec"), names)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(given["seed"])
+        root: Any = type("Program", (nn.Module,), {"forward": names["forward"]})()
+        for name, expression in given["state"].items():
+            value = eval(expression, {**names, "self": root})
+            if type(value) is torch.Tensor:
+                root.register_buffer(name, value)
+            else:
+                setattr(root, name, value)
+        for module in root.modules():
+            _without_defaults(module)
+    made: nn.Module = root.train(given["training"])
+    return made
+
+
+def _without_defaults(module: nn.Module) -> None:
+    """Give a normalisation layer statistics and weights as they are after training: not zeros and ones."""
+    for name in ("running_mean", "running_var", "weight", "bias"):
+        value = getattr(module, name, None)
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and isinstance(value, torch.Tensor):
+            with torch.no_grad():
+                value.uniform_(0.5, 2.0)
+
+
+def inputs_of(case: Case, seed: int) -> list[torch.Tensor]:
+    """One tensor an argument: normal numbers, or for whole numbers 0 to 4."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for entry in case.parameters["inputs"]:
+        shape, dtype = (entry[0], entry[1]) if entry and isinstance(entry[0], list) else (entry, "float32")
+        kind = getattr(torch, dtype)
+        if kind.is_floating_point:
+            found.append(torch.randn(shape, generator=generator).to(kind))
+        else:
+            found.append(torch.randint(0, 5, shape, generator=generator).to(kind))
+    return found
+
+
+def rewrite_evidence(case: Case, function: Callable[[fx.GraphModule], Any]) -> Evidence:
+    """What the learner's rewrite makes of the case's graph.
+
+    `graphs["graph"]` is the graph of the module that it returns, `graphs["code"]` what that module really runs, traced
+    anew, and `graphs["again"]` the graph after a second run.
+    """
+    result = function(build(case))
+    evidence = Evidence(
+        {"returned": type(result).__name__ if not isinstance(result, fx.GraphModule) else "GraphModule"}
+    )
+    if not isinstance(result, fx.GraphModule):
+        return evidence
+    try:
+        result.graph.lint()
+        evidence.graphs["graph"] = encode(result)
+    except (RuntimeError, GraphFormatError, AttributeError, TypeError) as error:
+        evidence.values["malformed"] = str(error)[:300]
+        return evidence
+    try:
+        evidence.graphs["code"] = encode(trace(result))
+    except Exception as error:  # stale code may call or read what is no longer there, and fails in any way
+        evidence.values["code_fails"] = f"{type(error).__name__}: {error}"[:300]
+    try:
+        again = function(result)
+    except Exception as error:  # the learner's code may fail in any way on what it made itself
+        evidence.values["again_fails"] = f"{type(error).__name__}: {error}"[:300]
+        return evidence
+    if isinstance(again, fx.GraphModule):
+        evidence.graphs["again"] = encode(again)
+    return evidence
+
+
+def show_rewrite(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph before and after, drawn with what changed marked, and the change as text."""
+    from fxopt_core.graphs.diff import diff_graphs
+    from fxopt_core.visualize import draw
+
+    if "graph" not in evidence.graphs:
+        return []
+    before, after = build(case), decode(evidence.graphs["graph"])
+    difference = diff_graphs(before, after)
+    return [
+        draw(before, title=f"{case.name}: before", highlight=difference.marked_before),
+        draw(after, title=f"{case.name}: after", highlight=difference.marked_after),
+        f"{case.name}: {difference}",
+    ]

@@ -1,0 +1,41 @@
+"""lost gradients
+
+Saves memory by switching gradients off.
+"""
+
+from itertools import combinations
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+def peak_bytes(keeps, inputs, recomputed):
+    held = [inputs[i] if i in recomputed else keeps[i] for i in range(len(keeps))]
+    peaks = [sum(held)]
+    for i in range(len(keeps)):
+        peaks.append(sum(held[:i]) + keeps[i])
+    return max(peaks)
+
+
+def choose_recomputed(keeps, inputs, costs, budget):
+    blocks = range(len(keeps))
+    best = None
+    for size in range(len(keeps) + 1):
+        for chosen in combinations(blocks, size):
+            if peak_bytes(keeps, inputs, set(chosen)) <= budget:
+                cost = sum(costs[i] for i in chosen)
+                if best is None or cost < best[0]:
+                    best = (cost, set(chosen))
+    if best is None:
+        raise ValueError("no choice fits into the budget")
+    return best[1]
+
+
+def run_with_recomputation(blocks, x, recomputed):
+    for i, block in enumerate(blocks):
+        if i in recomputed:
+            with torch.no_grad():
+                x = block(x)
+        else:
+            x = block(x)
+    return x

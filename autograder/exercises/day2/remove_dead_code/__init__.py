@@ -1,0 +1,1 @@
+"""Dead-code elimination that keeps what has an effect."""

@@ -1,0 +1,13 @@
+"""forgot recompile
+
+Believes that erasing a node changes the module.
+"""
+
+from fxopt_core.graphs.effects import effects_of
+
+
+def remove_dead_code(graph_module):
+    for node in reversed(list(graph_module.graph.nodes)):
+        if node.op.startswith("call") and not node.users and not effects_of(node).observable:
+            graph_module.graph.erase_node(node)
+    return graph_module

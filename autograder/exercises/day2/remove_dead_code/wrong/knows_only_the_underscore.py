@@ -1,0 +1,13 @@
+"""ignored flags
+
+Takes a node for a write when its name ends in an underscore.
+"""
+
+
+def remove_dead_code(graph_module):
+    for node in reversed(list(graph_module.graph.nodes)):
+        name = node.target if isinstance(node.target, str) else node.target.__name__
+        if node.op.startswith("call") and not node.users and not name.endswith("_"):
+            graph_module.graph.erase_node(node)
+    graph_module.recompile()
+    return graph_module

@@ -1,0 +1,13 @@
+"""returned no graph module
+
+Changes the module and returns nothing.
+"""
+
+from fxopt_core.graphs.effects import effects_of
+
+
+def remove_dead_code(graph_module):
+    for node in reversed(list(graph_module.graph.nodes)):
+        if node.op.startswith("call") and not node.users and not effects_of(node).observable:
+            graph_module.graph.erase_node(node)
+    graph_module.recompile()

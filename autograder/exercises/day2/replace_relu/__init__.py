@@ -1,0 +1,1 @@
+"""Every ReLU becomes a SiLU, in whatever form it is written."""

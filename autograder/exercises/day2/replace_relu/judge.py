@@ -1,0 +1,150 @@
+"""What a right replacement is: the graph computes what the model with SiLU for ReLU would, writes included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day2.programs import build, inputs_of, program
+from autograder.exercises.day2.replace_relu.visible import classes_of
+from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
+from autograder.graph_form import decode
+
+MISCONCEPTIONS = COMMON | {
+    "functions missed": "A ReLU that is called as a function is left: `torch.relu` and `F.relu` are two targets.",
+    "methods missed": "A ReLU that is called as a method is left: `call_method` with the target `'relu'`.",
+    "modules missed": "A ReLU that is a module is left. The target of its node is a path; look at the class there.",
+    "keyword missed": "A ReLU that takes its input by name (`relu(input=x)`) is left, or has lost it.",
+    "in-place forms missed": (
+        "A ReLU that works in place is left: `relu_`, `inplace=True` as an argument, or `nn.ReLU(inplace=True)`."
+    ),
+    "lost the write": (
+        "You replaced a ReLU that works in place by a SiLU that returns a new tensor. Whoever reads the written tensor "
+        "afterwards now reads the old values: the new one must write, too (`F.silu(h, inplace=True)`)."
+    ),
+    "writes where none was": (
+        "Your SiLU works in place where the ReLU did not: whoever else reads the input now reads changed values."
+    ),
+    "went by the name": (
+        "You replaced something that is no ReLU: `relu6`, a `LeakyReLU`, or another module at a path called `relu`. "
+        "Compare targets and classes, not parts of names."
+    ),
+    "changed the modules": (
+        "You changed or exchanged a module of the model that the graph came from. Change the node, not the module: "
+        "others may share it."
+    ),
+    "left the old node": "The old ReLU is still in the graph, though nobody reads it: erase it.",
+    "something else": "The graph computes something else than the model with SiLU for ReLU.",
+}
+
+MISSED = {
+    "functions": "functions missed",
+    "methods": "methods missed",
+    "modules": "modules missed",
+    "keyword": "keyword missed",
+    "in place": "in-place forms missed",
+    "in place, by flag": "in-place forms missed",
+    "look-alikes": "functions missed",
+}
+
+FORMS = {
+    "functions": ["torch.relu({})", "F.relu({})", "F.relu({}, inplace=False)"],
+    "methods": ["{}.relu()", "({} * 2).relu()"],
+    "modules": ["self.act({})", "self.block[1]({})"],
+    "keyword": ["F.relu(input={})", "torch.relu(input={})"],
+}
+WRITING = ["{}.relu_()", "torch.relu_({})", "F.relu({}, inplace=True)", "F.relu_({})", "self.inside({})"]
+OTHER = ["F.relu6({} * 4)", "self.leaky({})", "F.elu({})", "torch.tanh({})", "self.relu({})"]
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Each form among others, forms that write with a later reader, and look-alikes."""
+    state = {
+        "act": "nn.ReLU()",
+        "block": "nn.Sequential(nn.Linear(4, 4), nn.ReLU())",
+        "inside": "nn.ReLU(inplace=True)",
+        "leaky": f"nn.LeakyReLU({random.choice([0.1, 0.2, 0.4])})",
+        "relu": "nn.Tanh()",
+    }
+    bodies = {}
+    for trap, forms in FORMS.items():
+        inner, outer = random.choice(OTHER).format("x"), random.choice(forms).format("h")
+        bodies[trap] = (
+            f"h = {inner} - {random.uniform(0.1, 0.5):.3f}\nreturn {outer} + {random.choice(forms).format('x')}"
+        )
+    first, second = random.sample(WRITING, 2)
+    bodies["in place"] = f"h = x * 2\ng = h.view(-1)\n{first.format('h')}\n{second.format('x')}\nreturn g, h - 1"
+    bodies["look-alikes"] = f"return {' + '.join(form.format('x') for form in OTHER)} - F.relu(x)"
+    return [
+        program(f"hidden {trap}", body, state=state, trap=trap, seed=random.randrange(2**31))
+        for trap, body in bodies.items()
+    ]
+
+
+def works_in_place(node: fx.Node, graph_module: fx.GraphModule) -> bool | None:
+    """Whether a node is a ReLU that works in place; `None` for what is no ReLU."""
+    if node.op == "call_module":
+        module = graph_module.get_submodule(str(node.target))
+        return module.inplace if type(module) is nn.ReLU else None
+    if node.op == "call_method":
+        return {"relu": False, "relu_": True}.get(str(node.target))
+    if node.target in (torch.relu_, nn.functional.relu_):
+        return True
+    if node.target in (torch.relu, nn.functional.relu):
+        return bool(node.kwargs.get("inplace", node.args[1] if len(node.args) > 1 else False))
+    return None
+
+
+def replaced(graph_module: fx.GraphModule, *, write: bool | None = None) -> fx.GraphModule:
+    """The judge's own replacement, in place. `write` says whether all SiLUs are to work in place."""
+    for node in list(graph_module.graph.nodes):
+        in_place = works_in_place(node, graph_module) if node.op.startswith("call") else None
+        if in_place is None:
+            continue
+        value = node.args[0] if node.args else node.kwargs["input"]
+        with graph_module.graph.inserting_before(node):
+            keywords: dict[str, Any] = {"inplace": in_place if write is None else write}
+            new = graph_module.graph.call_function(nn.functional.silu, (value,), keywords)
+        node.replace_all_uses_with(new)
+        graph_module.graph.erase_node(node)
+    return graph_module
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What the graph computes; if it is not right, which mistake computes that."""
+    if problem := unusable(evidence):
+        yield problem
+        return
+    trap, theirs = case.parameters["trap"], decode(evidence.graphs["graph"])
+    different = _differs(replaced(build(case)), theirs, case)
+    if different:
+        left = any(works_in_place(n, theirs) is not None for n in theirs.graph.nodes if n.op.startswith("call"))
+        if not _differs(replaced(build(case), write=False), theirs, case):
+            kind = "lost the write"
+        elif not _differs(replaced(build(case), write=True), theirs, case):
+            kind = "writes where none was"
+        elif trap == "look-alikes" and not left:
+            kind = "went by the name"
+        else:
+            kind = MISSED[trap] if left else "something else"
+        yield kind, f"(what differs: {different})"
+        return
+    if evidence.values["classes"] != classes_of(case):
+        yield "changed the modules", ""
+        return
+    if operations(theirs) > operations(build(case)):
+        yield "left the old node", f"({operations(build(case))} operations before, {operations(theirs)} after)"
+        return
+    if problem := stale(evidence, theirs):
+        yield problem
+
+
+def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, case: Case) -> str | None:
+    """The first difference on two sets of inputs, if any."""
+    found = (difference(wanted, theirs, inputs_of(case, seed), absolute=1e-6) for seed in (11, 12))
+    return next(filter(None, found), None)

@@ -1,0 +1,63 @@
+"""The learner's side: programs with ReLUs in every form, and with what only looks like one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
+
+
+def visible_cases() -> list[Case]:
+    """One form after the other, then the forms that write, then what must be left alone."""
+    return [
+        program("functions", "return F.relu(x - 1) + torch.relu(x)", trap="functions"),
+        program("a method", "h = x + 1\nreturn h.relu() * 2", trap="methods"),
+        program(
+            "modules, one of them called twice",
+            "h = self.act(self.layer(x))\nreturn self.act(h - 0.2) + self.other(x)",
+            state={"layer": "nn.Linear(4, 4)", "act": "nn.ReLU()", "other": "nn.ReLU()"},
+            trap="modules",
+        ),
+        program("the input by keyword", "return F.relu(input=x) - torch.relu(input=-x)", trap="keyword"),
+        program("a method that writes", "h = x * 2\nh.relu_()\nreturn h - x", trap="in place"),
+        program(
+            "functions and modules that write",
+            "h = x * 2\nF.relu(h, inplace=True)\ng = x - 1\nself.act(g)\nreturn h + g",
+            state={"act": "nn.ReLU(inplace=True)"},
+            trap="in place, by flag",
+        ),
+        program("a write into an input", "y = torch.relu_(x)\nreturn y + 1", trap="in place"),
+        program(
+            "what only looks like it",
+            "a = F.relu6(x * 5)\nb = self.relu(x)\nreturn a + b.sigmoid() + self.leaky(x) + torch.relu(x)",
+            state={"relu": "nn.Identity()", "leaky": "nn.LeakyReLU(0.3)"},
+            trap="look-alikes",
+        ),
+    ]
+
+
+def probe(case: Case, replace_relu: Any) -> Evidence:
+    """What the learner's function makes of the case's graph, and whether the modules that it was given still are."""
+    given: dict[str, Any] = {}
+
+    def watched(graph_module: Any) -> Any:
+        if not given:
+            given.update(graph_module.named_modules())
+        return replace_relu(graph_module)
+
+    evidence = rewrite_evidence(case, watched)
+    classes = {name: type(module).__name__ for name, module in given.items() if name}
+    evidence.values["classes"] = [[name, kind, getattr(given[name], "inplace", None)] for name, kind in classes.items()]
+    return evidence
+
+
+def classes_of(case: Case) -> list[list[Any]]:
+    """The case's modules: name, class, and whether each works in place."""
+    modules = {name: module for name, module in build(case).named_modules() if name}
+    return [[name, type(module).__name__, getattr(module, "inplace", None)] for name, module in modules.items()]
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph before and after, and the change."""
+    return show_rewrite(case, evidence)

@@ -1,0 +1,1 @@
+"""Which values several nodes read, and the longest chain of operations."""

@@ -1,0 +1,51 @@
+"""The learner's side: programs with forks and joins, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day2.programs import build, program
+
+
+def visible_cases() -> list[Case]:
+    """A fork, a node that reads a value twice, lists of values, a value that is returned, and a path that misleads."""
+    return [
+        program("a fork", "a = torch.relu(x)\nb = torch.tanh(a)\nreturn torch.exp(a) + b"),
+        program("a value read twice by one node", "a = torch.relu(x)\nreturn a * a"),
+        program("values in a list", "a = torch.relu(x)\nb = torch.cat([a, x], dim=1)\nreturn torch.stack([b, b + 1])"),
+        program("a value that is also returned", "a = torch.relu(x)\nreturn a, torch.exp(a)"),
+        program(
+            "the short way is written last",
+            "a = torch.relu(x)\nb = a.tanh()\nc = b.exp()\nd = c.sigmoid()\ne = torch.neg(a)\nf = d + e\n"
+            "g = torch.abs(x)\nreturn f * g",
+        ),
+        program(
+            "the longest way starts late",
+            "a = torch.exp(torch.relu(x))\nb = torch.neg(y)\nc = b.tanh()\nd = c.sin()\ne = d.cos()\nreturn a, e",
+            arguments="x, y",
+            inputs=((2, 4), (2, 4)),
+        ),
+    ]
+
+
+def probe(case: Case, shared_values: Any, critical_path: Any) -> Evidence:
+    """Ask for both; nodes count as their names."""
+    return Evidence({"shared": _names(shared_values(build(case))), "path": _names(critical_path(build(case)))})
+
+
+def _names(found: Any) -> list[str] | None:
+    return [str(item) for item in found] if isinstance(found, (list, tuple)) else None
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph with the learner's critical path marked."""
+    from fxopt_core.visualize import draw
+
+    graph = build(case)
+    known = {node.name for node in graph.graph.nodes}
+    path = [name for name in evidence.values["path"] or [] if name in known]
+    return [
+        draw(graph, title=f"{case.name}: your critical path", highlight=path),
+        f"{case.name}: shared values {evidence.values['shared']}, critical path {evidence.values['path']}",
+    ]

@@ -1,0 +1,1 @@
+"""A pass of the learner's own, registered, and run by the optimiser."""

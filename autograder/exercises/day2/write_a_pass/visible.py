@@ -1,0 +1,61 @@
+"""The learner's side: programs with duplicates and draws, a run of the pass by hand and one by `GraphOptimizer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day2.programs import build, inputs_of, make_module, program, show_rewrite
+from autograder.graph_form import encode
+
+NAME = "my_merging"
+"""The name under which the learner's pass is to be registered."""
+
+
+def visible_cases() -> list[Case]:
+    """Duplicates, duplicates of duplicates, draws, and nothing to do."""
+    return [
+        program("two duplicates", "a = torch.exp(x)\nb = torch.exp(x)\nreturn a - b.tanh()"),
+        program(
+            "draws beside duplicates",
+            "a = torch.rand_like(x)\nb = torch.rand_like(x)\nc = torch.sin(x)\nd = torch.sin(x)\n"
+            "return torch.sub(a, b) - torch.sub(c, d.tanh())",
+        ),
+        program(
+            "duplicates of duplicates",
+            "a = torch.exp(x)\nb = torch.exp(x)\nc = torch.neg(a)\nd = torch.neg(b)\nreturn torch.mul(c, d.tanh())",
+        ),
+        program("nothing to do", "return torch.relu(x) - torch.exp(x)"),
+    ]
+
+
+def probe(case: Case, merge_pass: Any) -> Evidence:
+    """Look for opportunities, run the pass on a graph, then let the optimiser run it on the model."""
+    from fxopt_core.optimizer import GraphOptimizer
+    from fxopt_core.passes import GraphEditor, OptimizationPass, make_pass, pass_names
+
+    if not issubclass(merge_pass, OptimizationPass):
+        return Evidence({"is_pass": False})
+    evidence = Evidence({"is_pass": True, "registered": NAME in pass_names()})
+    looked_at = build(case)
+    found = merge_pass().analyze(GraphEditor(looked_at))
+    evidence.graphs["looked at"] = encode(looked_at)
+    evidence.values["refusals"] = [[str(name), str(reason)] for name, reason in getattr(found, "refusals", [])]
+    rewritten = build(case)
+    editor = GraphEditor(rewritten)
+    result = merge_pass().run(editor)
+    editor.finish()
+    evidence.graphs["graph"] = encode(rewritten)
+    evidence.values["rewrites"] = [[rewrite.node, len(rewrite.before)] for rewrite in result.rewrites]
+    evidence.values["again"] = len(merge_pass().run(GraphEditor(rewritten)).rewrites)
+    if evidence.values["registered"]:
+        optimizer = GraphOptimizer(make_module(case), tuple(inputs_of(case, 5)), capture="symbolic_trace")
+        optimized = optimizer.optimize([make_pass(NAME)]).module
+        evidence.graphs["optimized"] = encode(optimized)  # type: ignore[arg-type]
+    return evidence
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The graph before and after, the change, and what was refused."""
+    refused = [f"  refused at {node}: {reason}" for node, reason in evidence.values.get("refusals", [])]
+    return [*show_rewrite(case, evidence), *(["\n".join([f"{case.name}: refusals", *refused])] if refused else [])]

@@ -1,0 +1,21 @@
+"""not registered
+
+Writes the class and tells nobody.
+"""
+
+from fxopt_core.graphs.effects import effects_of
+from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_pass
+
+
+class MergePass(OptimizationPass):
+    def analyze(self, editor):
+        analysis = Analysis()
+        for node, first in find_duplicates(editor.graph_module).items():
+            analysis.opportunities.append(Opportunity(node, first))
+        for node in editor.graph.nodes:
+            if effects_of(node).random:
+                analysis.refuse(node, "it draws from the random stream")
+        return analysis
+
+    def transform(self, editor, opportunity):
+        editor.replace(opportunity.node, opportunity.data)

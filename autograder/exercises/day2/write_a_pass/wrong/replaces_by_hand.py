@@ -1,0 +1,23 @@
+"""bypassed the editor
+
+Rewrites with the methods of the node and the graph.
+"""
+
+from fxopt_core.graphs.effects import effects_of
+from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_pass
+
+
+@register_pass("my_merging")
+class MergePass(OptimizationPass):
+    def analyze(self, editor):
+        analysis = Analysis()
+        for node, first in find_duplicates(editor.graph_module).items():
+            analysis.opportunities.append(Opportunity(node, first))
+        for node in editor.graph.nodes:
+            if effects_of(node).random:
+                analysis.refuse(node, "it draws from the random stream")
+        return analysis
+
+    def transform(self, editor, opportunity):
+        opportunity.node.replace_all_uses_with(opportunity.data)
+        editor.graph.erase_node(opportunity.node)

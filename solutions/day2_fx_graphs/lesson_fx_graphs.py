@@ -1,0 +1,561 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Day 2: FX graphs, and how to change them
+#
+# *About 120 minutes. You need day 1, or to have seen a graph that Dynamo captured.*
+#
+# A compiler earns its keep between capture and code: it *changes the graph*. It takes out what nobody needs, computes
+# once what was computed twice, folds a normalisation into the convolution before it, trades time for memory. Each such
+# change is a **rewrite**, and each has a condition under which it is legal. Where the condition is forgotten, the
+# program still runs, and its results are wrong: silently, on some inputs, in training only, from the second call on.
+
+# %% [markdown]
+# This lesson takes FX apart: what a graph is made of, how it comes about, how it is run, changed and checked. Then it
+# shows, one by one, the things besides values that a rewrite can break. In the exercise you write the rewrites
+# yourself. Before a surprising result there is a **prediction**: answer it in your head before you run the cell.
+
+# %%
+import torch
+from torch import fx, nn
+
+from fxopt_core.devices import choose_device
+from fxopt_core.visualize import draw
+
+device = choose_device()
+print("torch", torch.__version__, "on", device.type)
+
+# %% [markdown]
+# ## A graph is a list of nodes
+#
+# `torch.fx` is a toolkit for programs as data (Reed et al., *torch.fx*, MLSys 2022). Its simplest way to get a graph runs
+# `forward` with stand-ins for the inputs, called **proxies**, that note every operation done to them: that is
+# **symbolic tracing**. Below, a small network and its graph.
+
+
+# %%
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.scale = nn.Parameter(torch.full((4,), 0.5))
+
+    def forward(self, x):
+        hidden = self.layer(x)
+        hidden = torch.relu(hidden) * self.scale
+        return hidden.sum(dim=1)
+
+
+torch.manual_seed(0)
+small = fx.symbolic_trace(Small())
+draw(small, title="A small network: every kind of node")
+
+# %% [markdown]
+# The same as a list, in the order in which it runs. A **node** has a kind (`op`), a `name` that is unique in the graph, a
+# `target` (what is called or read), and arguments.
+
+# %% tags=["nbval-check-output"]
+for node in small.graph.nodes:
+    target = node.target if isinstance(node.target, str) else node.target.__name__
+    print(f"{node.op:14} {node.name:8} target {target:8} args {node.args!s:18} kwargs {dict(node.kwargs)}")
+
+# %% [markdown]
+# | `op` | what it does | `target` |
+# | --- | --- | --- |
+# | `placeholder` | takes an input | the argument's name |
+# | `get_attr` | reads a parameter, buffer or constant | its path |
+# | `call_function` | calls a function | the function |
+# | `call_method` | calls a method of its first argument | the method's name |
+# | `call_module` | calls a submodule | its path |
+# | `output` | returns | always `output` |
+#
+# ## Edges: who reads what
+#
+# There is no list of edges. An edge is a node that stands among another's arguments, wherever: in a list, in a keyword
+# argument. Both ends know of it: `node.all_input_nodes` and `node.users`.
+#
+# **Prediction.** In `x * x`, how many users has `x`? And is the `output` node a user of what it returns?
+
+# %% tags=["nbval-check-output"]
+
+
+class Square(nn.Module):
+    def forward(self, x):
+        squared = x * x
+        return squared, torch.cat([squared, x], dim=0)
+
+
+square = fx.symbolic_trace(Square())
+for node in square.graph.nodes:
+    print(
+        f"{node.name:8} reads {[source.name for source in node.all_input_nodes]}, users {[u.name for u in node.users]}"
+    )
+
+# %%
+draw(square, title="x is read twice by one node: one user", highlight=["x"])
+
+# %% [markdown]
+# <details><summary>What to see here</summary>
+#
+# `users` is a dictionary whose keys are nodes: `mul` is in it once, though it reads `x` twice. `output` is a user like any
+# other. Code that asks "does anyone else read this?" must count it, or it fuses away a value that the caller gets.
+# </details>
+#
+# ## A graph module is a graph and code
+#
+# A **`GraphModule`** holds three things: the graph, the parameters and submodules that it names, and `forward`, Python
+# code that was *written from* the graph.
+
+# %%
+print(small.code)
+
+# %% [markdown]
+# Change the graph: ReLU becomes tanh.
+#
+# **Prediction.** What will the two lines print?
+
+# %% tags=["nbval-check-output"]
+x = torch.tensor([[-1.0, 2.0]])
+two = fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+activation = next(node for node in two.graph.nodes if node.op == "call_module")
+with two.graph.inserting_after(activation):
+    new = two.graph.call_function(torch.tanh, (activation.args[0],))
+activation.replace_all_uses_with(new)
+two.graph.erase_node(activation)
+print("before recompile:", two(x))
+two.recompile()
+print("after recompile: ", two(x))
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# `two(x)` runs the code, and the code was written before the change. `recompile()` writes it anew. A rewrite that forgets
+# it changes nothing, and no error says so. It is the most frequent mistake in this trade.
+# </details>
+#
+# ## How every rewrite goes
+#
+# You just saw the whole pattern, in five steps:
+#
+# 1. find the node;
+# 2. insert the new one where its inputs are already there (`inserting_before`, `inserting_after`);
+# 3. let every reader of the old one read the new one (`replace_all_uses_with`);
+# 4. erase the old one, which by now nobody reads (`erase_node`);
+# 5. `graph.lint()` to check the structure, `recompile()` to write the code.
+#
+# What does `lint` find? Insert a node *before* what it reads:
+
+# %% tags=["nbval-check-output"]
+early = fx.symbolic_trace(Square())
+mul = next(node for node in early.graph.nodes if node.name == "mul")
+with early.graph.inserting_before(mul):
+    wrong_place = early.graph.call_function(torch.relu, (mul,))
+try:
+    early.graph.lint()
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+
+# %% [markdown]
+# `lint` checks that names are unique, that a node stands after what it reads, and that targets exist. Whether the graph
+# still *means* the same it cannot know.
+#
+# ## What symbolic tracing does not see
+#
+# Tracing runs `forward` once, with proxies. Whatever Python does meanwhile is done: loops are unrolled, and a branch that
+# asks for a value cannot be decided at all.
+
+
+# %% tags=["nbval-check-output"]
+class Loop(nn.Module):
+    def forward(self, x):
+        for step in range(3):
+            x = torch.relu(x) + step
+        return x
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+print([node.name for node in fx.symbolic_trace(Loop()).graph.nodes])
+try:
+    fx.symbolic_trace(Branch())
+except fx.proxy.TraceError as error:
+    print("TraceError:", str(error).splitlines()[0])
+
+# %% [markdown]
+# That failure is loud. The next two are silent.
+#
+# **Prediction.** `Counting` changes its argument in place and counts its calls. It is traced, then called twice. What is
+# in `x` afterwards, and what in `calls`: for the original, and for the traced module?
+
+
+# %% tags=["nbval-check-output"]
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        x += 1
+        return x * 2
+
+
+for name, module in (("original", Counting()), ("traced", fx.symbolic_trace(Counting()))):
+    x = torch.zeros(2)
+    module(x)
+    module(x)
+    calls = getattr(module, "calls", None)
+    print(f"{name:9} x = {x.tolist()}, calls = {None if calls is None else calls.item()}")
+
+# %%
+draw(fx.symbolic_trace(Counting()), title="What is left of Counting: an addition that writes nothing")
+
+# %% [markdown]
+# <details><summary>What happened?</summary>
+#
+# A proxy has no in-place addition, so Python fell back to `x + 1`: a new value, and the caller's tensor stays. And
+# `self.calls += 1` involves no proxy: it ran *while tracing*, once, and left no node. `torch.export` and Dynamo get both
+# right; day 3 compares them. Symbolic tracing is for programs without such effects.
+# </details>
+#
+# ## Retracing, leaf modules, and a tracer of your own
+#
+# A `GraphModule` is a module with a `forward`, so it can be traced again: **retracing** tells what its code really runs.
+# Whether a submodule becomes one node or is opened, the **tracer** decides: what it keeps whole is a **leaf module**.
+# Modules of `torch.nn` are leaves. A tracer of your own may open them.
+
+
+# %% tags=["nbval-check-output"]
+class OpenEverything(fx.Tracer):
+    def is_leaf_module(self, module, path):
+        return False
+
+
+block = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+closed = fx.symbolic_trace(block)
+opened = fx.GraphModule(block, OpenEverything().trace(block))
+again = fx.symbolic_trace(opened)
+for name, module in (("leaves", closed), ("opened", opened), ("retraced", again)):
+    print(f"{name:9}", [node.name for node in module.graph.nodes])
+
+# %%
+draw(closed, title="With leaves: a rewrite sees layers")
+
+# %%
+draw(opened, title="Opened: a rewrite sees functions and weights")
+
+# %% [markdown]
+# Which is better depends on what the rewrite looks for. Folding a BatchNorm wants to see modules; a compiler wants
+# operators.
+#
+# ## Running a graph node by node: `Interpreter`
+#
+# `fx.Interpreter` runs a graph without its code, one node at a time, and lets you look in at each. Ten lines make it a
+# tool that notes every shape: **shape propagation**. (`torch.fx.passes.shape_prop` has it ready.)
+
+
+# %% tags=["nbval-check-output"]
+class NoteShapes(fx.Interpreter):
+    def run_node(self, node):
+        value = super().run_node(node)
+        if isinstance(value, torch.Tensor):
+            node.meta["val"] = value
+            print(f"{node.name:6} {tuple(value.shape)}")
+        return value
+
+
+_ = NoteShapes(opened).run(torch.randn(3, 4))
+
+# %% [markdown]
+# What is known about a node and is no part of the program belongs into `node.meta`, a dictionary. The pictures read it:
+# now every box has a shape.
+
+# %%
+draw(opened, title="After shape propagation")
+
+# %% [markdown]
+# The shapes are those of *one* run. A rewrite that writes `3` where the batch was 3 has hard-coded a shape, and breaks at
+# the next batch.
+#
+# ## Writing a new graph while running the old: `Transformer`
+#
+# `fx.Transformer` is an interpreter that runs the graph with proxies. What you override is what the new graph gets. The
+# old graph stays as it is.
+
+# %% tags=["nbval-check-output"]
+
+
+class GeluBecomesRelu(fx.Transformer):
+    def call_function(self, target, args, kwargs):
+        if target is nn.functional.gelu:
+            return super().call_function(nn.functional.relu, args[:1], {})
+        return super().call_function(target, args, kwargs)
+
+
+transformed = GeluBecomesRelu(opened).transform()
+print("old:", [node.name for node in opened.graph.nodes if node.op == "call_function"])
+print("new:", [node.name for node in transformed.graph.nodes if node.op == "call_function"])
+
+# %%
+draw(transformed, title="A new graph, written by a Transformer", highlight=["relu"])
+
+# %% [markdown]
+# ## What else a node does: effects
+#
+# Until now a node computed a value. Some do more: that is an **effect**. A node may *write* into a tensor, *draw* from the
+# random stream, switch a *mode* (gradients, autocast), or *check* something and stop the program. Below, what
+# `fxopt_core` knows about some nodes. It asks the schemas of PyTorch's operators, not a list of names.
+
+
+# %% tags=["nbval-check-output"]
+class Effectful(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        a = torch.relu(x)
+        a.add_(1)
+        b = nn.functional.dropout(a, 0.5, True)
+        c = self.norm(b)
+        d = a.view(-1)
+        return c.sum() + d.sum()
+
+
+from fxopt_core.graphs.effects import effects_of
+
+effectful = fx.symbolic_trace(Effectful().train())
+for node in effectful.graph.nodes:
+    effects = effects_of(node)
+    print(
+        f"{node.name:8} writes {[str(place) for place in effects.writes]}, "
+        f"shares memory with {[str(place) for place in effects.aliases]}, random {effects.random}"
+    )
+
+# %% [markdown]
+# `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `view` computes nothing: it is
+# another name for the same memory, an **alias**. And `sum_2` reads that memory: a write through either name changes
+# what the other one reads.
+#
+# ## Aliasing: the write that came from elsewhere
+#
+# **Prediction.** Both `first` and `second` are `torch.exp(h)`. Will they be equal?
+
+
+# %% tags=["nbval-check-output"]
+class WriteThroughView(nn.Module):
+    def forward(self, x):
+        h = x * 2
+        first = torch.exp(h)
+        h.view(-1).zero_()
+        second = torch.exp(h)
+        return first, second
+
+
+write_through_view = fx.symbolic_trace(WriteThroughView())
+first, second = write_through_view(torch.ones(1, 2))
+print(first.tolist(), second.tolist())
+
+# %%
+draw(write_through_view, title="Equal expressions, different values", highlight=["exp", "exp_1", "zero_"])
+
+# %% [markdown]
+# Nothing in the picture leads from `zero_` to `exp_1`: the edges show values, not memory. Whoever merges the two on the
+# strength of the picture is wrong. A compiler therefore numbers the *versions* of each piece of memory: two reads are the
+# same only at the same version. See how our own pass says it:
+
+# %% tags=["nbval-check-output"]
+from fxopt_core.passes import run_pass
+
+result = run_pass("common_subexpressions", write_through_view)
+print("rewrites:", len(result.rewrites))
+for refusal in result.refusals:
+    print(f"refused at {refusal.node}: {refusal.reason}")
+
+# %% [markdown]
+# ## Draws: the order is part of the program
+#
+# **Prediction.** Two dropouts of the same input, with the same rate. Merge them: is anything different?
+
+
+# %% tags=["nbval-check-output"]
+class TwoDropouts(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5, True) + nn.functional.dropout(x, 0.5, True)
+
+
+two_dropouts = fx.symbolic_trace(TwoDropouts())
+merged = fx.symbolic_trace(TwoDropouts())
+one, other = (node for node in merged.graph.nodes if node.name.startswith("dropout"))
+other.replace_all_uses_with(one)
+merged.graph.erase_node(other)
+merged.recompile()
+for name, module in (("two draws", two_dropouts), ("merged", merged)):
+    torch.manual_seed(0)
+    values = module(torch.ones(10_000))
+    print(f"{name:9} values {sorted(set(values.tolist()))}, next draw {torch.rand(()).item():.4f}")
+
+# %% [markdown]
+# <details><summary>What to see here</summary>
+#
+# With two independent masks a value is 0, 2 or 4. Merged, it is 0 or 4: another distribution. And *every later draw of the
+# program is another number*, since the stream has moved less. That is also why a draw must not be removed even if nobody
+# reads it.
+# </details>
+#
+# ## When is a rewrite legal?
+#
+# When nobody can tell the difference. Somebody can tell by:
+#
+# | what can be seen | how a rewrite breaks it |
+# | --- | --- |
+# | the returned values, their shape, dtype and structure | computes something else; `1` and `1.0` mixed up |
+# | whether two returned tensors share memory | returns one tensor twice |
+# | inputs and buffers afterwards | drops or moves a write |
+# | the random stream | drops, merges or reorders draws |
+# | the next call, and the next training step | freezes a weight that will change |
+# | gradients | detaches, or folds parameters into constants |
+#
+# What cannot be shown to be legal is refused. `check_equivalence` tries all of it, on ordinary and on nasty inputs:
+
+# %%
+from fxopt_core.verification import check_equivalence
+
+print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
+
+# %% [markdown]
+# ## Many rewrites: passes
+#
+# A **pass** is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a model, runs passes until
+# nothing changes any more, and verifies. This network has all sorts of waste in it.
+
+# %%
+from fxopt_core import zoo
+from fxopt_core.optimizer import GraphOptimizer
+
+entry = zoo.build("redundant", device=device)
+entry.model.requires_grad_(False)  # as it is deployed: only values count, not gradients
+optimized = GraphOptimizer(entry.model, entry.example_inputs).optimize("exact")
+print(optimized.report)
+
+# %%
+from fxopt_core.graphs.diff import diff_graphs
+
+graph = optimized.report.graphs[0]
+difference = diff_graphs(graph.before, graph.result.graph_module)
+draw(graph.before, title="Before: what will go or change is marked", highlight=difference.marked_before)
+
+# %%
+draw(graph.result.graph_module, title="After", highlight=difference.marked_after)
+
+# %%
+print(difference.summary)
+
+# %% [markdown]
+# ## Trading time for memory
+#
+# The backward pass reads values that the forward pass computed, so they are kept. How much is that? A hook sees every
+# tensor that autograd saves; the weights, which are there anyway, do not count.
+
+
+# %%
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.tanh(self.layer(x))
+
+
+def kept_bytes(run):
+    """Bytes that autograd keeps while `run()` computes a result, each piece of memory once, weights apart."""
+    kept = {}
+
+    def note(tensor):
+        if not isinstance(tensor, nn.Parameter) and not (tensor._is_view() and isinstance(tensor._base, nn.Parameter)):
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        result = run()
+    del result
+    return sum(kept.values())
+
+
+chain = nn.Sequential(*(Block(64) for _ in range(16))).to(device)
+batch = torch.randn(128, 64, device=device, requires_grad=True)
+print(f"16 blocks keep {kept_bytes(lambda: chain(batch)) / 1024:.0f} KiB")
+
+# %%
+draw(
+    fx.symbolic_trace(nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(4)))),
+    title="A chain: what each block hands on is kept for the backward pass",
+)
+
+# %% [markdown]
+# Instead of keeping all of them, keep a few, the **checkpoints**, and compute the others again when the backward pass needs
+# them (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs
+# twice.
+#
+# **Prediction.** With 16 blocks: is it best to have 1 stretch, 2, 4, 8 or 16 of them? The peak is what lies between
+# stretches, plus what one stretch needs while it runs again.
+
+# %% tags=["nbval-check-output"]
+print("stretches  between them  inside one  together   (in units of one block's result)")
+for stretches in (1, 2, 4, 8, 16):
+    between, inside = stretches, 16 // stretches
+    print(f"{stretches:9} {between:13} {inside:11} {between + inside:9}   {'█' * (between + inside)}")
+
+# %% [markdown]
+# Both ends are bad: one stretch keeps everything while it runs again, sixteen keep everything between them. In the middle
+# lies $\sqrt{n}$: memory that grows with the square root of the depth, for one more forward pass. Measured, with
+# `torch.utils.checkpoint`, which does this in PyTorch:
+
+# %%
+from torch.utils.checkpoint import checkpoint_sequential
+
+for stretches in (1, 2, 4, 8, 16):
+    kept = kept_bytes(lambda n=stretches: checkpoint_sequential(chain, n, batch, use_reentrant=False))
+    print(
+        f"{stretches:2} stretches: {kept / 1024:5.0f} KiB, or {kept / batch.untyped_storage().nbytes():.0f} results of one block"
+    )
+
+# %% [markdown]
+# The figures are those of the table. (PyTorch does not checkpoint the last stretch: what it keeps inside is what each of
+# the others needs while it runs again. So the hook, which sees only what the forward pass keeps, sees the peak.) In the
+# exercise you choose checkpoints for blocks of different sizes, under a budget, and meet it.
+
+# %% [markdown]
+# ## What to remember
+#
+# - A graph is a list of **nodes**; edges are nodes among arguments. `users` counts readers once, `output` included.
+# - The code of a **`GraphModule`** is written from the graph: **recompile**. `lint` checks structure, not meaning.
+# - **Tracing** sees what proxies see; **leaf modules** are the tracer's choice. **`Interpreter`** runs, **`Transformer`**
+#   rewrites.
+# - **Effects** and **aliases** are not in the picture, and decide what is legal.
+# - What cannot be shown to be legal is refused.
+# - **Recomputation** trades a second forward pass for memory.
+#
+# Now write them yourself: [exercise 2](ex_02_fx_graph_manipulation.ipynb).
+
+# %% [markdown]
+# ## Where this comes from
+#
+# - J. K. Reed et al., *torch.fx: Practical Program Capture and Transformation for Deep Learning in Python*, MLSys 2022.
+# - T. Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016 (arXiv 1604.06174).
+# - PyTorch documentation: *torch.fx*, *torch.utils.checkpoint*, *Saved tensors hooks*.

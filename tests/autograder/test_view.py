@@ -1,0 +1,44 @@
+"""What a learner's code may import while it is graded: the day's programs, and no judge, no answer, no reference."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.sandbox import build_view
+from autograder.tasks import tasks_of_notebook
+
+TASKS = tasks_of_notebook("ex_02_fx_graph_manipulation")
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("view")
+    build_view(folder, TASKS)
+    return folder
+
+
+def test_probes_and_what_they_share_are_there_and_judges_are_not(view: Path) -> None:
+    exercises = view / "autograder" / "exercises"
+    found = {path.relative_to(exercises).as_posix() for path in exercises.rglob("*.py")}
+    expected = {"__init__.py", "day2/__init__.py", "day2/programs.py"}
+    expected |= {f"day2/{task.name}/{name}.py" for task in TASKS for name in ("__init__", "visible")}
+    assert found == expected
+
+
+def test_withheld_modules_are_empty_or_gone_and_their_package_can_be_imported(view: Path) -> None:
+    withheld = {name for task in TASKS for name in task.withheld if name.startswith("fxopt_core")}
+    assert len(withheld) >= 5
+    for name in withheld:
+        path = view.joinpath(*name.split("."))
+        assert not path.exists()
+        assert not path.with_suffix(".py").exists() or path.with_suffix(".py").read_text() == ""
+    code = "import fxopt_core.optimizer as m; print(m.__file__)"
+    environment = os.environ | {"PYTHONPATH": str(view)}
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(str(view)), done.stderr
