@@ -571,8 +571,8 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_linear_relu-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 8. One operator for two *(stretch)*
 #
-# *20 minutes, medium, stretch.* A ReLU after a linear layer reads the whole result and writes it again. PyTorch has an operator
-# that does both at once:
+# *20 minutes, medium, stretch.* A ReLU after a linear layer reads the whole result and writes it again. PyTorch has an
+# operator that does both at once:
 #
 # ```python
 # torch.ops.aten._addmm_activation.default(bias, x, weight.t())    # relu(x @ weight.t() + bias), for a matrix x
@@ -642,15 +642,15 @@ check.day2.fuse_linear_relu(fuse_linear_relu)
 # ## Task 9. Meet a memory budget *(stretch)*
 #
 # *40 minutes, hard, stretch.* A chain of blocks is trained. Block $i$ **keeps** `keeps[i]` bytes for its backward pass,
-# of which `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes to it, it
-# runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the last block
-# to the first, and frees what it is done with.
+# of which `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes
+# to it, it runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the
+# last block to the first, and frees what it is done with.
 #
 # 1. `peak_bytes(keeps, inputs, recomputed)`: the most that is held at any time of the step.
 # 2. `choose_recomputed(keeps, inputs, costs, budget)`: the cheapest set of blocks with a peak within the budget;
 #    `ValueError` if there is none. There are at most ten blocks.
-# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks one after the other, and those in `recomputed` again
-#    in the backward pass. Gradients as without; dropout included.
+# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks one after the other, and those in `recomputed`
+#    again in the backward pass. Gradients as without; dropout included.
 #
 # <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what the blocks behind it, and what is there of block i itself?</details>
 # <details><summary>Hint 2: the idea</summary>The peak is a maximum over moments: the end of the forward pass, and each block's turn. With ten blocks there are 1024 sets: try them. For the run, see <code>torch.utils.checkpoint.checkpoint</code>.</details>

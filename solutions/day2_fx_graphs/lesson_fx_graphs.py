@@ -17,8 +17,9 @@
 #
 # A compiler earns its keep between capture and code: it *changes the graph*. It takes out what nobody needs, computes
 # once what was computed twice, folds a normalisation into the convolution before it, trades time for memory. Each such
-# change is a [**rewrite**](../Glossary.md#rewrite), and each has a condition under which it is legal. Where the condition is forgotten, the
-# program still runs, and its results are wrong: silently, on some inputs, in training only, from the second call on.
+# change is a [**rewrite**](../Glossary.md#rewrite), and each has a condition under which it is legal. Where the
+# condition is forgotten, the program still runs, and its results are wrong: silently, on some inputs, in training only,
+# from the second call on.
 
 # %% [markdown]
 # This lesson takes FX apart: what a graph is made of, how it comes about, how it is run, changed and checked. Then it
@@ -64,8 +65,8 @@ small = fx.symbolic_trace(Small())
 draw(small, title="A small network: every kind of node")
 
 # %% [markdown]
-# The same as a list, in the order in which it runs. A [**node**](../Glossary.md#node) has a kind (`op`), a `name` that is unique in the
-# graph, a `target` (what is called or read), and arguments.
+# The same as a list, in the order in which it runs. A [**node**](../Glossary.md#node) has a kind (`op`), a `name` that
+# is unique in the graph, a `target` (what is called or read), and arguments.
 
 # %% tags=["nbval-check-output"]
 for node in small.graph.nodes:
@@ -89,7 +90,8 @@ for node in small.graph.nodes:
 # There is no list of edges. An edge is a node that stands among another's arguments, wherever: in a list, in a keyword
 # argument. Both ends know of it: `node.all_input_nodes` and `node.users`.
 #
-# **Prediction.** In `x * x`, how many [users](../Glossary.md#user) has `x`? And is the `output` node a user of what it returns?
+# **Prediction.** In `x * x`, how many [users](../Glossary.md#user) has `x`? And is the `output` node a user of what it
+# returns?
 
 # %% tags=["nbval-check-output"]
 
@@ -120,8 +122,8 @@ draw(square, title="x is read twice by one node: one user", highlight=["x"])
 #
 # *10 minutes.*
 #
-# A [**`GraphModule`**](../Glossary.md#graph-module) holds three things: the graph, the parameters and submodules that it names, and `forward`, Python
-# code that was *written from* the graph.
+# A [**`GraphModule`**](../Glossary.md#graph-module) holds three things: the graph, the parameters and submodules that
+# it names, and `forward`, Python code that was *written from* the graph.
 
 # %%
 print(small.code)
@@ -175,8 +177,8 @@ except RuntimeError as error:
     print(str(error).splitlines()[0])
 
 # %% [markdown]
-# [`lint`](../Glossary.md#lint) checks that names are unique, that a node stands after what it reads, and that targets exist. Whether the graph
-# still *means* the same it cannot know.
+# [`lint`](../Glossary.md#lint) checks that names are unique, that a node stands after what it reads, and that targets
+# exist. Whether the graph still *means* the same it cannot know.
 #
 # ## What symbolic tracing does not see
 #
@@ -336,9 +338,10 @@ draw(transformed, title="A new graph, written by a Transformer", highlight=["rel
 #
 # *10 minutes.*
 #
-# Until now a node computed a value. Some do more: that is an [**effect**](../Glossary.md#effect). A node may *write* into a tensor, *draw* from the
-# random stream, switch a *mode* (gradients, autocast), or *check* something and stop the program. Below, what
-# `fxopt_core` knows about some nodes. It asks the schemas of PyTorch's operators, not a list of names.
+# Until now a node computed a value. Some do more: that is an [**effect**](../Glossary.md#effect). A node may *write*
+# into a tensor, *draw* from the random stream, switch a *mode* (gradients, autocast), or *check* something and stop the
+# program. Below, what `fxopt_core` knows about some nodes. It asks the schemas of PyTorch's operators, not a list of
+# names.
 
 
 # %% tags=["nbval-check-output"]
@@ -368,8 +371,8 @@ for node in effectful.graph.nodes:
 
 # %% [markdown]
 # `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `view` computes nothing: it is
-# another name for the same memory, an [**alias**](../Glossary.md#alias). And `sum_2` reads that memory: a write through either name changes
-# what the other one reads.
+# another name for the same memory, an [**alias**](../Glossary.md#alias). And `sum_2` reads that memory: a write through
+# either name changes what the other one reads.
 #
 # ## Aliasing: the write that came from elsewhere
 #
@@ -468,8 +471,8 @@ print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
 #
 # *10 minutes.*
 #
-# A [**pass**](../Glossary.md#pass) is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a model,
-# runs passes until nothing changes any more, and verifies. This network has all sorts of waste in it.
+# A [**pass**](../Glossary.md#pass) is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a
+# model, runs passes until nothing changes any more, and verifies. This network has all sorts of waste in it.
 
 # %%
 from fxopt_core import zoo
@@ -495,9 +498,9 @@ print(difference.summary)
 
 # %% [markdown]
 # Each pass of that report has a name in every compiler. What nobody needs is [**dead code**](../Glossary.md#dead-code).
-# Computing once what is computed twice is
-# [**common-subexpression elimination**](../Glossary.md#common-subexpression-elimination). Computing beforehand what never
-# changes is [**constant folding**](../Glossary.md#constant-folding). You write all three in the exercise.
+# Computing once what is computed twice is [**common-subexpression
+# elimination**](../Glossary.md#common-subexpression-elimination). Computing beforehand what never changes is
+# [**constant folding**](../Glossary.md#constant-folding). You write all three in the exercise.
 
 # %% [markdown]
 # ## Trading time for memory
@@ -545,9 +548,9 @@ draw(
 )
 
 # %% [markdown]
-# Instead of keeping all of them, keep a few, the [**checkpoints**](../Glossary.md#checkpoint), and compute the others again
-# when the backward pass needs them: [**recomputation**](../Glossary.md#recomputation) (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs
-# twice.
+# Instead of keeping all of them, keep a few, the [**checkpoints**](../Glossary.md#checkpoint), and compute the others
+# again when the backward pass needs them: [**recomputation**](../Glossary.md#recomputation) (Chen et al., *Training
+# Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs twice.
 #
 # **Prediction.** With 16 blocks: is it best to have 1 stretch, 2, 4, 8 or 16 of them? The peak is what lies between
 # stretches, plus what one stretch needs while it runs again.
