@@ -497,10 +497,10 @@ draw(graph.result.graph_module, title="After", highlight=difference.marked_after
 print(difference.summary)
 
 # %% [markdown]
-# Each pass of that report has a name in every compiler. What nobody needs is [**dead code**](../Glossary.md#dead-code).
-# Computing once what is computed twice is [**common-subexpression
-# elimination**](../Glossary.md#common-subexpression-elimination). Computing beforehand what never changes is
-# [**constant folding**](../Glossary.md#constant-folding). You write all three in the exercise.
+# Three passes that every compiler has you write yourself in the exercise. Two of them were at work above: removing [**dead
+# code**](../Glossary.md#dead-code), which nobody needs, and [**common-subexpression
+# elimination**](../Glossary.md#common-subexpression-elimination), which computes once what is computed twice. The third,
+# [**constant folding**](../Glossary.md#constant-folding), computes beforehand what never changes.
 
 # %% [markdown]
 # ## Trading time for memory
