@@ -497,7 +497,7 @@ draw(graph.result.graph_module, title="After", highlight=difference.marked_after
 print(difference.summary)
 
 # %% [markdown]
-# Three passes that every compiler has you write yourself in the exercise. Two of them were at work above: removing [**dead
+# In the exercise you write three passes that every compiler has. Two of them were at work above: removing [**dead
 # code**](../Glossary.md#dead-code), which nobody needs, and [**common-subexpression
 # elimination**](../Glossary.md#common-subexpression-elimination), which computes once what is computed twice. The third,
 # [**constant folding**](../Glossary.md#constant-folding), computes beforehand what never changes.
