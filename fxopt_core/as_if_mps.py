@@ -6,7 +6,8 @@ and a tensor of double precision there is an error, as it is on MPS
 (https://docs.pytorch.org/docs/stable/notes/mps.html; Metal has no 64-bit floating point). `.cpu()` and `.to("cpu")`
 lead back to the host, where everything is allowed.
 
-What is inside compiled code is not looked at, so that compilation goes on as always; its inputs are.
+What is inside compiled code is not looked at, so that compilation goes on as always; its inputs are. Nor is what
+`torch.jit.trace` runs: it writes down what a mode hands it, and would take parameters for constants.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 STAND_IN = torch.device("cpu", 0)
@@ -118,6 +119,14 @@ def switch_on() -> RefuseWhatMPSLacks:
             mode.put_on_device(made, "torch.tensor")
         return made
 
+    trace = torch.jit.trace
+
+    @functools.wraps(trace)
+    def unseen_trace(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return trace(*args, **kwargs)
+
+    torch.jit.trace = unseen_trace
     torch.tensor = tensor
     for name in ("cpu", "to"):
         setattr(torch.Tensor, name, leading_to_host(getattr(torch.Tensor, name)))

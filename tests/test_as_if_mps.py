@@ -35,6 +35,7 @@ REFUSED = (
 )
 
 ALLOWED = (
+    "torch.jit.trace(model.to(device), (x,))(x)",
     "host.double()",
     "x.cpu().double()",
     "x.to('cpu').double()",

@@ -231,8 +231,7 @@ draw(both.graphs[1], title="The backward graph of the perceptron: it reads what 
 # %%
 def outcome(entry, method):
     try:
-        with torch.no_grad():  # the forward pass only
-            captured = capture(entry.model, entry.example_inputs, method=method)
+        captured = capture(entry.model, entry.example_inputs, method=method)
     except CaptureError:
         return "refuses"
     if any(not one.agrees and not one.refusal for one in captured.agreements):
