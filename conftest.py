@@ -1,0 +1,13 @@
+"""How the tests are spread over processes: a file stays whole, but every task of the exercise gate goes by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks share nothing."""
+    for item in items:
+        if item.get_closest_marker("gate") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
