@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks share nothing."""
-    for item in items:
-        if item.get_closest_marker("gate") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    # Not in pytest_collection_modifyitems: pytest-xdist reads the marks there, before this file has its turn.
+    if item.get_closest_marker("gate") is None:
+        item.add_marker(pytest.mark.xdist_group(str(item.path)))
