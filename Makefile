@@ -37,7 +37,7 @@ instructor: setup
 	@$(FXOPT) lab --instructor --port '$(PORT)' $(if $(filter none,$(BROWSER)),--no-browser)
 
 test: setup
-	@OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' --dist loadgroup $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' $(PYTEST_ARGS)
 
 fuzz: setup
 	@FXOPT_FUZZ=$(or $(N),50000) .venv/bin/python -m pytest tests/fuzz

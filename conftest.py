@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+class ByFileAndTask(LoadScopeScheduling):
     """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks share nothing."""
-    # Not in pytest_collection_modifyitems: pytest-xdist reads the marks there, before this file has its turn.
-    if item.get_closest_marker("gate") is None:
-        item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/test_gate.py::test_gate[") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTask:
+    """The scheduler of `pytest -n`, whatever `--dist` says."""
+    return ByFileAndTask(config, log)
