@@ -196,6 +196,53 @@ def insert_after(graph_module: fx.GraphModule, target: Callable, function: Calla
 # %% nbgrader={"grade": true, "grade_id": "insert_after", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day5.insert_after(insert_after)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_sizes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. Which sizes may vary?
+#
+# *10 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise, find out what
+# the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name, some with a size of
+# 1. Return for each name a list with one entry a dimension:
+#
+# - the **number**, where the model holds the size fixed;
+# - else a **name** (any string), the same for sizes that must be equal, and different for those that need not be.
+#
+# **Prediction.** In the cell below every size is offered as dynamic. How many different symbols will there be?
+#
+# <details><summary>Hint 1: a question</summary>What stands in <code>node.meta["val"].shape</code> of a placeholder of an exported program?</details>
+# <details><summary>Hint 2: the idea</summary><code>Dim.AUTO</code> for each size lets the exporter find out. What it holds fixed becomes a number. But a size of 1 in the example is always held fixed: make it 2.</details>
+# <details><summary>Hint 3: the shape</summary><code>export(model, (), inputs, dynamic_shapes={name: [Dim.AUTO] * x.dim() …})</code>; a size that is fixed prints as a number: <code>str(size).isdigit()</code>.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "dynamic_sizes-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Product(nn.Module):
+    def forward(self, left, right):
+        return left @ right
+
+
+program = export(
+    Product(), (torch.ones(3, 4), torch.ones(4, 5)), dynamic_shapes=([Dim.AUTO, Dim.AUTO], [Dim.AUTO, Dim.AUTO])
+)
+symbols = [size for node in program.graph.find_nodes(op="placeholder") for size in node.meta["val"].shape]
+print(f"{len(symbols)} sizes, {len({str(symbol) for symbol in symbols})} symbols")
+
+
+# %% nbgrader={"grade": false, "grade_id": "dynamic_sizes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def dynamic_sizes(model: nn.Module, example: dict[str, torch.Tensor]) -> dict[str, list[int | str]]:
+    """For each input the sizes: a number where it is fixed, a name where it may vary."""
+    ### BEGIN SOLUTION
+    inputs = {name: value.repeat([2 if size == 1 else 1 for size in value.shape]) for name, value in example.items()}
+    program = export(model, (), inputs, dynamic_shapes={name: [Dim.AUTO] * x.dim() for name, x in inputs.items()})
+    return {
+        node.name: [int(text) if text.isdigit() else text for text in map(str, node.meta["val"].shape)]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in inputs
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dynamic_sizes", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.dynamic_sizes(dynamic_sizes)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. The whole pipeline
 #

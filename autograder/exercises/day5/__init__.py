@@ -36,6 +36,16 @@ TASKS = (
         checklist=("write-passes",),
     ),
     Task(
+        name="dynamic_sizes",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Which sizes may vary, and which must be equal",
+        provides=("dynamic_sizes",),
+        evidence="answer",
+        withheld=("fxopt_core.capture",),
+        checklist=("extract-graphs",),
+    ),
+    Task(
         name="pipeline",
         day="day5",
         notebook=NOTEBOOK,
