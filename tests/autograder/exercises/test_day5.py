@@ -1,4 +1,4 @@
-"""What the gate does not show of the judges of day 5: whether cases tell answers apart, and evidence that was forged."""
+"""What the gate does not show of the judges of day 5: whether cases tell answers apart, and forged evidence."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def test_a_trace_is_wrong_on_some_inputs_exactly_where_there_are_branches(case: 
 def test_a_graph_and_code_that_differ_are_a_forgotten_recompile() -> None:
     case = inserting.visible_cases()[0]
     wanted, unchanged = insertion.expected(case), fx.symbolic_trace(inserting.TwoReaders())
+    wanted.recompile()
     graphs = {"graph": encode(wanted), "code": encode(fx.symbolic_trace(wanted))}
     assert names(insertion.judge(case, Evidence({"returned": "GraphModule"}, graphs=graphs))) == []
     graphs["code"] = encode(unchanged)
