@@ -114,7 +114,7 @@ for batch in (4, 6, 8):
     compiled(x)
 
 # %% [markdown]
-# A symbol is not yet *any* number. **Prediction.** This function asks for its size. With symbols from the first call on
+# One, where there were two. But a symbol is not *any* number. **Prediction.** This function asks for its size. With symbols from the first call on
 # (`dynamic=True`): how many graphs will the five calls need?
 
 
@@ -416,9 +416,9 @@ print("calls of a library:", call.count("extern_kernels."))
 print(kernel[kernel.index('extern "C"') : kernel.index("''')")])
 
 # %% [markdown]
-# One loop. Each value is loaded once, goes through all three operations in registers, and is stored once, in place of
-# what the layer left there. This is [fusion](../Glossary.md#fusion), read from its result. Its name in the code below
-# says what is in it.
+# One loop, over 8 × 32 numbers. Each is loaded once, goes through all three operations in registers (`tmp2`, `tmp4`,
+# `tmp5`), and is stored once, in place of what the layer left there. This is [fusion](../Glossary.md#fusion), read from
+# its result. (The lines with `integer_div_error` stand in every kernel; there is no division in this one.)
 #
 # With vector instructions (left out here, for your eyes), the same loop takes 8 or 16 numbers at a time. On a CUDA device
 # it is a function in Triton with `tl.load` and `tl.store`, on an Apple device a kernel in Metal. What to look for is the
@@ -429,8 +429,8 @@ print(call[: call.index("return")].strip())
 
 # %% [markdown]
 # Read `call` from the top: it checks the sizes and strides that the code relies on, allocates, calls the library for the
-# matrix product (`extern_kernels`: a tuned product is hard to beat), runs the kernel in place on its result, and frees
-# what nobody needs any more (`del`).
+# matrix product (`extern_kernels`: a tuned product is hard to beat), and runs the kernel in place on its result: the name
+# `cpp_fused_…` says what is in it. What nobody needs any more is freed (`del`).
 #
 # To see this for a function of yours: `TORCH_LOGS=output_code python program.py`. In a notebook,
 # `torch._inductor.utils.run_and_get_code`, as on Day 1.

@@ -49,9 +49,14 @@ model, batch = nn.Sequential(*blocks), torch.randn(1024, 64)
 
 weights = sum(parameter.nbytes for parameter in model.parameters())
 kept = {}
-with torch.autograd.graph.saved_tensors_hooks(
-    lambda tensor: kept.setdefault(tensor.data_ptr(), tensor) if tensor.data_ptr() else tensor, lambda tensor: tensor
-):
+
+
+def keep(tensor):
+    kept[tensor.data_ptr()] = tensor  # each piece of memory once
+    return tensor
+
+
+with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
     model(batch)
 own = {parameter.data_ptr() for parameter in model.parameters()}
 results = sum(tensor.nbytes for address, tensor in kept.items() if address not in own)
@@ -59,7 +64,8 @@ print(f"weights {weights / 2**20:.1f} MiB, results that are kept {results / 2**2
 
 # %% [markdown]
 # Many times as much, and it grows with the batch. Where memory runs out, these are what can be spared.
-#
+
+# %% [markdown]
 # ## The approach: forget, and compute again
 #
 # *3 minutes.* *The mechanism in four sentences. Then its conditions: without them an explanation is an advertisement.*
@@ -112,7 +118,8 @@ print("Memory is counted and the same everywhere; the times are three runs on th
 # %% [markdown]
 # A forward pass is about a third of a step (the backward pass computes two products for each of the forward pass). So
 # the time to expect, when everything is computed twice, is 1.33 times that of the unchanged step.
-#
+
+# %% [markdown]
 # ## What is given up, and when to do otherwise
 #
 # *2 minutes.* *The price in one line, then the cases in which the author would not do it. Nothing shows better that
