@@ -20,6 +20,7 @@ DAYS = {
     "day1": "day1_compile_stack",
     "day2": "day2_fx_graphs",
     "day3": "day3_model_extraction",
+    "day5": "day5_review",
 }
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 
