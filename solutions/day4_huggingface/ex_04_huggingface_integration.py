@@ -90,6 +90,60 @@ def greatest_difference(run, model: nn.Module, inputs: dict[str, torch.Tensor]) 
 # %% nbgrader={"grade": true, "grade_id": "text_to_bert", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "find_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 2. Find every attention block by its structure
+#
+# *12 minutes, medium.* In a graph of operators, attention that is written out has no name. It has a shape: a product of
+# matrices (query and key), a softmax, a product of matrices (its result and the values). Between them may lie steps that
+# work number by number: a scale, a mask that is added, a cast, a dropout that is off.
+#
+# Write `find_attention(graph_module)`: a list with a triple of nodes for each block, `(scores, softmax, output)`, where
+# `scores` is the first product and `output` the second. Look at the data flow only: names differ from model to model. The
+# cases hold BERT, GPT-2, other forms of attention, and four things that only look like it.
+#
+# <details><summary>Hint 1: a question</summary>From a softmax, which way leads up to the scores, and which down to the values? When is one of the two missing?</details>
+# <details><summary>Hint 2: the idea</summary>For each softmax, walk up along <code>args[0]</code> and down along <code>users</code> through <code>mul</code>, <code>div</code>, <code>add</code>, <code>to</code>, <code>dropout</code>. Keep it if a product stands at both ends.</details>
+# <details><summary>Hint 3: the shape</summary><code>while above.target in STEPS: above = above.args[0]</code>; products are <code>aten.matmul.default</code> and <code>aten.bmm.default</code>, the softmax is <code>aten.softmax.int</code>.</details>
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "find_attention-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+bert_graph = flat_graph(build_transformer("bert", layers=1), draw_text(2, 6, seed=0))
+first_scores = next(node for node in bert_graph.graph.nodes if node.target is aten.matmul.default)
+inside = False
+for node in bert_graph.graph.nodes:
+    inside = inside or node is first_scores
+    if inside:
+        print(f"{node.name:12} {node.target!s:28} reads {[source.name for source in node.all_input_nodes]}")
+    if node.target is aten.contiguous.default:
+        break
+
+
+# %% nbgrader={"grade": false, "grade_id": "find_attention-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def find_attention(graph_module: fx.GraphModule) -> list[tuple[fx.Node, fx.Node, fx.Node]]:
+    """For each attention block the product of query and key, the softmax, and the product with the values."""
+    ### BEGIN SOLUTION
+    aten = torch.ops.aten
+    products = (aten.matmul.default, aten.bmm.default)
+    steps = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.to.dtype, aten.dropout.default)
+    found = []
+    for softmax in graph_module.graph.nodes:
+        if softmax.target is not aten.softmax.int:
+            continue
+        above = softmax.args[0]
+        while above.target in steps:
+            above = above.args[0]
+        below = list(softmax.users)
+        while below and not any(node.target in products for node in below):
+            below = [user for node in below if node.target in steps for user in node.users]
+        outputs = [node for node in below if node.target in products]
+        if above.target in products and outputs:
+            found.append((above, softmax, outputs[0]))
+    return found
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "find_attention", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day4.find_attention(find_attention)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #

@@ -17,4 +17,16 @@ TASKS = (
         checklist=("huggingface-models",),
         imports=IMPORTS,
     ),
+    Task(
+        name="find_attention",
+        day="day4",
+        notebook=NOTEBOOK,
+        title="Find every attention block by its structure",
+        provides=("find_attention",),
+        evidence="answer",
+        withheld=("fxopt_core.passes.attention_fusion", "fxopt_core.structure", "fxopt_core.graphs.matching"),
+        checklist=("huggingface-models", "extract-graphs"),
+        imports=IMPORTS,
+        export="graphs",
+    ),
 )
