@@ -144,6 +144,67 @@ def find_attention(graph_module: fx.GraphModule) -> list[tuple[fx.Node, fx.Node,
 # %% nbgrader={"grade": true, "grade_id": "find_attention", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.find_attention(find_attention)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 3. Replace attention that is written out by SDPA
+#
+# *20 minutes, hard.* The fused operator computes a whole block at once, and never holds all scores in memory:
+#
+# ```python
+# scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=s)  # softmax(query @ keyᵀ * s + mask) @ value
+# ```
+#
+# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` in the place of each block
+# that your `find_attention` finds, and returns the module. The graph must compute what it did, for every mask: the scale
+# is the one in the graph, whether it multiplies, divides, or is not there.
+#
+# Leave a block alone where its weights (or a step on the way) are read by others, or its softmax does not run over the
+# last dimension. Remove what nobody reads any more; a second run finds nothing left to do.
+#
+# <details><summary>Hint 1: a question</summary>What does the operator do when you give it no <code>scale</code>? And how does the key lie in the first product?</details>
+# <details><summary>Hint 2: the idea</summary>Walk from the softmax to the scores and collect: <code>mul</code> and <code>div</code> change the scale, which begins at 1; what <code>add</code> adds is the mask. The key comes back by one more transpose.</details>
+# <details><summary>Hint 3: the shape</summary><code>with graph.inserting_before(output): …</code>, two calls of <code>graph.call_function</code>, <code>output.replace_all_uses_with(fused)</code>; after the loop <code>graph.eliminate_dead_code()</code> and <code>graph_module.recompile()</code>.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "fuse_attention-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """Attention that is written out becomes the fused operator, with its scale and its mask."""
+    ### BEGIN SOLUTION
+    graph = graph_module.graph
+    for scores, softmax, output in find_attention(graph_module):
+        scale, mask, sole = 1.0, None, True
+        step = softmax.args[0]
+        while step is not scores:
+            if step.target is aten.mul.Tensor:
+                scale *= step.args[1]
+            elif step.target is aten.div.Tensor:
+                scale /= step.args[1]
+            elif step.target is aten.add.Tensor:
+                mask = step.args[1]
+            step = step.args[0]
+        step = output.args[0]
+        while step is not scores:
+            sole = sole and len(step.users) == 1
+            step = step.args[0]
+        if not sole or softmax.args[1] not in (-1, 3):
+            continue
+        query, turned = scores.args
+        with graph.inserting_before(output):
+            key = graph.call_function(aten.transpose.int, (turned, -2, -1))
+            fused = graph.call_function(
+                aten.scaled_dot_product_attention.default,
+                (query, key, output.args[1]),
+                {"attn_mask": mask, "scale": scale},
+            )
+        output.replace_all_uses_with(fused)
+    graph.eliminate_dead_code()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "fuse_attention", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day4.fuse_attention(fuse_attention)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #

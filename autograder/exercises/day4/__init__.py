@@ -29,4 +29,15 @@ TASKS = (
         imports=IMPORTS,
         export="graphs",
     ),
+    Task(
+        name="fuse_attention",
+        day="day4",
+        notebook=NOTEBOOK,
+        title="Replace attention that is written out by SDPA",
+        provides=("fuse_attention",),
+        evidence="artefact",
+        withheld=("fxopt_core.passes", "fxopt_core.optimizer"),
+        checklist=("huggingface-models", "write-passes"),
+        imports=IMPORTS,
+    ),
 )
