@@ -36,7 +36,7 @@ TASKS = (
         title="Replace attention that is written out by SDPA",
         provides=("fuse_attention",),
         evidence="artefact",
-        withheld=("fxopt_core.passes", "fxopt_core.optimizer"),
+        withheld=("fxopt_core.passes.attention_fusion", "fxopt_core.optimizer"),
         checklist=("huggingface-models", "write-passes"),
         imports=IMPORTS,
     ),
