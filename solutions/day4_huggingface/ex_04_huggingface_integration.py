@@ -205,6 +205,68 @@ def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
 # %% nbgrader={"grade": true, "grade_id": "fuse_attention", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.fuse_attention(fuse_attention)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "layer_costs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. What each layer costs, counted and by formula
+#
+# *12 minutes, medium.* How many operations does one layer of a transformer take? Answer twice, and let the two answers
+# check each other:
+#
+# 1. `layer_formula(batch, length, width, inner)` says it without a graph. Attention has four linear layers of
+#    `width` × `width` and two products of matrices; the feed-forward part has two linear layers, from `width` to `inner`
+#    and back.
+# 2. `layer_costs(graph_module)` counts it in the graph: a list with a number for each layer. `layer_of(node)` says which
+#    layer a node belongs to, `node.meta["val"].shape` how large its value is.
+#
+# A product of (n, k) and (k, m) takes 2·n·k·m operations: a multiplication and an addition are two. Biases, norms and
+# softmax do not count. BERT writes linear layers as `linear(input, weight, bias)`, GPT-2 as `addmm(bias, input, weight)`.
+#
+# <details><summary>Hint 1: a question</summary>How many numbers does a product compute, and over how many does it sum for each?</details>
+# <details><summary>Hint 2: the idea</summary>For each of the three operators: twice the numbers of the result, times the last size of the input that is multiplied.</details>
+# <details><summary>Hint 3: the shape</summary><code>2 * node.meta["val"].numel() * node.args[place].meta["val"].shape[-1]</code> with the place 0 for <code>linear</code> and <code>matmul</code>, 1 for <code>addmm</code>; summed for each <code>layer_of(node)</code> that is not <code>None</code>.</details>
+
+# %% tags=["nbval-check-output"] nbgrader={"grade": false, "grade_id": "layer_costs-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day4.layer_costs.visible import layer_of
+
+example = flat_graph(build_transformer("gpt2"), draw_text(2, 6, seed=0))
+for node in list(example.graph.find_nodes(op="call_function", target=aten.addmm.default))[:5]:
+    shapes = [tuple(source.meta["val"].shape) for source in node.all_input_nodes]
+    print(f"{node.name:8} layer {layer_of(node)}: {shapes} to {tuple(node.meta['val'].shape)}")
+
+
+# %% nbgrader={"grade": false, "grade_id": "layer_costs-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def layer_formula(batch: int, length: int, width: int, inner: int) -> int:
+    """Operations of one layer for `batch` texts of `length` tokens."""
+    ### BEGIN SOLUTION
+    linear = 4 * width * width + 2 * width * inner
+    products = 2 * length * width
+    return 2 * batch * length * (linear + products)
+    ### END SOLUTION
+
+
+def layer_costs(graph_module: fx.GraphModule) -> list[int]:
+    """Operations of each layer, counted in the graph."""
+    ### BEGIN SOLUTION
+    costs = {}
+    for node in graph_module.graph.nodes:
+        layer = layer_of(node)
+        if layer is None:
+            continue
+        if node.target is aten.linear.default:
+            summed = node.args[0].meta["val"].shape[-1]
+        elif node.target is aten.addmm.default:
+            summed = node.args[1].meta["val"].shape[-1]
+        elif node.target is aten.matmul.default:
+            summed = node.args[0].meta["val"].shape[-1]
+        else:
+            continue
+        costs[layer] = costs.get(layer, 0) + 2 * node.meta["val"].numel() * summed
+    return [costs[layer] for layer in sorted(costs)]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "layer_costs", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day4.layer_costs(layer_formula, layer_costs)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #

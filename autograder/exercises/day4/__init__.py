@@ -40,4 +40,15 @@ TASKS = (
         checklist=("huggingface-models", "write-passes"),
         imports=IMPORTS,
     ),
+    Task(
+        name="layer_costs",
+        day="day4",
+        notebook=NOTEBOOK,
+        title="What each layer costs, counted and by formula",
+        provides=("layer_formula", "layer_costs"),
+        evidence="answer",
+        withheld=("fxopt_core.analysis", "torch.utils.flop_counter"),
+        checklist=("huggingface-models",),
+        imports=IMPORTS,
+    ),
 )
