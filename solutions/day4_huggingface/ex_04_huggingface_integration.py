@@ -13,8 +13,7 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 4: Hugging Face models
 #
-# From text to a graph that you know piece by piece. Six tasks: an hour for the core, and one stretch task for those who
-# want more. All models are small and built from their configurations with random weights: nothing is downloaded.
+# From text to a graph that you know piece by piece. Four tasks, about an hour. All models are small and built from their configurations with random weights: nothing is downloaded.
 #
 # Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
 
@@ -87,7 +86,7 @@ def greatest_difference(run, model: nn.Module, inputs: dict[str, torch.Tensor]) 
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "text_to_bert", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "text_to_bert", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "find_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -141,7 +140,7 @@ def find_attention(graph_module: fx.GraphModule) -> list[tuple[fx.Node, fx.Node,
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "find_attention", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "find_attention", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.find_attention(find_attention)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -202,7 +201,7 @@ def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "fuse_attention", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "fuse_attention", "locked": true, "points": 35, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.fuse_attention(fuse_attention)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layer_costs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -264,7 +263,7 @@ def layer_costs(graph_module: fx.GraphModule) -> list[int]:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "layer_costs", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "layer_costs", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.layer_costs(layer_formula, layer_costs)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
