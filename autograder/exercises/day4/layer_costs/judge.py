@@ -52,7 +52,7 @@ def hidden_cases(random: Random) -> list[Case]:
     for kind, heads in (("bert", 2), ("gpt2", 4)):
         sizes = {"heads": heads, "width": 4 * heads * random.randint(1, 3), "inner": random.randint(17, 61)}
         sizes |= {"layers": random.randint(2, 3)}
-        batch, length = random.randint(2, 4), random.randint(7, 11)
+        batch, length = random.randint(3, 5), random.randint(7, 11)
         seed = random.randrange(2**31)
         cases.append(transformer(f"hidden {kind}", kind, batch=batch, length=length, seed=seed, **sizes))
     return cases

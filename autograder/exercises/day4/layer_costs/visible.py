@@ -14,7 +14,7 @@ from autograder.exercises.day4.blocks import build, transformer
 def visible_cases() -> list[Case]:
     """BERT and GPT-2, whose inner width is not four times the outer one."""
     return [
-        transformer("BERT", "bert", batch=2, length=6, width=16, heads=2, layers=2, inner=24),
+        transformer("BERT", "bert", batch=4, length=6, width=16, heads=2, layers=2, inner=24),
         transformer("GPT-2", "gpt2", batch=3, length=5, width=12, heads=3, layers=2, inner=40, seed=1),
     ]
 
