@@ -13,7 +13,7 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 4: Hugging Face models
 #
-# From text to a graph that you know piece by piece. Four tasks, about an hour. All models are small and built from their configurations with random weights: nothing is downloaded.
+# From text to a graph that you know piece by piece. Six tasks, about an hour and a half. All models are small and built from their configurations with random weights: nothing is downloaded.
 #
 # Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
 
@@ -86,7 +86,7 @@ def greatest_difference(run, model: nn.Module, inputs: dict[str, torch.Tensor]) 
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "text_to_bert", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "text_to_bert", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "find_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -140,7 +140,7 @@ def find_attention(graph_module: fx.GraphModule) -> list[tuple[fx.Node, fx.Node,
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "find_attention", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "find_attention", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.find_attention(find_attention)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -201,7 +201,7 @@ def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "fuse_attention", "locked": true, "points": 35, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "fuse_attention", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.fuse_attention(fuse_attention)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layer_costs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -263,8 +263,155 @@ def layer_costs(graph_module: fx.GraphModule) -> list[int]:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "layer_costs", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "layer_costs", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day4.layer_costs(layer_formula, layer_costs)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_gpt2-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. GPT-2 compiled once for every batch and length
+#
+# *15 minutes, medium.* Texts come in batches of any number of rows and any length. The cell below shows what
+# `torch.compile` makes of them if you say nothing.
+#
+# Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask`, both of shape
+# (rows, length), and returns the states, of shape (rows, length, width): the first thing that
+# `model(input_ids, attention_mask=…)` returns. The whole model goes through `torch.compile` with this backend, on every
+# call, as many texts at a time as come.
+#
+# However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant,
+# so that a text that comes alone may have a graph of its own; rows and length are never equal here. The judge takes your
+# graph out and runs it on sizes that it was not made from.
+#
+# <details><summary>Hint 1: a question</summary>On Day 1 one size varied. Here two do, in two inputs. When does Dynamo learn that the second one varies, and what did that cost?</details>
+# <details><summary>Hint 2: the idea</summary>Say so beforehand: <code>torch.compile</code> has a switch for all sizes; <code>torch._dynamo.mark_dynamic(tensor, dimension)</code> is for single ones, on each call.</details>
+# <details><summary>Hint 3: the shape</summary><code>compiled = torch.compile(model, backend=backend, dynamic=…)</code>, and <code>return lambda input_ids, attention_mask: compiled(…)[0]</code>.</details>
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "dynamic_gpt2-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+made_for = []
+
+
+def note_sizes(graph_module, example_inputs):
+    tokens = next(value for value in example_inputs if isinstance(value, torch.Tensor) and value.dim() == 2)
+    made_for.append(" x ".join(str(size) if isinstance(size, int) else "any" for size in tokens.shape))
+    return graph_module.forward
+
+
+torch._dynamo.reset()
+unprepared = torch.compile(build_transformer("gpt2", layers=1), backend=note_sizes)
+with torch.no_grad():
+    for rows, length in ((2, 5), (3, 5), (3, 7), (1, 9), (4, 10)):
+        tokens, mask = draw_text(rows, length, seed=0)
+        unprepared(tokens, attention_mask=mask)
+        print(f"after {rows} x {length:2}: {len(made_for)} graphs, the last one for {made_for[-1]}")
+torch._dynamo.reset()
+
+
+# %% nbgrader={"grade": false, "grade_id": "dynamic_gpt2-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def compile_gpt2(model: nn.Module, backend):
+    """A function of `input_ids` and `attention_mask`, `int64` of shape (rows, length), that returns the states."""
+    ### BEGIN SOLUTION
+    compiled = torch.compile(model, backend=backend, dynamic=True)
+
+    def run(input_ids, attention_mask):
+        return compiled(input_ids, attention_mask=attention_mask)[0]
+
+    return run
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dynamic_gpt2", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day4.dynamic_gpt2(compile_gpt2)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "compile_profile-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. What compiling costs, what it gives, and when it pays
+#
+# *15 minutes, medium.* Several ways to run one model: plain (`"eager"`), and compiled by different backends. Which is
+# best depends on how long it will run. Three functions:
+#
+# 1. `compile_profile(functions, clock, synchronize, warmup, repeats)` calls each of the `functions` (a dictionary, by
+#    name) once, then `warmup` times, then `repeats` times timed, each call on its own. It returns for each name a row:
+#    `call_seconds`, the median of the timed calls, and `cost_seconds`, by how much the *first* call took longer than that.
+# 2. `break_even(plain, compiled)` takes two such rows. It returns the least whole number of calls, from 1, after which
+#    `compiled` has taken no more time than `plain`: *cost + calls × call*. `math.inf` if a call saves nothing.
+# 3. `cheapest(profile, calls)` returns the name whose total for so many calls is least.
+#
+# As on Day 1, the check hands in a clock whose every tick it knows. You may use your `measure` of that day: the cell
+# below fetches it, and reminds you of what it returns.
+#
+# <details><summary>Hint 1: a question</summary>The first call of a compiled model compiles, and then? And is the first call of the plain model like all others?</details>
+# <details><summary>Hint 2: the idea</summary>Both totals are straight lines. They cross where <em>what compiling costs more</em> is <em>what each call saves</em>, times the calls; from there up to the next whole number.</details>
+# <details><summary>Hint 3: the shape</summary><code>found = measure(function, …)</code> for each function, cost is <code>found["compile_seconds"] - found["median_seconds"]</code>; <code>max(1, math.ceil(more / saved))</code>; <code>min(profile, key=lambda name: …)</code>.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "compile_profile-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.own_functions import use
+
+measure = use("measure")
+print("measure returns compile_seconds (the whole first call), median_seconds and spread_seconds")
+
+
+# %% nbgrader={"grade": false, "grade_id": "compile_profile-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def compile_profile(functions, clock, synchronize, warmup: int, repeats: int) -> dict[str, dict[str, float]]:
+    """For each name what the first call costs more than others, and what a call takes then, in seconds."""
+    ### BEGIN SOLUTION
+    profile = {}
+    for name, function in functions.items():
+        found = measure(function, clock, synchronize, warmup, repeats)
+        call = found["median_seconds"]
+        profile[name] = {"cost_seconds": found["compile_seconds"] - call, "call_seconds": call}
+    return profile
+    ### END SOLUTION
+
+
+def break_even(plain: dict[str, float], compiled: dict[str, float]) -> float:
+    """After how many calls `compiled` has taken no more time than `plain`; `math.inf` for never."""
+    ### BEGIN SOLUTION
+    saved = plain["call_seconds"] - compiled["call_seconds"]
+    if saved <= 0:
+        return math.inf
+    return max(1, math.ceil((compiled["cost_seconds"] - plain["cost_seconds"]) / saved))
+    ### END SOLUTION
+
+
+def cheapest(profile: dict[str, dict[str, float]], calls: int) -> str:
+    """The name that takes least time for so many calls, the first one included."""
+    ### BEGIN SOLUTION
+    return min(profile, key=lambda name: profile[name]["cost_seconds"] + calls * profile[name]["call_seconds"])
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "compile_profile", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day4.compile_profile(compile_profile, break_even, cheapest)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "compile_profile-real-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Now for real: a small BERT on this machine, plain, through AOTAutograd alone, and through Inductor. **Prediction.** Which of
+# the two makes calls faster at all, and does it pay after ten calls, after thousands, or never?
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "compile_profile-real", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from time import perf_counter
+
+from fxopt_core.devices import choose_device, synchronize
+
+device = choose_device()
+small_bert = build_transformer("bert", width=64, inner=256, layers=1, fused=True).to(device)
+tokens, mask = (value.to(device) for value in draw_text(4, 32, seed=0))
+ways = {"eager": small_bert}
+ways |= {name: torch.compile(small_bert, backend=name) for name in ("aot_eager", "inductor")}
+torch._dynamo.reset()
+try:
+    with torch.no_grad():
+        profile = compile_profile(
+            {name: lambda run=run: run(tokens, attention_mask=mask) for name, run in ways.items()},
+            perf_counter,
+            lambda: synchronize(device),
+            warmup=5,
+            repeats=30,
+        )
+    for name, row in profile.items():
+        calls = break_even(profile["eager"], row) if name != "eager" else 0
+        pays = "" if not calls else f"pays after {calls:,} calls" if calls < math.inf else "never pays"
+        print(f"{name:10} cost {row['cost_seconds']:7.3f} s, then {1e6 * row['call_seconds']:7.0f} µs a call  {pays}")
+    print("cheapest for:", {calls: cheapest(profile, calls) for calls in (1, 1_000, 1_000_000)})
+except NotImplementedError:
+    print("not yet written")
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit

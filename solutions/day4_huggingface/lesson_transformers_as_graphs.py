@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Day 4: transformers as graphs
 #
-# *About 120 minutes. You need Days 2 and 3.*
+# *About 95 minutes. You need Days 2 and 3.*
 #
 # So far your graphs came from models made for teaching. Real ones come with a library: tokenizers, configurations, output
 # classes, masks that are built on the way, caches, and a dozen ways to write the same attention. All of that ends up in the
@@ -30,7 +30,7 @@
 # %% [markdown]
 # ## From words to numbers
 #
-# *15 minutes.* A model reads numbers. A [tokenizer](../Glossary.md#tokenizer) cuts a text into pieces from a vocabulary and numbers them. Where
+# *10 minutes.* A model reads numbers. A [tokenizer](../Glossary.md#tokenizer) cuts a text into pieces from a vocabulary and numbers them. Where
 # does a vocabulary come from? It is learned from text; here from the docstrings of `fxopt_core`, in a second.
 
 # %%
@@ -131,7 +131,7 @@ print("with filling, no mask:   ", torch.allclose(unmasked, pooled[:1], atol=1e-
 #
 # ## The whole model as a graph
 #
-# *15 minutes.* `torch.export` takes it in one piece.
+# *10 minutes.* `torch.export` takes it in one piece.
 
 # %%
 program = export(bert, (), inputs)
@@ -157,7 +157,7 @@ print(Counter(str(node.target).removeprefix("aten.").split(".")[0] for node in b
 #
 # ## Attention, written out
 #
-# *15 minutes.* Here is what lies between the first product of matrices and the second.
+# *10 minutes.* Here is what lies between the first product of matrices and the second.
 
 # %% tags=["nbval-check-output"]
 products = [node for node in graph.nodes if node.target is aten.matmul.default]
@@ -166,7 +166,25 @@ for node in nodes[nodes.index(products[0]) : nodes.index(products[1]) + 1]:
     print(f"{node.name:10} {node.target!s:22} {tuple(node.meta['val'].shape)}")
 
 # %% [markdown]
-# Each number of the result of `matmul` is a **score**: how much the query of one token fits the key of another. They are
+# The same steps alone, as a picture. Each box has one name in every model; what is called `attention` in one class is called
+# `self` in the next.
+
+
+# %%
+class Attends(nn.Module):
+    """Attention, written out: (batch, heads, tokens, width) for each of the three."""
+
+    def forward(self, query, key, value, mask):
+        scores = query @ key.transpose(-2, -1) * 8**-0.5 + mask
+        return torch.softmax(scores, dim=-1) @ value
+
+
+of_heads = torch.randn(3, 2, 4, 11, 8, device=device).unbind()
+written_out = export(Attends(), (*of_heads, torch.zeros(2, 1, 11, 11, device=device)))
+draw(written_out, title="Attention, written out: product, scale, mask, softmax, product")
+
+# %% [markdown]
+# Each number of the result of the first product is a **score**: how much the query of one token fits the key of another. They are
 # scaled, the mask is added, and the softmax makes weights that add up to one. The second product mixes the values by them.
 #
 # **Prediction.** The mask is *added*. Which number hides a token?
@@ -185,7 +203,7 @@ print("softmax of [1, 2, hidden]:", torch.softmax(torch.tensor([1.0, 2.0, where.
 #
 # ## The same in one operator: SDPA
 #
-# *15 minutes.* PyTorch has the whole block as [scaled dot-product attention (SDPA)](../Glossary.md#scaled-dot-product-attention-sdpa). It never writes the scores to memory: it
+# *10 minutes.* PyTorch has the whole block as [scaled dot-product attention (SDPA)](../Glossary.md#scaled-dot-product-attention-sdpa). It never writes the scores to memory: it
 # goes over them tile by tile (Dao et al. 2022, *FlashAttention*). The library takes it when the configuration says so.
 
 # %% tags=["nbval-check-output"]
@@ -235,7 +253,7 @@ for what, scale in (("written with the usual scale", 16**-0.5), ("written withou
 # %% [markdown]
 # ## What a cache does to a graph
 #
-# *15 minutes.* GPT-2 writes one token after the other. Key and value of the old tokens do not change, so a
+# *10 minutes.* GPT-2 writes one token after the other. Key and value of the old tokens do not change, so a
 # [key-value cache](../Glossary.md#key-value-cache) keeps them: each step reads one new token. An object that grows at each call is not what a graph is made of.
 
 # %% tags=["nbval-check-output"]
@@ -278,11 +296,15 @@ with torch.no_grad():
     for _ in range(10):
         cache = compiled(tokens[:, :1], past_key_values=cache, use_cache=True).past_key_values
 print(len(graphs), "graphs for ten steps, after which the cache holds", cache.get_seq_length(), "tokens")
+for number, one in enumerate(graphs, start=1):
+    values = [node.meta["example_value"] for node in one.graph.find_nodes(op="placeholder")]
+    kept = next(value.shape for value in values if isinstance(value, torch.Tensor) and value.dim() == 4)
+    print(f"graph {number} reads keys of shape", tuple(kept))
 torch._dynamo.reset()
 
 # %% [markdown]
-# The length of the cache is a size like others: what was a number in the first graph becomes a symbol in the next ones. A
-# **static cache** goes the other way: it reserves room for the most tokens at once, and all steps have one shape.
+# The length of the cache is a size like others: a number in the first graph, a symbol in the second, which serves all steps
+# after it. A **static cache** goes the other way: it reserves room for the most tokens at once, and all steps have one shape.
 #
 # ## What breaks in real models, and how to read it
 #
@@ -386,8 +408,8 @@ for backend, (first_call, steady) in profile.items():
 
 # %% [markdown]
 # `eager` is Dynamo alone, `aot_eager` adds AOTAutograd: most of what a first call costs is there before any code is
-# generated. Whether it pays is one division: *cost of compiling / (eager call - compiled call)* calls, and never if the
-# difference is not positive. In the exercise you compute it with Inductor.
+# generated. Whether it pays is one division: *what compiling costs / what each call saves*, in calls; never, if a call saves
+# nothing. In the exercise you compute it with Inductor.
 #
 # ## Detectors: stages of a graph
 #
@@ -395,9 +417,10 @@ for backend, (first_call, steady) in profile.items():
 # the shapes alone: where the map gets coarser, where levels are exchanged, where it becomes tokens.
 
 # %% tags=["nbval-check-output"]
+detectors = {}
 for name in ("detr", "yolov8n"):
     entry = zoo.build(name, device="cpu")
-    detector = capture(entry.model, entry.example_inputs, method="export").graphs[0]
+    detector = detectors[name] = capture(entry.model, entry.example_inputs, method="export").graphs[0]
     print(name)
     for stage in find_stages(detector.graph, values_in_meta(detector.graph)):
         print(f"  {stage.name:12} {len(stage.nodes):4} nodes  {stage.why[:70]}")
@@ -407,15 +430,14 @@ for name in ("detr", "yolov8n"):
 # it?
 
 # %% tags=["nbval-check-output"]
-for name in ("detr", "yolov8n"):
-    entry = zoo.build(name, device="cpu")
-    detector = capture(entry.model, entry.example_inputs, method="export").graphs[0]
+for name, detector in detectors.items():
     kinds = Counter(str(node.target).removeprefix("aten.").split(".")[0] for node in detector.graph.nodes)
     print(f"{name:8}", {what: kinds[what] for what in ("conv2d", "softmax", "scaled_dot_product_attention")})
 
 # %% [markdown]
 # A softmax alone does not make attention: YOLO has one, in its head, which reads distances off a distribution.
-#
+
+# %% [markdown]
 # ## What to remember
 #
 # - A transformer's graph is one block, repeated; its structure tells it, names do not.
@@ -423,7 +445,9 @@ for name in ("detr", "yolov8n"):
 # - SDPA is the same in one operator. Its default scale is a trap wherever a model scales otherwise.
 # - A recording that never saw filling has no mask. A refusal is the better answer.
 # - Caches make sizes grow; symbols or a static cache keep the number of graphs small.
-#
+# - Compiling pays or not, and the number of calls decides.
+
+# %% [markdown]
 # ## Where this comes from
 #
 # - A. Vaswani et al., *Attention Is All You Need*, NeurIPS 2017
