@@ -136,14 +136,15 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
 
 
 def why_not_the_inputs(case: Case, evidence: Evidence) -> str:
-    """What the graph is given in the place of the two inputs."""
+    """What the first graph is given in the place of the two inputs; its batch has several rows."""
     rows, length = case.parameters["sizes"][0]
-    for sizes in (sizes for sizes in evidence.values["sizes"] if len(sizes) == 2):
-        if sizes[0] == "1" and rows > 1:
-            return "row by row"
-        if "any" not in sizes and int(sizes[0]) >= rows and int(sizes[1]) >= length:
-            return "filled up"
-    return "other arguments"
+    sizes = evidence.values["sizes"][0]
+    if len(sizes) != 2 or rows == 1:
+        return "other arguments"
+    if sizes[0] == "1":
+        return "row by row"
+    frozen = "any" not in sizes and int(sizes[0]) >= rows and int(sizes[1]) >= length
+    return "filled up" if frozen else "other arguments"
 
 
 def why_so_many(values: dict[str, Any]) -> str:
