@@ -34,7 +34,7 @@ AUTOGRADER_FLOORS = (
     {"course", "workspace"},
     {"own_functions"},
     {"worker", "evidence", "learner_shell", "exercises"},
-    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits", "probing"},
+    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits", "probing", "traps"},
 )
 """The modules of `autograder`, top floor first. `exercises` means the answers and judges; its tables are tasks."""
 
