@@ -66,7 +66,7 @@ def hidden_cases(task: Task, seed: str) -> list[Case]:
 
 
 def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> CaseVerdict:
-    """The judge's findings on the evidence of one case.
+    """The judge's findings on the evidence of one case. A dictionary among them holds figures for a report.
 
     Raises:
         JudgeError: the judge names a misconception that its table does not have.
@@ -81,12 +81,17 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
         finding = Finding("unreadable graph", UNREADABLE.format(reason="a graph in it is malformed"), str(error)[:500])
         return CaseVerdict(case.name, hidden, (finding,))
     findings = []
-    for name, detail in found:
+    figures: dict[str, Any] = {}
+    for item in found:
+        if isinstance(item, dict):
+            figures |= item
+            continue
+        name, detail = item
         message = module.MISCONCEPTIONS.get(name)
         if message is None:
             raise JudgeError(f"{task.name}: the judge found {name!r}, which its MISCONCEPTIONS do not explain")
         findings.append(Finding(name, message, detail))
-    return CaseVerdict(case.name, hidden, tuple(findings))
+    return CaseVerdict(case.name, hidden, tuple(findings), figures)
 
 
 def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bool) -> CaseVerdict:
@@ -213,7 +218,8 @@ class Judge:
             self._stop()
             message = "What your code produced took the judge too long, or too much memory, to run."
             return CaseVerdict(name, hidden, (Finding(OVERRUN, message),))
-        return CaseVerdict(name, hidden, tuple(Finding(*finding) for finding in answer["findings"]))
+        findings = tuple(Finding(*finding) for finding in answer["findings"])
+        return CaseVerdict(name, hidden, findings, answer["figures"])
 
 
 def serve(channel: Channel) -> None:
@@ -258,7 +264,8 @@ def serve(channel: Channel) -> None:
             text = f"{type(error).__name__}: {error}"[:500]
             finding = Finding("unreadable evidence", UNREADABLE.format(reason=reason), text)
             verdict = CaseVerdict(case.name, header["hidden"], (finding,))
-        channel.send({"findings": [[item.misconception, item.message, item.detail] for item in verdict.findings]})
+        findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
+        channel.send({"findings": findings, "figures": verdict.figures})
 
 
 if __name__ == "__main__":

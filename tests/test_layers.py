@@ -25,8 +25,9 @@ CORE_FLOORS = (
 """The parts of `fxopt_core`, top floor first. A part imports from its own floor and those below."""
 
 AUTOGRADER_FLOORS = (
-    {"cli", "commands_lab", "server_extension"},
-    {"lab", "validation"},
+    {"cli", "commands_capstone", "commands_lab", "server_extension"},
+    {"lab", "leaderboard", "validation"},
+    {"capstone"},
     {"gradebook", "gate", "checking", "checklist", "submit_cell"},
     {"nbgrader_plugin"},
     {"grading", "release", "submission", "progress", "own_package"},
@@ -56,7 +57,9 @@ UPWARDS = {
 
 
 def modules(package: str) -> list[Path]:
-    found = [path for path in (ROOT / package).rglob("*.py") if not {"wrong", "right"} & set(path.parts)]
+    found = [
+        path for path in (ROOT / package).rglob("*.py") if not {"wrong", "right", "capstone_template"} & set(path.parts)
+    ]
     assert found
     return sorted(found)
 

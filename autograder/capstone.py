@@ -1,0 +1,272 @@
+"""`fxopt capstone`: a learner's package is installed and run in the sandbox, and judged outside. Imports no torch.
+
+It goes the way of every graded task (`grading.py`): the package's files travel as one cell that installs them, graphs
+go in and come back in their JSON form, and the judge compares. What the package says of itself reaches no report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import shutil
+import tomllib
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from autograder.grading import Grader
+from autograder.tasks import capstone_task
+from autograder.verdict import CaseVerdict, TaskOutcome
+from fxopt_core.tables import Sheet, Shown
+
+MOST_BYTES = 1 << 20
+"""How large a capstone may be: it is code, and no weights."""
+
+LEFT_OUT = {"__pycache__", "build", "dist"}
+"""Folders that are made, not written; so are hidden ones and those that end with `.egg-info`."""
+
+NO_GAIN = (
+    "Your pass changes nothing for the better on the hidden models: in the mean they need as many nodes, kernels, "
+    "bytes and FLOPs as before, or more. `fxopt capstone check` names their kinds: what do such models do that they "
+    "need not do, or what does your pass refuse?"
+)
+MORE_DEPENDENCIES = (
+    "Your package depends on {names}. A capstone depends on `fxopt` only (which brings torch): write the rest yourself."
+)
+CELL = """\
+from autograder.exercises.capstone.installing import install
+registered_passes = install({files!r})
+"""
+
+
+class CapstoneError(RuntimeError):
+    """A folder holds no capstone that could be tried; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A capstone as it lies in its folder.
+
+    Attributes:
+        name: as its pyproject.toml says.
+        dependencies: names of the packages that it asks for.
+        files: content by path.
+    """
+
+    name: str
+    dependencies: tuple[str, ...]
+    files: dict[str, bytes]
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over the paths and contents of all files, in hexadecimal."""
+        total = hashlib.sha256()
+        for path, content in sorted(self.files.items()):
+            for part in (path.encode(), content):
+                total.update(len(part).to_bytes(8, "big") + part)
+        return total.hexdigest()
+
+
+def read_package(folder: Path) -> Package:
+    """Read a package from its folder; nothing of it is run.
+
+    Raises:
+        CapstoneError: there is no such folder or no readable pyproject.toml in it, it holds links, or is too large.
+    """
+    if not (folder / "pyproject.toml").is_file():
+        raise CapstoneError(
+            f"{folder} holds no pyproject.toml; name the folder of a package, or make one: fxopt capstone new FOLDER"
+        )
+    files: dict[str, bytes] = {}
+    size = 0
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if any(part in LEFT_OUT or part.startswith(".") or part.endswith(".egg-info") for part in inside.parts):
+            continue
+        if path.is_symlink():
+            raise CapstoneError(f"{inside} is a link; a capstone holds its files itself")
+        if path.is_file():
+            size += path.stat().st_size
+            if size > MOST_BYTES:
+                raise CapstoneError(f"{folder} holds more than {MOST_BYTES >> 20} MiB; keep code only")
+            files[inside.as_posix()] = path.read_bytes()
+    try:
+        project = tomllib.loads(files["pyproject.toml"].decode())["project"]
+        name, asked = str(project["name"]), [str(line) for line in project.get("dependencies", [])]
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise CapstoneError(f"pyproject.toml in {folder} cannot be read: {type(error).__name__}: {error}") from error
+    return Package(name, tuple(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0].lower() for line in asked), files)
+
+
+def new_package(folder: Path) -> None:
+    """Write the template, with its example pass, into a new folder.
+
+    Raises:
+        CapstoneError: there is something already.
+    """
+    if folder.exists():
+        raise CapstoneError(f"{folder} exists already; name a folder that does not")
+    with resources.as_file(resources.files("autograder") / "capstone_template") as template:
+        shutil.copytree(template, folder, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@dataclass(frozen=True)
+class ModelGain:
+    """What a capstone gains on one hidden model.
+
+    Attributes:
+        model: its kind, and the level of its graph.
+        before: nodes, kernels, bytes and FLOPs of a call.
+        after: the same after the pass.
+        gain: the mean of the four shares saved.
+        seconds: first quartile, median and third quartile of both, on this machine; no part of the gain.
+    """
+
+    model: str
+    before: dict[str, int]
+    after: dict[str, int]
+    gain: float
+    seconds: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Report(Shown):
+    """What the harness found of a capstone; nothing in it comes from the package, except its name.
+
+    Attributes:
+        name: of the package.
+        content_hash: of its files.
+        seed: from which the hidden programs and models come.
+        versions: of what it was run with.
+        passed: whether every program is the same after the passes as before, and something is gained.
+        status: how the run ended, as of every task.
+        messages: what the learner reads.
+        misconceptions: names of what was recognised, in the order of `messages`.
+        programs: of each kind of program, how many there were, how many the passes changed, how many went wrong.
+        models: gains on hidden models; empty unless everything is equivalent.
+        sandboxed: whether the package ran in bubblewrap.
+    """
+
+    name: str
+    content_hash: str
+    seed: str
+    versions: dict[str, str]
+    passed: bool
+    status: str
+    messages: list[str]
+    misconceptions: list[str]
+    programs: dict[str, list[int]]
+    models: list[ModelGain]
+    sandboxed: bool
+
+    @property
+    def gain(self) -> float:
+        """The mean of the gains on the hidden models; 0 without."""
+        return sum(model.gain for model in self.models) / len(self.models) if self.models else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {**asdict(self), "gain": self.gain}
+
+    def sheets(self) -> list[Sheet]:
+        """Tables: the verdict, the programs, and what is gained."""
+        rows = [(kind, *map(str, counts)) for kind, counts in self.programs.items()]
+        gains = [
+            (
+                one.model,
+                *(f"{one.before[name]:,} → {one.after[name]:,}" for name in one.before),
+                f"{one.gain:+.1%}",
+                " → ".join(_time(one.seconds[name]) for name in ("before", "after")),
+            )
+            for one in self.models
+        ]
+        figures = tuple(self.models[0].before) if self.models else ()
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        notes = [
+            f"{'In the sandbox' if self.sandboxed else 'As a plain process, with your rights'}; seed {self.seed!r}; "
+            f"{versions}; content {self.content_hash[:12]}"
+        ]
+        return [
+            Sheet(f"{self.name}: {'passed' if self.passed else self.status}", (), (), tuple(self.messages)),
+            Sheet("Programs", ("kind", "tried", "changed", "wrong"), rows, words=("kind",)),
+            Sheet(
+                f"Gain on hidden models: {self.gain:+.2%} (time is shown, and is no part of it)",
+                ("model", *figures, "gain", "time") if gains else (),
+                gains,
+                tuple(notes),
+                words=("model", *figures, "gain", "time"),
+            ),
+        ]
+
+
+def _time(quartiles: list[float]) -> str:
+    low, median, high = (1e6 * seconds for seconds in quartiles)
+    return f"{median:.0f} µs ({low:.0f} to {high:.0f})"
+
+
+def check_capstone(
+    package: Package, seed: str, *, seconds: float | None = None, sandboxed: bool | None = None
+) -> Report:
+    """Install a package in the sandbox and judge its passes on traps, random programs and models.
+
+    Args:
+        package: the capstone.
+        seed: from which hidden programs and models come.
+        seconds: limit for the package's side of each of the two rounds; by default that of the task.
+        sandboxed: `None` uses bubblewrap when it is there.
+    """
+    versions = {"fxopt": version("fxopt"), "torch": version("torch"), "Python": platform.python_version()}
+    others = sorted({name for name in package.dependencies if name not in ("fxopt", package.name)})
+    task = capstone_task()
+    if others:
+        message = MORE_DEPENDENCIES.format(names=", ".join(f"`{name}`" for name in others))
+        outcome = TaskOutcome(task.name, task.title, "wrong", [message], ["depends on more"])
+        inside = False
+    else:
+        files = {path: b64encode(content).decode() for path, content in package.files.items()}
+        cell = {"id": task.answer_id, "source": CELL.format(files=files)}
+        with Grader([task], seed, sandboxed=sandboxed) as grader:
+            inside = grader.sandboxed
+            outcome, _ = grader.grade(task if seconds is None else replace(task, seconds=seconds), [cell])
+    models = list(_gains(outcome)) if outcome.status == "passed" else []
+    passed = outcome.status == "passed"
+    if passed and sum(model.gain for model in models) <= 0:
+        passed, outcome.status = False, "wrong"
+        outcome.messages, outcome.misconceptions = [NO_GAIN], ["no gain"]
+    return Report(
+        package.name,
+        package.content_hash,
+        seed,
+        versions,
+        passed,
+        outcome.status,
+        outcome.messages,
+        outcome.misconceptions,
+        _counts(outcome.cases),
+        models,
+        inside,
+    )
+
+
+def _gains(outcome: TaskOutcome) -> Iterator[ModelGain]:
+    for verdict in outcome.cases:
+        if verdict.hidden and "gain" in verdict.figures:
+            figures = {name: verdict.figures[name] for name in ("before", "after", "gain", "seconds")}
+            yield ModelGain(verdict.case, **figures)
+
+
+def _counts(cases: list[CaseVerdict]) -> dict[str, list[int]]:
+    """How many programs of each kind were tried, changed, and wrong."""
+    counts: dict[str, list[int]] = {}
+    for verdict in cases:
+        kind = next((kind for kind in ("trap", "random program") if verdict.case.startswith(kind)), "model")
+        row = counts.setdefault(kind + "s", [0, 0, 0])
+        row[0] += 1
+        row[1] += bool(verdict.figures.get("changed"))
+        row[2] += not verdict.passed
+    return counts

@@ -1,0 +1,105 @@
+"""The subcommands around the capstone: `fxopt capstone` and `fxopt leaderboard`. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from fxopt_core.tables import print_sheets
+
+if TYPE_CHECKING:
+    from autograder.capstone import Report
+
+CANNOT = 2
+"""Exit code for what cannot be done; one line says why."""
+
+SEED = "capstone"
+"""Of the hidden models where none is given, so that everybody's figures can be compared."""
+
+Folder = Annotated[Path, typer.Argument(help="The package's folder.")]
+Seed = Annotated[str, typer.Option(help="Decides the hidden programs and models.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these subcommands to the `fxopt` command."""
+    group = typer.Typer(help="Start and try a package of your own, with a pass.", no_args_is_help=True)
+    group.command()(new)
+    group.command()(check)
+    app.add_typer(group, name="capstone")
+    app.command()(leaderboard)
+
+
+def _refuse(error: Exception) -> typer.Exit:
+    Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(str(error))}")
+    return typer.Exit(CANNOT)
+
+
+def new(folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]) -> None:
+    """Write a package with an example pass, to be replaced by yours."""
+    from autograder.capstone import CapstoneError, new_package
+
+    try:
+        new_package(folder)
+    except CapstoneError as error:
+        raise _refuse(error) from None
+    Console(soft_wrap=True).print(f"Written. Next: `fxopt capstone check {escape(str(folder))}`")
+
+
+def check(
+    folder: Folder,
+    seed: Seed = SEED,
+    report: Annotated[Path | None, typer.Option(help="Also write the report here, as text.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Install the package in the sandbox, and try its passes on traps, random programs and hidden models.
+
+    Exit code 1 when something is wrong or nothing is gained.
+    """
+    found = _checked(folder, seed)
+    if report is not None:
+        report.write_text(f"{found}\n")
+    if as_json:
+        print(json.dumps(found.to_json()))
+    else:
+        print_sheets(found.sheets())
+    raise typer.Exit(0 if found.passed else 1)
+
+
+def _checked(folder: Path, seed: str) -> Report:
+    from autograder.capstone import CapstoneError, check_capstone, read_package
+
+    try:
+        return check_capstone(read_package(folder), seed)
+    except CapstoneError as error:
+        raise _refuse(error) from None
+
+
+def leaderboard(
+    folders: Annotated[list[Path] | None, typer.Argument(help="Packages to try and to enter.")] = None,
+    seed: Seed = SEED,
+    board: Annotated[Path, typer.Option(help="The file of the board.")] = Path("leaderboard.jsonl"),
+    as_json: AsJson = False,
+) -> None:
+    """Rank capstones by what they gain; one that changes what a program does gets no rank."""
+    from autograder.leaderboard import LeaderboardError, entry_of, rankings, read_board, write_board
+
+    try:
+        entries = read_board(board)
+        for folder in folders or []:
+            entries.append(entry_of(_checked(folder, seed)))
+            write_board(board, entries)
+    except LeaderboardError as error:
+        raise _refuse(error) from None
+    found = rankings(read_board(board))
+    if as_json:
+        print(json.dumps([ranking.to_json() for ranking in found]))
+    for ranking in [] if as_json else found:
+        print_sheets(ranking.sheets())
+    if not found and not as_json:
+        Console(soft_wrap=True).print("Nobody is on the board yet: `fxopt leaderboard FOLDER` enters a capstone.")
