@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from autograder.grading import Grader
+from autograder.sandbox import bubblewrap
 from autograder.tasks import capstone_task
 from autograder.verdict import CaseVerdict, TaskOutcome
 from fxopt_core.tables import Sheet, Shown
@@ -38,6 +39,7 @@ NO_GAIN = (
 MORE_DEPENDENCIES = (
     "Your package depends on {names}. A capstone depends on `fxopt` only (which brings torch): write the rest yourself."
 )
+NOT_INSTALLED = "Your package does not install without the network: {said}"
 CELL = """\
 from autograder.exercises.capstone.installing import install
 registered_passes = install({files!r})
@@ -209,48 +211,65 @@ def _time(quartiles: list[float]) -> str:
     return f"{median:.0f} µs ({low:.0f} to {high:.0f})"
 
 
-def check_capstone(
-    package: Package, seed: str, *, seconds: float | None = None, sandboxed: bool | None = None
-) -> Report:
-    """Install a package in the sandbox and judge its passes on traps, random programs and models.
+class Harness:
+    """Tries capstones, one after the other, on the same hidden programs. A context manager."""
 
-    Args:
-        package: the capstone.
-        seed: from which hidden programs and models come.
-        seconds: limit for the package's side of each of the two rounds; by default that of the task.
-        sandboxed: `None` uses bubblewrap when it is there.
-    """
-    versions = {"fxopt": version("fxopt"), "torch": version("torch"), "Python": platform.python_version()}
-    others = sorted({name for name in package.dependencies if name not in ("fxopt", package.name)})
-    task = capstone_task()
-    if others:
-        message = MORE_DEPENDENCIES.format(names=", ".join(f"`{name}`" for name in others))
-        outcome = TaskOutcome(task.name, task.title, "wrong", [message], ["depends on more"])
-        inside = False
-    else:
+    def __init__(self, seed: str, *, sandboxed: bool | None = None) -> None:
+        """Prepare.
+
+        Args:
+            seed: from which hidden programs and models come.
+            sandboxed: `None` uses bubblewrap when it is there.
+        """
+        self._seed = seed
+        self._sandboxed = bubblewrap() is not None if sandboxed is None else sandboxed
+        self._grader = Grader([capstone_task()], seed, sandboxed=self._sandboxed)
+
+    def __enter__(self) -> Self:
+        self._grader.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._grader.__exit__(*error)
+
+    def check(self, package: Package, *, seconds: float | None = None) -> Report:
+        """Install a package in the sandbox and judge its passes on traps, random programs and models.
+
+        Args:
+            package: the capstone.
+            seconds: limit for the package's side of each of the two rounds; by default that of the task.
+        """
+        outcome = self._outcome(package, seconds)
+        models = list(_gains(outcome)) if outcome.status == "passed" else []
+        if outcome.status == "passed" and sum(model.gain for model in models) <= 0:
+            outcome.status, outcome.messages, outcome.misconceptions = "wrong", [NO_GAIN], ["no gain"]
+        return Report(
+            package.name,
+            package.content_hash,
+            self._seed,
+            {"fxopt": version("fxopt"), "torch": version("torch"), "Python": platform.python_version()},
+            outcome.status == "passed",
+            outcome.status,
+            outcome.messages,
+            outcome.misconceptions,
+            _counts(outcome.cases),
+            models,
+            self._sandboxed,
+        )
+
+    def _outcome(self, package: Package, seconds: float | None) -> TaskOutcome:
+        task = capstone_task()
+        others = sorted({name for name in package.dependencies if name not in ("fxopt", package.name)})
+        if others:
+            message = MORE_DEPENDENCIES.format(names=", ".join(f"`{name}`" for name in others))
+            return TaskOutcome(task.name, task.title, "wrong", [message], ["depends on more"])
         files = {path: b64encode(content).decode() for path, content in package.files.items()}
         cell = {"id": task.answer_id, "source": CELL.format(files=files)}
-        with Grader([task], seed, sandboxed=sandboxed) as grader:
-            inside = grader.sandboxed
-            outcome, _ = grader.grade(task if seconds is None else replace(task, seconds=seconds), [cell])
-    models = list(_gains(outcome)) if outcome.status == "passed" else []
-    passed = outcome.status == "passed"
-    if passed and sum(model.gain for model in models) <= 0:
-        passed, outcome.status = False, "wrong"
-        outcome.messages, outcome.misconceptions = [NO_GAIN], ["no gain"]
-    return Report(
-        package.name,
-        package.content_hash,
-        seed,
-        versions,
-        passed,
-        outcome.status,
-        outcome.messages,
-        outcome.misconceptions,
-        _counts(outcome.cases),
-        models,
-        inside,
-    )
+        outcome, _ = self._grader.grade(task if seconds is None else replace(task, seconds=seconds), [cell])
+        if outcome.misconceptions == ["raised"] and "InstallError: " in outcome.messages[0]:
+            said = outcome.messages[0].partition("InstallError: ")[2]
+            outcome.messages, outcome.misconceptions = [NOT_INSTALLED.format(said=said)], ["does not install"]
+        return outcome
 
 
 def _gains(outcome: TaskOutcome) -> Iterator[ModelGain]:

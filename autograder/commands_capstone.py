@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from fxopt_core.tables import print_sheets
-
-if TYPE_CHECKING:
-    from autograder.capstone import Report
 
 CANNOT = 2
 """Exit code for what cannot be done; one line says why."""
@@ -61,7 +58,14 @@ def check(
 
     Exit code 1 when something is wrong or nothing is gained.
     """
-    found = _checked(folder, seed)
+    from autograder.capstone import CapstoneError, Harness, read_package
+
+    try:
+        package = read_package(folder)
+    except CapstoneError as error:
+        raise _refuse(error) from None
+    with Harness(seed) as harness:
+        found = harness.check(package)
     if report is not None:
         report.write_text(f"{found}\n")
     if as_json:
@@ -71,15 +75,6 @@ def check(
     raise typer.Exit(0 if found.passed else 1)
 
 
-def _checked(folder: Path, seed: str) -> Report:
-    from autograder.capstone import CapstoneError, check_capstone, read_package
-
-    try:
-        return check_capstone(read_package(folder), seed)
-    except CapstoneError as error:
-        raise _refuse(error) from None
-
-
 def leaderboard(
     folders: Annotated[list[Path] | None, typer.Argument(help="Packages to try and to enter.")] = None,
     seed: Seed = SEED,
@@ -87,15 +82,19 @@ def leaderboard(
     as_json: AsJson = False,
 ) -> None:
     """Rank capstones by what they gain; one that changes what a program does gets no rank."""
+    from autograder.capstone import CapstoneError, Harness, read_package
     from autograder.leaderboard import LeaderboardError, entry_of, rankings, read_board, write_board
 
     try:
         entries = read_board(board)
-        for folder in folders or []:
-            entries.append(entry_of(_checked(folder, seed)))
-            write_board(board, entries)
-    except LeaderboardError as error:
+        packages = [read_package(folder) for folder in folders or []]
+    except (LeaderboardError, CapstoneError) as error:
         raise _refuse(error) from None
+    if packages:
+        with Harness(seed) as harness:
+            for package in packages:
+                entries.append(entry_of(harness.check(package)))
+                write_board(board, entries)
     found = rankings(read_board(board))
     if as_json:
         print(json.dumps([ranking.to_json() for ranking in found]))

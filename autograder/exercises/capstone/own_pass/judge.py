@@ -48,8 +48,8 @@ MISCONCEPTIONS = {
         "changes another. Ask `editor.storages` what a node shares before you take it for another value."
     ),
     "loses a write": (
-        "After your pass an input or a buffer is left with other content. In-place operations count even where nobody "
-        "reads their result, and what is read before a write is not what is read after it."
+        "After your pass an input, a parameter or a buffer is left with other content. In-place operations count even "
+        "where nobody reads their result, and what is read before a write is not what is read after it."
     ),
     "changes gradients": (
         "The results are right, and the gradients are not. Either keep the way back to inputs and parameters, or state "
@@ -59,7 +59,6 @@ MISCONCEPTIONS = {
         "After your pass a result has another dtype, shape, stride or type, or another place in autograd. Callers see "
         "all of these: check the example values of what you match, and refuse where they differ."
     ),
-    "loses state": "After your pass the module lacks entries of `state_dict`, or has its weights changed in place.",
     "changes values": (
         "After your pass a program computes other values: the rewrite is not legal everywhere that your pattern "
         "matches. Look at operators with other arguments, at dtypes, at NaN and -0.0, and at values that others read."
@@ -69,11 +68,12 @@ MISCONCEPTIONS = {
 KINDS = (
     ("does not run", ("raised",)),
     ("changes draws", ("random stream",)),
-    ("loses state", ("state_dict", "training flags")),
-    ("changes sharing", ("sharing:", "same object", "after the caller wrote", "writing to output")),
     ("changes gradients", ("gradient of", "results in autograd", "backward raised")),
-    ("loses a write", (" input ", " state ")),
-    ("changes layout", ("dtype, shape, stride", "structure", " torch.")),
+    ("changes layout", ("dtype, shape, stride", "structure", ": torch.")),
+    ("changes sharing", ("sharing:", "same object", "writing to output")),
+    ("loses a write", (": input ", ": state ")),
+    ("changes values", (": output ",)),
+    ("changes sharing", ("after the caller wrote",)),
 )
 """Which words of the oracle mean which misconception, the most telling first."""
 
@@ -113,6 +113,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
         copy.deepcopy(after),
         inputs,
         tolerance=tolerance,
+        # What no node reads any more does not travel; a caller would still have it.
+        keeps_state=False,
         # A pass that folds parameters keeps the old ones; whoever loads others has to run it again.
         state_may_change=keeps_gradients and (trap is None or trap.state_may_change),
         trains=keeps_gradients,
@@ -141,5 +143,5 @@ def _difference(one: fx.GraphModule, other: fx.GraphModule) -> str:
 
 
 def _kind(wrong: list[str]) -> str:
-    text = " ".join(f" {line}" for line in wrong)
+    text = "; ".join(wrong)
     return next((kind for kind, words in KINDS if any(word in text for word in words)), "changes values")
