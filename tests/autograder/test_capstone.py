@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from autograder.capstone import CapstoneError, Harness, Package, new_package, read_package
+from autograder.commands_capstone import register
 from autograder.leaderboard import Entry, LeaderboardError, entry_of, rankings, read_board, write_board
-from fxopt_core.cli import app
+
+app = typer.Typer()
+register(app)
 
 Make = Callable[..., Package]
 
