@@ -6,7 +6,9 @@ and a tensor of double precision there is an error, as it is on MPS
 (https://docs.pytorch.org/docs/stable/notes/mps.html; Metal has no 64-bit floating point). `.cpu()` and `.to("cpu")`
 lead back to the host, where everything is allowed.
 
-What is inside compiled code is not looked at, so that compilation goes on as always; its inputs are.
+What is inside compiled code is not looked at, so that compilation goes on as always; its inputs are. Nor is what
+`torch.jit.trace` runs: it writes down what a mode hands it, and would take parameters for constants. TorchScript in
+turn hands a mode numbers where the operation expects tensors; only what comes out of it is looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 STAND_IN = torch.device("cpu", 0)
@@ -78,15 +80,24 @@ class RefuseWhatMPSLacks(TorchDispatchMode):
         result = function(*args, **kwargs)
         device = kwargs.get("device")
         if device is None:
-            inputs = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
-            there = any(self.on_device(leaf) for leaf in inputs)
-        else:
-            there = torch.device(device) == STAND_IN
-        if there:
-            for leaf in tree_leaves(result):
-                if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu":
-                    self.put_on_device(leaf, function)
+            self.follow((args, kwargs), result, function)
+        elif torch.device(device) == STAND_IN:
+            self._put_all_on_device(result, function)
         return result
+
+    def follow(self, inputs: object, result: object, made_by: object) -> None:
+        """What is computed from tensors on the device lies on the device.
+
+        Raises:
+            LackingOnMPSError: MPS does not have the dtype of a result.
+        """
+        if any(self.on_device(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)):
+            self._put_all_on_device(result, made_by)
+
+    def _put_all_on_device(self, result: object, made_by: object) -> None:
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu":
+                self.put_on_device(leaf, made_by)
 
 
 @functools.cache
@@ -118,6 +129,32 @@ def switch_on() -> RefuseWhatMPSLacks:
             mode.put_on_device(made, "torch.tensor")
         return made
 
+    def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with _disable_current_modes():
+                return function(*args, **kwargs)
+
+        return called
+
+    def unseen_inside(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def called(script: Any, *args: Any, **kwargs: Any) -> Any:
+            result = unseen(call)(script, *args, **kwargs)
+            weights = list(script.parameters()) if isinstance(script, torch.nn.Module) else []
+            mode.follow((args, kwargs, weights), result, "TorchScript")
+            return result
+
+        return called
+
+    torch.jit.trace = unseen(torch.jit.trace)
+    called_types: tuple[Any, ...] = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+    for called_type in called_types:
+        called_type.__call__ = unseen_inside(called_type.__call__)
+    # To inline is to simplify, and to simplify is to compute.
+    inlined_types: tuple[Any, ...] = (torch.jit.RecursiveScriptModule, torch.jit.ScriptFunction)
+    for inlined_type in inlined_types:
+        inlined_type.inlined_graph = property(unseen(inlined_type.inlined_graph.fget))
     torch.tensor = tensor
     for name in ("cpu", "to"):
         setattr(torch.Tensor, name, leading_to_host(getattr(torch.Tensor, name)))

@@ -35,6 +35,7 @@ REFUSED = (
 )
 
 ALLOWED = (
+    "torch.jit.trace(model.to(device), (x,))(x)",
     "host.double()",
     "x.cpu().double()",
     "x.to('cpu').double()",
@@ -48,6 +49,27 @@ ALLOWED = (
     "torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,))",
     "torch.export.export(model.to(device), (x,)).module()(x)",
 )
+
+
+def test_torchscript_runs_and_what_comes_out_lies_on_the_device() -> None:
+    done = run("""
+from fxopt_core import zoo
+
+repeated = zoo.build("redundant", device=device)
+scripts = [
+    (torch.jit.trace(lambda v: v * 0.5, (x,), check_trace=False), (x,)),
+    (torch.jit.script(torch.nn.Linear(3, 2).to(device)), (torch.ones(4, 3, device=device),)),
+    (torch.jit.trace(repeated.model, repeated.example_inputs, check_trace=False), repeated.example_inputs),
+]
+for script, inputs in scripts:
+    try:
+        script.inlined_graph
+        script(*inputs).double()
+        print("allowed")
+    except Exception as error:
+        print(type(error).__name__)
+""")
+    assert done.stdout.split() == ["LackingOnMPSError"] * 3, (done.stdout, done.stderr)
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:

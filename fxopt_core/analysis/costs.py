@@ -88,12 +88,13 @@ def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | 
 
     Args:
         graph_module: the graph. Its placeholders carry `meta["val"]` or `meta["example_value"]`, as those from
-            `torch.export`, Dynamo and AOTAutograd do. Symbolic sizes count as in the example.
+            `torch.export`, Dynamo and AOTAutograd do. Symbolic sizes count as in the example, and what depends on data
+            is in a recorded graph as it was recorded.
         parameters: names of the placeholders that stand for parameters, and the parameters' names. Parameters that
             the graph holds itself are found without.
 
     Raises:
-        ValueError: a placeholder carries no value, or a size depends on data.
+        ValueError: a placeholder carries no value, or a size depends on data and was not recorded.
     """
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     values = [_example(node) for node in placeholders]
@@ -132,6 +133,15 @@ def _fresh(mode: FakeTensorMode, value: Any, device: torch.device | None = None)
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=device or value.device)
 
 
+def _was_recorded(node: fx.Node) -> bool:
+    """Whether the graph says what came out of a node, with every size a number: a recording does, guards too."""
+    return "val" in node.meta and not any(
+        isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool))
+        for leaf in tree_leaves(node.meta["val"])
+        for part in ((*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,))
+    )
+
+
 def _example(node: fx.Node) -> Any:
     for key in ("val", "example_value"):
         if key in node.meta:
@@ -160,10 +170,14 @@ class _Costs(fx.Interpreter):
             with Counter() as counter:
                 value = super().run_node(node)
         except (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode) as error:
-            raise ValueError(
-                f"the size of {node.name!r} ({operation_name(node)}) or of what it reads depends on data; "
-                "costs need sizes that are known."
-            ) from error
+            if not _was_recorded(node):
+                raise ValueError(
+                    f"the size of {node.name!r} ({operation_name(node)}) or of what it reads depends on data; "
+                    "costs need sizes that are known."
+                ) from error
+            value = tree_map(partial(_fresh, self.mode), node.meta["val"])
+            if isinstance(node.target, torch._ops.OpOverload):
+                counter.count(node.target, *self.fetch_args_kwargs_from_env(node), value)
         tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         held = {storage_of(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
         if node.op in ("placeholder", "get_attr"):

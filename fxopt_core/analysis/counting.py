@@ -135,8 +135,12 @@ class Counter(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if func.namespace == "prim":
-            return result
+        if func.namespace != "prim":
+            self.count(func, args, kwargs, result)
+        return result
+
+    def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Add the cost of one call of an operator, of which this came out."""
         packet = func.overloadpacket if isinstance(func, OpOverload) else func
         formula = flop_counter.flop_registry.get(packet) or FORMULAS.get(packet)
         flops = int(formula(*args, **kwargs, out_val=result)) if formula else 0
@@ -145,7 +149,6 @@ class Counter(TorchDispatchMode):
         if flops > self._most:
             self._most = flops
             self.dtype = next(leaf.dtype for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
-        return result
 
 
 def may_contract(name: str) -> bool:

@@ -99,10 +99,10 @@ class CommonSubexpressions(OptimizationPass):
         m = f(x...); ...; n = f(x...)    becomes    m = f(x...); ...; (m for n)
 
     where both apply the same function to the same values (nodes by value number; literals by type and bits: 1, 1.0
-    and True differ, and so do 0.0 and -0.0), nothing was written in between to what they read, the mode (gradients,
-    autocast) is the same, neither draws random numbers nor writes, neither result is written to later (unless they
-    are views of the same storage), and not both are returned. Exactness: bitwise; a gradient that was the sum of
-    two is accumulated in another order, which may change its last bits.
+    and True differ, and so do 0.0 and -0.0; keyword arguments in any order), nothing was written in between to what
+    they read, the mode (gradients, autocast) is the same, neither draws random numbers nor writes, neither result
+    is written to later (unless they are views of the same storage), and not both are returned. Exactness: bitwise;
+    a gradient that was the sum of two is accumulated in another order, which may change its last bits.
 
     Value numbering with a version for each storage class (Cocke 1970, "Global common subexpression elimination",
     extended by the memory versions of SSA-based compilers); one walk, linear in nodes and edges.
@@ -179,5 +179,6 @@ def _key(node: fx.Node, canonical: dict[fx.Node, fx.Node]) -> Hashable:
         target = id(owner.get_submodule(str(target)))
     arguments = [literal_key(argument, canonical) for argument in node.args]
     if node.kwargs:
-        return (node.op, target, *arguments, literal_key(node.kwargs, canonical))
+        # Keywords mean the same in any order; in a dictionary that is an argument, the order counts.
+        return (node.op, target, *arguments, literal_key(dict(sorted(node.kwargs.items())), canonical))
     return (node.op, target, *arguments)

@@ -36,7 +36,7 @@ from fxopt_core.visualize import draw
 # %% [markdown] nbgrader={"grade": false, "grade_id": "walk_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Who reads what, and the longest way through
 #
-# *12 minutes: the first function 2, the second 10; easy.* Before you change a graph, ask it two questions.
+# *12 minutes, easy.* Before you change a graph, ask it two questions, one of two minutes and one of ten.
 #
 # 1. **Which values are shared?** `shared_values(graph_module)` returns the names of the nodes that more than one node
 #    reads, in the order of the graph. These are the values that a rewrite must not touch carelessly.
@@ -230,13 +230,17 @@ check.day2.remove_dead_code(remove_dead_code)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "merge_duplicates-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Compute once what is computed twice
 #
-# *25 minutes, harder.* Two nodes that apply the same function to the same values give the same value: one of them can go.
+# *25 minutes, hard.* Two nodes that apply the same function to the same values give the same value: one of them can go.
 # This is **common-subexpression elimination**. Write two functions, so that Task 7 can use the first alone:
 #
 # 1. `find_duplicates(graph_module)` changes nothing and returns a dictionary: node → the earlier node that can stand in
 #    for it.
 # 2. `merge_duplicates(graph_module)` lets every reader read the stand-in, erases the duplicates, recompiles and returns
 #    the module.
+#
+# <details><summary>Hint 1: a question</summary>You meet a node. What would you have to know of all earlier nodes to tell at once whether one of them is the same?</details>
+# <details><summary>Hint 2: the idea</summary>One walk with a dictionary from a <em>key</em> to the first node that has it. The key is made of what the node calls and of its arguments, where a merged node counts as its stand-in, and a literal as its type and its text.</details>
+# <details><summary>Hint 3: the shape</summary>A recursive <code>key(value)</code> for nodes, lists, dictionaries (sorted!) and literals: <code>(type(value), repr(value))</code>. Then <code>first = seen.setdefault(key_of(node), node)</code>; if <code>first is node</code>, it is new. When you merge a returned node, its stand-in is returned from then on.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "merge_duplicates-conditions", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # "The same" has its traps: see the next cell. And what is the same must still stay two nodes where
@@ -248,10 +252,6 @@ check.day2.remove_dead_code(remove_dead_code)
 #   shapes, `a + b` might join two lists, and then `a` and `b` themselves are handed on.
 #
 # **Prediction.** How many entries will the dictionary `seen` in the next cell have?
-#
-# <details><summary>Hint 1: a question</summary>You meet a node. What would you have to know of all earlier nodes to tell at once whether one of them is the same?</details>
-# <details><summary>Hint 2: the idea</summary>One walk with a dictionary from a <em>key</em> to the first node that has it. The key is made of what the node calls and of its arguments, where a merged node counts as its stand-in, and a literal as its type and its text.</details>
-# <details><summary>Hint 3: the shape</summary>A recursive <code>key(value)</code> for nodes, lists, dictionaries (sorted!) and literals: <code>(type(value), repr(value))</code>. Then <code>first = seen.setdefault(key_of(node), node)</code>; if <code>first is node</code>, it is new. When you merge a returned node, its stand-in is returned from then on.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "merge_duplicates-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -571,8 +571,8 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_linear_relu-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 8. One operator for two *(stretch)*
 #
-# *20 minutes, medium.* A ReLU after a linear layer reads the whole result and writes it again. PyTorch has an operator
-# that does both at once:
+# *20 minutes, medium, stretch.* A ReLU after a linear layer reads the whole result and writes it again. PyTorch has an
+# operator that does both at once:
 #
 # ```python
 # torch.ops.aten._addmm_activation.default(bias, x, weight.t())    # relu(x @ weight.t() + bias), for a matrix x
@@ -641,25 +641,25 @@ check.day2.fuse_linear_relu(fuse_linear_relu)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 9. Meet a memory budget *(stretch)*
 #
-# *40 minutes, hard.* A chain of blocks is trained. Block $i$ **keeps** `keeps[i]` bytes for its backward pass, of which
-# `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes to it, it
-# runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the last block
-# to the first, and frees what it is done with.
+# *40 minutes, hard, stretch.* A chain of blocks is trained. Block $i$ **keeps** `keeps[i]` bytes for its backward pass,
+# of which `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes
+# to it, it runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the
+# last block to the first, and frees what it is done with.
 #
 # 1. `peak_bytes(keeps, inputs, recomputed)`: the most that is held at any time of the step.
-# 2. `choose_recomputed(keeps, inputs, costs, budget)`: the set of blocks, as cheap as can be, with a peak within the
-#    budget; `ValueError` if there is none. There are at most ten blocks.
-# 3. `run_with_recomputation(blocks, x, recomputed)`: the result of the blocks one after the other, of which those in
-#    `recomputed` run again in the backward pass. Gradients as without; dropout included.
+# 2. `choose_recomputed(keeps, inputs, costs, budget)`: the cheapest set of blocks with a peak within the budget;
+#    `ValueError` if there is none. There are at most ten blocks.
+# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks one after the other, and those in `recomputed`
+#    again in the backward pass. Gradients as without; dropout included.
+#
+# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what the blocks behind it, and what is there of block i itself?</details>
+# <details><summary>Hint 2: the idea</summary>The peak is a maximum over moments: the end of the forward pass, and each block's turn. With ten blocks there are 1024 sets: try them. For the run, see <code>torch.utils.checkpoint.checkpoint</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>max(sum(held), *(sum(held[:i]) + keeps[i] for i in …))</code>; <code>itertools.combinations</code>; <code>checkpoint(block, x, use_reentrant=False)</code>.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # The picture below shows three blocks of which the middle one is recomputed, at each moment.
 #
 # **Prediction.** Can it help to recompute the *last* block?
-#
-# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what the blocks behind it, and what is there of block i itself?</details>
-# <details><summary>Hint 2: the idea</summary>The peak is a maximum over moments: the end of the forward pass, and each block's turn. With ten blocks there are 1024 sets: try them. For the run, see <code>torch.utils.checkpoint.checkpoint</code>.</details>
-# <details><summary>Hint 3: the shape</summary><code>max(sum(held), *(sum(held[:i]) + keeps[i] for i in …))</code>; <code>itertools.combinations</code>; <code>checkpoint(block, x, use_reentrant=False)</code>.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "recompute-look", "locked": true, "schema_version": 3, "solution": false, "task": false}

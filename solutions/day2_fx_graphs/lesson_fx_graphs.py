@@ -17,8 +17,9 @@
 #
 # A compiler earns its keep between capture and code: it *changes the graph*. It takes out what nobody needs, computes
 # once what was computed twice, folds a normalisation into the convolution before it, trades time for memory. Each such
-# change is a **rewrite**, and each has a condition under which it is legal. Where the condition is forgotten, the
-# program still runs, and its results are wrong: silently, on some inputs, in training only, from the second call on.
+# change is a [**rewrite**](../Glossary.md#rewrite), and each has a condition under which it is legal. Where the
+# condition is forgotten, the program still runs, and its results are wrong: silently, on some inputs, in training only,
+# from the second call on.
 
 # %% [markdown]
 # This lesson takes FX apart: what a graph is made of, how it comes about, how it is run, changed and checked. Then it
@@ -38,9 +39,12 @@ print("torch", torch.__version__, "on", device.type)
 # %% [markdown]
 # ## A graph is a list of nodes
 #
+# *10 minutes.*
+#
 # `torch.fx` is a toolkit for programs as data (Reed et al., *torch.fx*, MLSys 2022). Its simplest way to get a graph runs
-# `forward` with stand-ins for the inputs, called **proxies**, that note every operation done to them: that is
-# **symbolic tracing**. Below, a small network and its graph.
+# `forward` with stand-ins for the inputs, called [**proxies**](../Glossary.md#proxy), that note every operation done to
+# them: that is [**symbolic tracing**](../Glossary.md#symbolic-tracing). Below, a small network and its
+# [FX graph](../Glossary.md#fx-graph).
 
 
 # %%
@@ -61,8 +65,8 @@ small = fx.symbolic_trace(Small())
 draw(small, title="A small network: every kind of node")
 
 # %% [markdown]
-# The same as a list, in the order in which it runs. A **node** has a kind (`op`), a `name` that is unique in the graph, a
-# `target` (what is called or read), and arguments.
+# The same as a list, in the order in which it runs. A [**node**](../Glossary.md#node) has a kind (`op`), a `name` that
+# is unique in the graph, a `target` (what is called or read), and arguments.
 
 # %% tags=["nbval-check-output"]
 for node in small.graph.nodes:
@@ -73,7 +77,7 @@ for node in small.graph.nodes:
 # | `op` | what it does | `target` |
 # | --- | --- | --- |
 # | `placeholder` | takes an input | the argument's name |
-# | `get_attr` | reads a parameter, buffer or constant | its path |
+# | `get_attr` | reads a [parameter](../Glossary.md#parameter), [buffer](../Glossary.md#buffer) or constant | its path |
 # | `call_function` | calls a function | the function |
 # | `call_method` | calls a method of its first argument | the method's name |
 # | `call_module` | calls a submodule | its path |
@@ -81,10 +85,13 @@ for node in small.graph.nodes:
 #
 # ## Edges: who reads what
 #
+# *5 minutes.*
+#
 # There is no list of edges. An edge is a node that stands among another's arguments, wherever: in a list, in a keyword
 # argument. Both ends know of it: `node.all_input_nodes` and `node.users`.
 #
-# **Prediction.** In `x * x`, how many users has `x`? And is the `output` node a user of what it returns?
+# **Prediction.** In `x * x`, how many [users](../Glossary.md#user) has `x`? And is the `output` node a user of what it
+# returns?
 
 # %% tags=["nbval-check-output"]
 
@@ -113,8 +120,10 @@ draw(square, title="x is read twice by one node: one user", highlight=["x"])
 #
 # ## A graph module is a graph and code
 #
-# A **`GraphModule`** holds three things: the graph, the parameters and submodules that it names, and `forward`, Python
-# code that was *written from* the graph.
+# *10 minutes.*
+#
+# A [**`GraphModule`**](../Glossary.md#graph-module) holds three things: the graph, the parameters and submodules that
+# it names, and `forward`, Python code that was *written from* the graph.
 
 # %%
 print(small.code)
@@ -145,6 +154,8 @@ print("after recompile: ", two(x))
 #
 # ## How every rewrite goes
 #
+# *10 minutes.*
+#
 # You just saw the whole pattern, in five steps:
 #
 # 1. find the node;
@@ -166,10 +177,12 @@ except RuntimeError as error:
     print(str(error).splitlines()[0])
 
 # %% [markdown]
-# `lint` checks that names are unique, that a node stands after what it reads, and that targets exist. Whether the graph
-# still *means* the same it cannot know.
+# [`lint`](../Glossary.md#lint) checks that names are unique, that a node stands after what it reads, and that targets
+# exist. Whether the graph still *means* the same it cannot know.
 #
 # ## What symbolic tracing does not see
+#
+# *10 minutes.*
 #
 # Tracing runs `forward` once, with proxies. Whatever Python does meanwhile is done: loops are unrolled, and a branch that
 # asks for a value cannot be decided at all.
@@ -233,8 +246,11 @@ draw(fx.symbolic_trace(Counting()), title="What is left of Counting: an addition
 #
 # ## Retracing, leaf modules, and a tracer of your own
 #
+# *10 minutes.*
+#
 # A `GraphModule` is a module with a `forward`, so it can be traced again: **retracing** tells what its code really runs.
-# Whether a submodule becomes one node or is opened, the **tracer** decides: what it keeps whole is a **leaf module**.
+# Whether a submodule becomes one node or is opened, the **tracer** decides: what it keeps whole is a [**leaf
+# module**](../Glossary.md#leaf-module).
 # Modules of `torch.nn` are leaves. A tracer of your own may open them.
 
 
@@ -263,8 +279,11 @@ draw(opened, title="Opened: a rewrite sees functions and weights")
 #
 # ## Running a graph node by node: `Interpreter`
 #
+# *10 minutes.*
+#
 # `fx.Interpreter` runs a graph without its code, one node at a time, and lets you look in at each. Ten lines make it a
-# tool that notes every shape: **shape propagation**. (`torch.fx.passes.shape_prop` has it ready.)
+# tool that notes every shape: [**shape propagation**](../Glossary.md#shape-propagation).
+# (`torch.fx.passes.shape_prop` has it ready.)
 
 
 # %% tags=["nbval-check-output"]
@@ -292,6 +311,8 @@ draw(opened, title="After shape propagation")
 #
 # ## Writing a new graph while running the old: `Transformer`
 #
+# *5 minutes.*
+#
 # `fx.Transformer` is an interpreter that runs the graph with proxies. What you override is what the new graph gets. The
 # old graph stays as it is.
 
@@ -315,9 +336,12 @@ draw(transformed, title="A new graph, written by a Transformer", highlight=["rel
 # %% [markdown]
 # ## What else a node does: effects
 #
-# Until now a node computed a value. Some do more: that is an **effect**. A node may *write* into a tensor, *draw* from the
-# random stream, switch a *mode* (gradients, autocast), or *check* something and stop the program. Below, what
-# `fxopt_core` knows about some nodes. It asks the schemas of PyTorch's operators, not a list of names.
+# *10 minutes.*
+#
+# Until now a node computed a value. Some do more: that is an [**effect**](../Glossary.md#effect). A node may *write*
+# into a tensor, *draw* from the random stream, switch a *mode* (gradients, autocast), or *check* something and stop the
+# program. Below, what `fxopt_core` knows about some nodes. It asks the schemas of PyTorch's operators, not a list of
+# names.
 
 
 # %% tags=["nbval-check-output"]
@@ -347,10 +371,12 @@ for node in effectful.graph.nodes:
 
 # %% [markdown]
 # `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `view` computes nothing: it is
-# another name for the same memory, an **alias**. And `sum_2` reads that memory: a write through either name changes
-# what the other one reads.
+# another name for the same memory, an [**alias**](../Glossary.md#alias). And `sum_2` reads that memory: a write through
+# either name changes what the other one reads.
 #
 # ## Aliasing: the write that came from elsewhere
+#
+# *10 minutes.*
 #
 # **Prediction.** Both `first` and `second` are `torch.exp(h)`. Will they be equal?
 
@@ -388,6 +414,8 @@ for refusal in result.refusals:
 # %% [markdown]
 # ## Draws: the order is part of the program
 #
+# *5 minutes.*
+#
 # **Prediction.** Two dropouts of the same input, with the same rate. Merge them: is anything different?
 
 
@@ -418,6 +446,8 @@ for name, module in (("two draws", two_dropouts), ("merged", merged)):
 #
 # ## When is a rewrite legal?
 #
+# *5 minutes.*
+#
 # When nobody can tell the difference. Somebody can tell by:
 #
 # | what can be seen | how a rewrite breaks it |
@@ -439,8 +469,10 @@ print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
 # %% [markdown]
 # ## Many rewrites: passes
 #
-# A **pass** is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a model, runs passes until
-# nothing changes any more, and verifies. This network has all sorts of waste in it.
+# *10 minutes.*
+#
+# A [**pass**](../Glossary.md#pass) is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a
+# model, runs passes until nothing changes any more, and verifies. This network has all sorts of waste in it.
 
 # %%
 from fxopt_core import zoo
@@ -465,7 +497,15 @@ draw(graph.result.graph_module, title="After", highlight=difference.marked_after
 print(difference.summary)
 
 # %% [markdown]
+# In the exercise you write three passes that every compiler has. Two of them were at work above: removing [**dead
+# code**](../Glossary.md#dead-code), which nobody needs, and [**common-subexpression
+# elimination**](../Glossary.md#common-subexpression-elimination), which computes once what is computed twice. The third,
+# [**constant folding**](../Glossary.md#constant-folding), computes beforehand what never changes.
+
+# %% [markdown]
 # ## Trading time for memory
+#
+# *10 minutes.*
 #
 # The backward pass reads values that the forward pass computed, so they are kept. How much is that? A hook sees every
 # tensor that autograd saves; the weights, which are there anyway, do not count.
@@ -508,9 +548,9 @@ draw(
 )
 
 # %% [markdown]
-# Instead of keeping all of them, keep a few, the **checkpoints**, and compute the others again when the backward pass needs
-# them (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs
-# twice.
+# Instead of keeping all of them, keep a few, the [**checkpoints**](../Glossary.md#checkpoint), and compute the others
+# again when the backward pass needs them: [**recomputation**](../Glossary.md#recomputation) (Chen et al., *Training
+# Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs twice.
 #
 # **Prediction.** With 16 blocks: is it best to have 1 stretch, 2, 4, 8 or 16 of them? The peak is what lies between
 # stretches, plus what one stretch needs while it runs again.

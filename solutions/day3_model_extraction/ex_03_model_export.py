@@ -364,7 +364,7 @@ check.day3.round_trip(save_model, make_loader)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 7. Three kinds of model through one function
 #
-# *25 minutes, harder.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
+# *25 minutes, hard.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
 # lists of inputs, dictionaries of outputs, in training mode or not. Write `extract(model, example_inputs)`.
 # `example_inputs` is a tuple of positional arguments or a dictionary of keyword arguments. Return an `ExportedProgram` that
 #

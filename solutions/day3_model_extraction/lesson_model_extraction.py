@@ -15,12 +15,12 @@
 #
 # *About 120 minutes. You need Day 1; Day 2 helps.*
 #
-# A model is a Python program. Whoever wants to optimise it, count its work, or run it on a phone without Python needs the
-# program as *data*: a graph. There are half a dozen ways to get one, and every guide on the web praises another.
+# A model is a Python program. Whoever wants to optimise it, count its work, or run it on a phone without Python needs
+# the program as *data*: a graph. There are half a dozen ways to get one, and every guide on the web praises another.
 
 # %% [markdown]
-# They differ in one thing that matters more than all others: **what they do with what they cannot capture.** One raises an
-# error. One leaves the rest to Python. One writes down what happened to happen on your example, and is wrong from
+# They differ in one thing that matters more than all others: **what they do with what they cannot capture.** One raises
+# an error. One leaves the rest to Python. One writes down what happened to happen on your example, and is wrong from
 # then on, without a word.
 #
 # Today you put eight models through every method and *measure* the table that others only quote. Then you follow
@@ -30,8 +30,8 @@
 # %% [markdown]
 # ## Eight models
 #
-# Two plain networks, one that decides on its data, one that loops, one that works too much, and three small transformers
-# built from their configurations. All have random weights: capturing does not care.
+# *5 minutes.* Two plain networks, one that decides on its data, one that loops, one that works too much, and three
+# small transformers built from their configurations. All have random weights: capturing does not care.
 
 # %%
 # %matplotlib inline
@@ -64,8 +64,9 @@ for name, entry in models.items():
 # %% [markdown]
 # ## Recording with stand-ins: `symbolic_trace`
 #
-# Call `forward` not with a tensor but with a **proxy**, a stand-in that answers every operation with another proxy and
-# writes it down. That is all of FX's **symbolic tracing**: no values, no shapes, no example input.
+# *10 minutes.* Call `forward` not with a tensor but with a [**proxy**](../Glossary.md#proxy), a stand-in that answers
+# every operation with another proxy and writes it down. That is all of FX's [**symbolic
+# tracing**](../Glossary.md#symbolic-tracing): no values, no shapes, no example input.
 
 # %%
 mlp, (mlp_input,) = models["mlp"].model, models["mlp"].example_inputs
@@ -99,8 +100,9 @@ print(torch.fx.symbolic_trace(cautious).code.strip())
 # %% [markdown]
 # ## Recording with values: `torch.jit.trace`
 #
-# The other way to record: run the model on a *real* example and write down each operation. Now every question has an
-# answer, the example's. This is **tracing** in the sense of TorchScript (deprecated; much deployed code still has it).
+# *10 minutes.* The other way to record: run the model on a *real* example and write down each operation. Now every
+# question has an answer, the example's. This is [**tracing**](../Glossary.md#tracing) in the sense of
+# [TorchScript](../Glossary.md#torchscript) (deprecated; much deployed code still has it).
 #
 # **Prediction.** The traced model agrees with the model on the example. Does it on the same, moved down by two?
 
@@ -114,8 +116,8 @@ with torch.no_grad():
         print(f"{what:17} mean > 0: {bool(hidden.mean() > 0)!s:5}  trace agrees with the model: {agrees}")
 
 # %% [markdown]
-# No error, no warning that survives into production: **silently wrong**. The trace has one side of the branch; the other
-# is nowhere in it. Here is what it kept: count the linear layers.
+# No error, no warning that survives into production: **silently wrong**. The trace has one side of the branch; the
+# other is nowhere in it. Here is what it kept: count the linear layers.
 
 # %%
 print(traced.code)
@@ -123,8 +125,8 @@ print(traced.code)
 # %% [markdown]
 # ## Reading the source: `torch.jit.script`
 #
-# A third way does not run the model at all: it reads the *text* of `forward` and compiles it, as a compiler does.
-# **Scripting** keeps both sides of the branch, since both are in the text.
+# *5 minutes.* A third way does not run the model at all: it reads the *text* of `forward` and compiles it, as a
+# compiler does. [**Scripting**](../Glossary.md#scripting) keeps both sides of the branch, since both are in the text.
 
 # %%
 scripted = torch.jit.script(control)
@@ -136,14 +138,15 @@ with torch.no_grad():
         print("agrees with the model:", torch.allclose(scripted(x), control(x), atol=1e-5))
 
 # %% [markdown]
-# The price: it understands only a small dialect of Python, with types written down. Real models do not keep to it, as you
-# will see in the table. TorchScript is deprecated; `torch.export` is named as its successor
+# The price: it understands only a small dialect of Python, with types written down. Real models do not keep to it, as
+# you will see in the table. TorchScript is deprecated; `torch.export` is named as its successor
 # ([documentation](https://docs.pytorch.org/docs/stable/jit.html)).
 #
 # ## One whole graph or an error: `torch.export`
 #
-# `torch.export` runs `forward` with **fake tensors**: they have shape and dtype and hold no data. What they meet is
-# recorded as ATen operators. What it returns is more than a graph: weights, the roles of all inputs, and the conditions
+# *10 minutes.* `torch.export` runs `forward` with [**fake tensors**](../Glossary.md#fake-tensor): they have shape and
+# dtype and hold no data. What they meet is recorded as [ATen](../Glossary.md#aten) operators. What it returns is an
+# [**exported program**](../Glossary.md#exported-program): graph, weights, the roles of all inputs, and the conditions
 # on calls.
 
 # %%
@@ -155,8 +158,8 @@ for item in program.graph_signature.input_specs:
     print(f"{item.kind.name:11} {item.arg.name:20} {item.target or ''}")
 
 # %% [markdown]
-# Each input of the graph has a role: the model's parameters, its buffers, and what the user hands in. And what does it make
-# of a decision on data? A fake tensor has no values either.
+# This is the [**signature**](../Glossary.md#signature). Each input of the graph has a role: the model's parameters, its
+# buffers, and what the user hands in. And what does it make of a decision on data? A fake tensor has no values either.
 
 # %% tags=["nbval-check-output"]
 import contextlib
@@ -170,14 +173,14 @@ except Exception as error:
     print(str(error).splitlines()[0])
 
 # %% [markdown]
-# `u0` is the unknown: a value that will exist only when the graph runs (a **data-dependent** value). It refuses. Later
-# you will give it what it asks for.
+# `u0` is the unknown: a value that will exist only when the graph runs (a [**data-dependent
+# value**](../Glossary.md#data-dependent-value)). It refuses. Later you will give it what it asks for.
 #
 # ## As many graphs as it takes: Dynamo
 #
-# Dynamo never refuses, because it may leave the difficult line to Python ([Day
-# 1](../day1_compile_stack/lesson_compile_stack.ipynb)). **Prediction.** In how many graphs does it capture the model that
-# decides on its data?
+# *10 minutes.* [Dynamo](../Glossary.md#torchdynamo) never refuses, because it may leave the difficult line to Python
+# ([lesson of Day 1](../day1_compile_stack/lesson_compile_stack.ipynb)). **Prediction.** In how many graphs
+# does it capture the model that decides on its data?
 
 # %%
 pieces = capture(control, (control_input,), method="dynamo")
@@ -191,21 +194,22 @@ for number, counts in enumerate(pieces.operation_counts_by_partition(), start=1)
 draw(pieces.graphs[0], title="The first piece: up to the decision")
 
 # %% [markdown]
-# The second piece is the side that the example took. And these are some of the conditions under which the pieces may be used
-# again:
+# The second piece is the side that the example took. And these are some of the conditions under which the pieces may be
+# used again:
 
 # %%
 for guard in pieces.guards[-4:]:
     print(guard.expression)
 
 # %% [markdown]
-# Nothing is wrong with that: where a **guard** (such a condition) fails, the call goes back to Dynamo, which captures the
-# other side when it first comes. But there is no *one* graph that you could save.
+# Nothing is wrong with that: where a [**guard**](../Glossary.md#guard) (such a condition) fails, the call goes back to
+# Dynamo, which captures the other side when it first comes. But there is no *one* graph that you could save.
 #
 # ## Forward and backward: AOTAutograd
 #
-# The methods so far capture the forward pass. AOTAutograd takes Dynamo's graphs and traces the derivative along, for
-# training. **Prediction.** Will the backward graph have fewer operations than the forward graph, as many, or more?
+# *5 minutes.* The methods so far capture the forward pass. [AOTAutograd](../Glossary.md#aotautograd) takes Dynamo's
+# graphs and traces the derivative along, for training. **Prediction.** Will the backward graph have fewer operations
+# than the forward graph, as many, or more?
 
 # %%
 both = capture(mlp, (mlp_input,), method="aot")
@@ -220,8 +224,8 @@ draw(both.graphs[1], title="The backward graph of the perceptron: it reads what 
 # %% [markdown]
 # ## The table, measured
 #
-# Every model through every method. `capture` from `fxopt_core` also runs what it captured on inputs of its own, and compares
-# with the model. **Prediction.** Which column has no bad word in it? Is there any?
+# *15 minutes.* Every model through every method. `capture` from `fxopt_core` also runs what it captured on inputs of
+# its own, and compares with the model. **Prediction.** Which column has no bad word in it? Is there any?
 
 
 # %%
@@ -245,12 +249,12 @@ for name, row in table.items():
 
 # %% [markdown]
 # **WRONG**: answers that differ from the model's on other values of the same shape, without an error. Read the table by
-# rows: the plain models are easy for everybody; the transformers are whole for `export` and Dynamo and fail in FX and in
-# scripting; decisions on data are what tells all methods apart.
+# rows: the plain models are easy for everybody; the transformers are whole for `export` and Dynamo and fail in FX and
+# in scripting; decisions on data are what tells all methods apart.
 #
-# **ONNX** is a file format for other runtimes, not a way of capturing: today's `torch.onnx.export` calls
-# `torch.export` first and translates the result. So it can take at most what the column *export* takes. Translating
-# needs the packages `onnx` and `onnxscript`, which this course does without.
+# [**ONNX**](../Glossary.md#onnx) is a file format for other runtimes, not a way of capturing: today's
+# `torch.onnx.export` calls `torch.export` first and translates the result. So it can take at most what the column
+# *export* takes. Translating needs the packages `onnx` and `onnxscript`, which this course does without.
 
 # %%
 import importlib.util
@@ -288,7 +292,7 @@ def serves(run):
 with torch.no_grad():
     print("batch of the example:", len(mlp_input))
     print("FX     ", serves(torch.fx.symbolic_trace(mlp)))
-    print("trace  ", serves(torch.jit.trace(mlp, (mlp_input,))))
+    print("trace  ", serves(torch.jit.trace(mlp, (mlp_input,), check_trace=False)))
     print("script ", serves(torch.jit.script(mlp)))
     print("export ", serves(program.module()))
     print("Dynamo ", serves(torch.compile(mlp, backend="eager")))
@@ -301,12 +305,12 @@ with torch.no_grad():
 # 3. *Complex models, ONNX (✓)*: as far as `torch.export` gets.
 # 4. It has no column for the method to begin with today, `torch.export`: whole and checked, or an error.
 #
-# Rule of thumb: to *run* faster, Dynamo (`torch.compile`); to *take away*, `torch.export`; to *rewrite* a plain model in
-# Python, FX.
+# Rule of thumb: to *run* faster, Dynamo (`torch.compile`); to *take away*, `torch.export`; to *rewrite* a plain model
+# in Python, FX.
 #
 # ## Sizes that vary
 #
-# The exported perceptron refused seven rows. This is what it said:
+# *15 minutes.* The exported perceptron refused seven rows. This is what it said:
 
 # %%
 try:
@@ -315,8 +319,8 @@ except Exception as error:
     print(str(error).splitlines()[0])
 
 # %% [markdown]
-# It was exported for the shapes of the example, and *checks* them at each call. To say what may vary, name the dimension
-# and its range with `Dim`.
+# It was exported for the shapes of the example, and *checks* them at each call. To say what may vary, name the
+# dimension and its range with `Dim`.
 
 # %% tags=["nbval-check-output"]
 from torch.export import Dim
@@ -341,12 +345,13 @@ for rows in (1, 7, 64, 65):
         print(f"{rows:3} rows: {type(error).__name__}")
 
 # %% [markdown]
-# The size is a **symbol** in the graph, and the range is a **constraint**: part of the program, checked at each call.
-# (Dynamo's *guards* ask "may I use this graph again?", and compile anew if not. A constraint is a promise to the caller:
-# outside of it there is nothing.)
+# The size is a symbol in the graph (a [**symbolic size**](../Glossary.md#symbolic-size)), and the range is a
+# [**constraint**](../Glossary.md#constraint): part of the program, checked at each call. (Dynamo's *guards* ask "may I
+# use this graph again?", and compile anew if not. A constraint is a promise to the caller: outside of it there is
+# nothing.)
 #
-# What if you promise more than the model keeps? **Prediction.** Both halves of this model's input must have the same size.
-# What does `export` say to "every length from 2 to 100"?
+# What if you promise more than the model keeps? **Prediction.** Both halves of this model's input must have the same
+# size. What does `export` say to "every length from 2 to 100"?
 
 
 # %%
@@ -389,8 +394,8 @@ except Exception as error:
 # %% [markdown]
 # ## Decisions on data: `torch.cond`
 #
-# The exporter refused the model that decides, since a Python `if` needs a value *now*. `torch.cond` is an `if` that is
-# itself an operation: it takes a tensor as its condition, and both sides as functions.
+# *15 minutes.* The exporter refused the model that decides, since a Python `if` needs a value *now*. `torch.cond` is an
+# `if` that is itself an operation: it takes a tensor as its condition, and both sides as functions.
 
 
 # %%
@@ -414,8 +419,8 @@ deciding = torch.export.export(Decides(control), (control_input,), dynamic_shape
 draw(deciding.graph_module, title="A graph with a decision in it")
 
 # %% [markdown]
-# One node, `cond`, reads the condition and two further graphs. **Prediction.** Which operations are in them? And will this
-# program agree with the model on both of the inputs on which the trace did not?
+# One node, `cond`, reads the condition and two further graphs. **Prediction.** Which operations are in them? And will
+# this program agree with the model on both of the inputs on which the trace did not?
 
 # %% tags=["nbval-check-output"]
 for name, graph in deciding.graph_module.named_children():
@@ -429,8 +434,8 @@ draw(deciding.graph_module.false_graph_0, title="The side that is not taken by t
 
 # %% [markdown]
 # Both sides must return the same shapes and dtypes, take what they need as operands, and change nothing in place. Where
-# both sides are cheap, `torch.where` does the same in one line: it computes both and chooses. The difference shows where
-# the side that is not chosen cannot be computed.
+# both sides are cheap, `torch.where` does the same in one line: it computes both and chooses. The difference shows
+# where the side that is not chosen cannot be computed.
 #
 # **Prediction.** `log` of a negative number is `nan`. What do these two lines give?
 
@@ -446,9 +451,10 @@ print("blended:", (keep * torch.log(x) + (1 - keep) * x).item())
 #
 # ## An operator of your own
 #
-# Some code cannot be captured at all: a call into a C library, NumPy, a hand-written kernel. A **custom operator** puts a
-# wall around it: the graph has one node, and nobody looks inside. The exporter must know only the shape of what comes
-# out: that is the **fake** implementation.
+# *5 minutes.* Some code cannot be captured at all: a call into a C library, NumPy, a hand-written kernel. A [**custom
+# operator**](../Glossary.md#custom-operator) puts a wall around it: the graph has one node, and nobody looks inside.
+# The exporter must know only the shape of what comes out: that is the [**fake
+# implementation**](../Glossary.md#fake-implementation).
 
 # %%
 import numpy as np
@@ -492,8 +498,9 @@ draw(sorting.graph_module, title="The custom operator is one node")
 #
 # ## Down to core operators
 #
-# ATen has over two thousand operators. A backend for a new chip should not have to know them all. A **decomposition**
-# writes an operator with simpler ones; **core ATen** is the short list at the end, some two hundred
+# *5 minutes.* ATen has over two thousand operators. A backend for a new chip should not have to know them all. A
+# [**decomposition**](../Glossary.md#decomposition) writes an operator with simpler ones; [**core
+# ATen**](../Glossary.md#core-aten) is the short list at the end, some two hundred
 # ([documentation](https://docs.pytorch.org/docs/stable/torch.compiler_ir.html)).
 #
 # **Prediction.** An encoder layer of a transformer: how many operations before, how many after?
@@ -527,8 +534,8 @@ draw(
 )
 
 # %% [markdown]
-# Attention, linear layers and the like are gone; what is left is what a new system has to implement. The result is the same
-# up to rounding. That is checked, not believed:
+# Attention, linear layers and the like are gone; what is left is what a new system has to implement. The result is the
+# same up to rounding. That is checked, not believed:
 
 # %% tags=["nbval-check-output"]
 x = torch.randn(2, 5, 16)
@@ -538,8 +545,8 @@ with torch.no_grad():
 # %% [markdown]
 # ## Away from here: saving, loading, running elsewhere
 #
-# The same older guide saves a graph with `file.write(graph_module.code)` and says that the code "runs standalone".
-# **Prediction.** Does it? Here is the code of the exported perceptron.
+# *10 minutes.* The same older guide saves a graph with `file.write(graph_module.code)` and says that the code "runs
+# standalone". **Prediction.** Does it? Here is the code of the exported perceptron.
 
 # %% tags=["nbval-check-output"]
 namespace: dict = {}
@@ -593,14 +600,14 @@ with torch.no_grad():
 folder.cleanup()
 
 # %% [markdown]
-# Both sides of the decision, for inputs that were not known when the program was saved, in a process without the model's
-# class. That is what *extracted* means.
+# Both sides of the decision, for inputs that were not known when the program was saved, in a process without the
+# model's class. That is what *extracted* means.
 #
 # From here the road goes on: `torch._inductor.aoti_compile_and_package` turns such a program into a shared library that
 # runs without Python; ExecuTorch takes it to phones, ONNX to other runtimes.
 
 # %% [markdown]
-# ## What you have seen
+# ## What to remember
 #
 # - **Symbolic tracing** (FX) runs `forward` with proxies: no shapes, no values; refuses most decisions.
 # - **Tracing** runs an example and keeps what happened: other inputs may be silently **wrong**. **Scripting** reads the

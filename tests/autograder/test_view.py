@@ -1,4 +1,5 @@
-"""What a learner's code may import while it is graded: the day's programs, and no judge, no answer, no reference."""
+"""What a learner's code may import while it is graded: the day's programs, the references of earlier days, all tables,
+and no judge and no answer to the day itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autograder.sandbox import build_view
-from autograder.tasks import tasks_of_notebook
+from autograder.tasks import DAYS, all_tasks, tasks_of_notebook
 
 TASKS = tasks_of_notebook("ex_02_fx_graph_manipulation")
 
@@ -22,11 +23,14 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_probes_and_what_they_share_are_there_and_judges_are_not(view: Path) -> None:
+def test_probes_and_references_of_earlier_days_are_there_and_judges_and_answers_are_not(view: Path) -> None:
     exercises = view / "autograder" / "exercises"
     found = {path.relative_to(exercises).as_posix() for path in exercises.rglob("*.py")}
-    expected = {"__init__.py", "day2/__init__.py", "day2/programs.py"}
+    expected = {"__init__.py", "day2/programs.py", *(f"{day}/__init__.py" for day in DAYS)}
     expected |= {f"day2/{task.name}/{name}.py" for task in TASKS for name in ("__init__", "visible")}
+    earlier = [task for task in all_tasks() if task.day in ("day0", "day1") and task.export]
+    assert {"conv_output_shape", "operation_histogram"} <= {task.name for task in earlier}
+    expected |= {f"{task.day}/{task.name}/{name}.py" for task in earlier for name in ("__init__", "reference")}
     assert found == expected
 
 

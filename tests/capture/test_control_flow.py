@@ -74,6 +74,13 @@ class PlainCache(nn.Module):
         return sum(cache.entries) + 1
 
 
+@pytest.fixture(autouse=True)
+def _caches_as_transformers_leaves_them(monkeypatch):
+    """Its exporter, which other tests call, makes its caches known to `torch.export` for the whole process."""
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.delitem(torch.utils._pytree.SUPPORTED_NODES, transformers.DynamicCache, raising=False)
+
+
 def filled_cache():
     transformers = pytest.importorskip("transformers")
     cache = transformers.DynamicCache()

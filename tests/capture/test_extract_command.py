@@ -158,7 +158,7 @@ def test_the_command_list_does_not_import_torch():
 def test_auto_tells_what_was_tried_and_compared():
     result = extract("--model", "control", "--method", "auto")
     assert result.exit_code == 0, result.output
-    assert "export, strict: Unsupported: Data-dependent branching." in result.output
+    assert "dynamo, fullgraph: Unsupported: Data-dependent branching." in result.output
     assert "dynamo, partitions: specialised: it refuses mirrored values." in result.output
     assert "the example: agrees, largest difference 0" in result.output
     assert "mirrored values: refused" in result.output

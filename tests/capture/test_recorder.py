@@ -9,11 +9,14 @@ import pytest
 import torch
 from torch import fx, nn
 
+from fxopt_core.analysis import analyze_graph
+from fxopt_core.analysis.counting import Counter
 from fxopt_core.capture import CaptureError, capture, save_standalone
 from fxopt_core.capture.auto import search
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.isolation import private_copy
 from fxopt_core.capture.recording import capture_with_recorder, recorder
+from fxopt_core.interactive import explore
 
 X = torch.linspace(-1, 2, 12).reshape(3, 4)
 MASK = torch.ones(3, dtype=torch.long)
@@ -55,6 +58,40 @@ def test_what_is_read_is_fixed_and_anything_else_is_refused(read, conditions):
         torch.testing.assert_close(captured.run(X + 1, MASK), READS[read](X + 1, MASK), rtol=0, atol=0)
         with pytest.raises(AssertionError, match=r"this graph is for .*test_recorder\.py:\d+ in .*Capture again"):
             captured.run(X, OTHER)
+
+
+class Counts(fx.Interpreter):
+    """Runs a graph on real tensors and counts what each node costs."""
+
+    def __init__(self, module):
+        super().__init__(module)
+        self.costs = {}
+
+    def run_node(self, node):
+        with Counter() as counter:
+            value = super().run_node(node)
+        self.costs[node.name] = counter.cost
+        return value
+
+
+@pytest.mark.parametrize("read", READS)
+def test_the_costs_of_a_recorded_graph_are_those_of_a_real_run(read):
+    graph_module = record(READS[read], X, MASK).graphs[0]
+    counts = Counts(graph_module)
+    counts.run(X, MASK)
+    costs = {node.name: node.cost for node in analyze_graph(graph_module).nodes}
+    assert costs == {name: counts.costs[name] for name in costs}
+    assert {name for name, cost in counts.costs.items() if cost.bytes} <= costs.keys()
+    explorer = explore(graph_module)
+    assert explorer.costs.keys() == costs.keys()
+    assert not any("No costs" in note for note in explorer.table.notes)
+
+
+def test_a_size_that_depends_on_data_and_was_not_recorded_has_no_costs():
+    (graph_module,) = capture(lambda x: x[x > 0] * 2, (X,), "export").graphs
+    with pytest.raises(ValueError, match=r"the size of 'index' .*depends on data"):
+        analyze_graph(graph_module)
+    assert any("No costs: the size of 'index'" in note for note in explore(graph_module).table.notes)
 
 
 def test_a_guard_says_what_was_read_where():

@@ -48,6 +48,19 @@ def test_modules_and_attributes_are_merged_also_under_two_names() -> None:
     assert observe(module, x) == before
 
 
+@pytest.mark.parametrize(("other", "count"), [(2, 1), (3, 0)])
+def test_keyword_arguments_are_the_same_in_any_order(other: int, count: int) -> None:
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        one = graph.call_function(torch.add, (x,), {"other": 1, "alpha": 2})
+        return graph.call_function(torch.sub, (one, graph.call_function(torch.add, (x,), {"alpha": other, "other": 1})))
+
+    module, x = graph_module(build), torch.randn(3)
+    before = observe(module, x)
+    assert merged(module) == count
+    assert observe(module, x) == before
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [(1, 1.0), (1, True), (0.0, -0.0), (torch.float32, torch.float64), ([1, 2], (1, 2)), (2, "2"), (1.0, 1.0 + 2**-52)],

@@ -14,6 +14,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
+        export="extraction",
     ),
     Task(
         name="capture_outcomes",
@@ -63,6 +64,7 @@ TASKS = (
         evidence="trace",
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
+        export="extraction",
     ),
     Task(
         name="extract_any",
@@ -73,5 +75,6 @@ TASKS = (
         evidence="artefact",
         withheld=("fxopt_core.capture", "fxopt_core.coverage"),
         checklist=("extract-graphs",),
+        export="extraction",
     ),
 )

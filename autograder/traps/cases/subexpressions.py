@@ -557,4 +557,17 @@ def gradients_are_summed() -> Program:
     return traced(Squared()), (numbers(3, 4),)
 
 
+@trap(True, left=2)
+def keywords_in_another_order() -> Program:
+    """The order in which keyword arguments are written changes nothing."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        orders = {"other": 1, "alpha": 2}, {"alpha": 2, "other": 1}
+        one, other = (graph.call_function(torch.add, (x,), keywords) for keywords in orders)
+        return graph.call_function(torch.sub, (one, other))
+
+    return graph_of(build), (numbers(3, 4),)
+
+
 TRAPS = trap.traps

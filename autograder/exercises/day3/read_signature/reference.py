@@ -1,0 +1,16 @@
+"""The reference answer of read_signature, made from its notebook by `make notebooks`."""
+
+from torch.export import ExportedProgram
+
+
+def read_signature(program: ExportedProgram) -> dict[str, list[str]]:
+    """The inputs of an exported program by kind, and those that no node reads."""
+    signature = program.graph_signature
+    names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}
+    unread = [node for node in program.graph.nodes if node.op == "placeholder" and not node.users]
+    return {
+        "parameters": list(signature.parameters),
+        "buffers": list(signature.buffers),
+        "inputs": list(signature.user_inputs),
+        "unused": [names[node.name] for node in unread],
+    }
