@@ -18,6 +18,9 @@ CANNOT = 2
 SEED = "capstone"
 """Of the hidden models where none is given, so that everybody's figures can be compared."""
 
+QUICK = 10
+"""One program in so many is tried for a quick look."""
+
 Folder = Annotated[Path, typer.Argument(help="The package's folder.")]
 Seed = Annotated[str, typer.Option(help="Decides the hidden programs and models.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -25,7 +28,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 def register(app: typer.Typer) -> None:
     """Add these subcommands to the `fxopt` command."""
-    group = typer.Typer(help="Start and try a package of your own, with a pass.", no_args_is_help=True)
+    group = typer.Typer(help="Start and try a package of your own.", no_args_is_help=True)
     group.command()(new)
     group.command()(check)
     app.add_typer(group, name="capstone")
@@ -37,12 +40,15 @@ def _refuse(error: Exception) -> typer.Exit:
     return typer.Exit(CANNOT)
 
 
-def new(folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]) -> None:
-    """Write a package with an example pass, to be replaced by yours."""
+def new(
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
+    kind: Annotated[str, typer.Option(help="What it will be: pass, capture or cost.")] = "pass",
+) -> None:
+    """Write a package with an example, to be replaced by yours."""
     from autograder.capstone import CapstoneError, new_package
 
     try:
-        new_package(folder)
+        new_package(folder, kind)
     except CapstoneError as error:
         raise _refuse(error) from None
     Console(soft_wrap=True).print(f"Written. Next: `fxopt capstone check {escape(str(folder))}`")
@@ -51,10 +57,11 @@ def new(folder: Annotated[Path, typer.Argument(help="A folder that does not exis
 def check(
     folder: Folder,
     seed: Seed = SEED,
+    quick: Annotated[bool, typer.Option("--quick", help="Of a pass: try one in ten of the programs only.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write the report here, as text.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Install the package in the sandbox, and try its passes on traps, random programs and hidden models.
+    """Install the package in the sandbox, and try it on visible and hidden programs: is it right, what does it gain?
 
     Exit code 1 when something is wrong or nothing is gained.
     """
@@ -64,7 +71,7 @@ def check(
         package = read_package(folder)
     except CapstoneError as error:
         raise _refuse(error) from None
-    with Harness(seed) as harness:
+    with Harness(seed, kind=package.kind, every=QUICK if quick and package.kind == "pass" else 1) as harness:
         found = harness.check(package)
     if report is not None:
         report.write_text(f"{found}\n")
@@ -90,9 +97,9 @@ def leaderboard(
         packages = [read_package(folder) for folder in folders or []]
     except (LeaderboardError, CapstoneError) as error:
         raise _refuse(error) from None
-    if packages:
-        with Harness(seed) as harness:
-            for package in packages:
+    for kind in sorted({package.kind for package in packages}):
+        with Harness(seed, kind=kind) as harness:
+            for package in [package for package in packages if package.kind == kind]:
                 entries.append(entry_of(harness.check(package)))
                 write_board(board, entries)
     found = rankings(read_board(board))

@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -114,13 +115,15 @@ def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bo
 class Judge:
     """The judging process as the grading process sees it. Starts again by itself after a crash or a time-out."""
 
-    def __init__(self, seed: str, seconds: float = JUDGE_SECONDS) -> None:
+    def __init__(self, seed: str, seconds: float = JUDGE_SECONDS, environment: Mapping[str, str] | None = None) -> None:
         """Prepare a judge.
 
         Args:
             seed: the secret from which hidden cases come.
             seconds: how long it may take over one case.
+            environment: variables for its process, besides those of this one.
         """
+        self._environment = dict(environment or {})
         self._seed = seed
         self._seconds = seconds
         self._count = 0
@@ -150,7 +153,7 @@ class Judge:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=os.environ | {"FXOPT_DEVICE": "cpu"},
+                env=os.environ | {"FXOPT_DEVICE": "cpu"} | self._environment,
             )
 
     def _stop(self) -> None:

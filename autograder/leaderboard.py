@@ -27,6 +27,7 @@ class Entry:
 
     Attributes:
         name: of the package.
+        kind: `pass`, `capture` or `cost`.
         content_hash: of its files.
         seed: of the hidden models.
         versions: of what it was run with.
@@ -35,6 +36,7 @@ class Entry:
     """
 
     name: str
+    kind: str
     content_hash: str
     seed: str
     versions: dict[str, str]
@@ -42,20 +44,27 @@ class Entry:
     why_not: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str, str]:
         """What identifies an entry: a second run under it takes its place."""
-        return self.content_hash, self.seed, json.dumps(self.versions, sort_keys=True)
+        return self.content_hash, self.kind, self.seed, json.dumps(self.versions, sort_keys=True)
 
     @property
-    def conditions(self) -> tuple[str, str]:
+    def conditions(self) -> tuple[str, str, str]:
         """Gains are comparable only where these are the same."""
         return self.key[1:]
 
 
 def entry_of(report: Report) -> Entry:
-    """What of a report stands on the board."""
+    """What of a report stands on the board.
+
+    Raises:
+        LeaderboardError: the report is of a quick look.
+    """
+    if report.every > 1:
+        raise LeaderboardError(f"{report.name}: a quick look, at one program in {report.every}, gives no place")
     gain = report.gain if report.passed else None
-    return Entry(report.name, report.content_hash, report.seed, report.versions, gain, tuple(report.misconceptions))
+    tried = (report.kind, report.content_hash, report.seed, report.versions)
+    return Entry(report.name, *tried, gain, tuple(report.misconceptions))
 
 
 def read_board(path: Path) -> list[Entry]:
@@ -85,14 +94,16 @@ def write_board(path: Path, entries: Iterable[Entry]) -> None:
 
 @dataclass(frozen=True)
 class Ranking(Shown):
-    """The entries of one seed and one set of versions, in order.
+    """The entries of one kind, one seed and one set of versions, in order.
 
     Attributes:
+        kind: `pass`, `capture` or `cost`.
         seed: of the hidden models.
         versions: of what the capstones were run with.
         ranks: rank and entry. Equal gains share a rank; an entry without a gain has none.
     """
 
+    kind: str
     seed: str
     versions: dict[str, str]
     ranks: tuple[tuple[int | None, Entry], ...]
@@ -100,7 +111,7 @@ class Ranking(Shown):
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
         rows = [{"rank": rank, **vars(entry)} for rank, entry in self.ranks]
-        return {"seed": self.seed, "versions": self.versions, "entries": rows}
+        return {"kind": self.kind, "seed": self.seed, "versions": self.versions, "entries": rows}
 
     def sheets(self) -> list[Sheet]:
         """One table."""
@@ -116,12 +127,16 @@ class Ranking(Shown):
         ]
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         headings = ("rank", "capstone", "gain", "content", "why no rank")
-        return [Sheet(f"Leaderboard, seed {self.seed!r}, {versions}", headings, rows, words=headings[1:])]
+        return [
+            Sheet(
+                f"Leaderboard of kind {self.kind}, seed {self.seed!r}, {versions}", headings, rows, words=headings[1:]
+            )
+        ]
 
 
 def rankings(entries: Iterable[Entry]) -> list[Ranking]:
-    """A ranking for each seed and set of versions, by gain; ties are in the order of their content hashes."""
-    groups: dict[tuple[str, str], list[Entry]] = {}
+    """A ranking for each kind, seed and set of versions, by gain; ties are in the order of their content hashes."""
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.conditions, []).append(entry)
     found = []
@@ -129,5 +144,5 @@ def rankings(entries: Iterable[Entry]) -> list[Ranking]:
         ordered = sorted(group, key=lambda entry: (entry.gain is None, -(entry.gain or 0.0), entry.content_hash))
         gains = [entry.gain for entry in ordered]
         ranks = tuple((None if entry.gain is None else gains.index(entry.gain) + 1, entry) for entry in ordered)
-        found.append(Ranking(group[0].seed, group[0].versions, ranks))
+        found.append(Ranking(group[0].kind, group[0].seed, group[0].versions, ranks))
     return found

@@ -109,10 +109,9 @@ def all_tasks() -> tuple[Task, ...]:
 
 
 @cache
-def capstone_task() -> Task:
-    """The task of the capstone, whose answer is a package and no cell of a notebook."""
-    task: Task = import_module("autograder.exercises.capstone").TASK
-    return task
+def capstone_tasks() -> dict[str, Task]:
+    """The tasks of the capstone by kind of package (`pass`, `capture`, `cost`); the answer is no cell of a notebook."""
+    return {kind.name: kind.task for kind in import_module("autograder.exercises.capstone").KINDS}
 
 
 def tasks_of_notebook(notebook: str) -> tuple[Task, ...]:
@@ -126,7 +125,7 @@ def find_task(name: str) -> Task:
     Raises:
         UnknownTaskError: there is none; the message offers the nearest names.
     """
-    by_name = {task.name: task for task in (*all_tasks(), capstone_task())}
+    by_name = {task.name: task for task in (*all_tasks(), *capstone_tasks().values())}
     if name in by_name:
         return by_name[name]
     near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)

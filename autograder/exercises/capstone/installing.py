@@ -1,4 +1,4 @@
-"""On the learner's side: install a package from its files, and say which passes it registers. Imports no torch."""
+"""On the learner's side: install a package from its files, and say what it registers. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Mapping
-from importlib.metadata import distributions
+from collections.abc import Mapping, Sequence
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
+from typing import Any
 
-ENTRY_POINTS = "fxopt.passes"
-"""The entry-point group of passes, as `fxopt_core.passes.registry` reads it."""
+from autograder.withheld import WithheldImportError, write_your_own
 
 
 class InstallError(RuntimeError):
     """The package cannot be installed; the message is the end of what the installer printed."""
 
 
-def install(files: Mapping[str, str]) -> tuple[str, ...]:
+def install(files: Mapping[str, str], group: str) -> tuple[str, ...]:
     """Install a package into a folder of its own, which this process then imports from.
 
     Args:
         files: content of each file in base64, by its path in the package's folder.
+        group: an entry-point group.
 
     Returns:
-        The names of the passes that it registers by entry point, in the order of their names.
+        The names that it registers in that group, in order.
 
     Raises:
         InstallError: it cannot be built or installed without the network.
@@ -43,4 +44,20 @@ def install(files: Mapping[str, str]) -> tuple[str, ...]:
         raise InstallError(f"pip cannot install it: {done.stderr.strip()[-1500:]}")
     sys.path.append(str(site))
     own = (point for found in distributions(path=[str(site)]) for point in found.entry_points)
-    return tuple(sorted(point.name for point in own if point.group == ENTRY_POINTS))
+    return tuple(sorted(point.name for point in own if point.group == group))
+
+
+def load(group: str, name: str, withheld: Sequence[str]) -> Any:
+    """What a package registers under a name.
+
+    Raises:
+        WithheldImportError: it imports what it is to write itself.
+    """
+    (point,) = (point for point in entry_points(group=group) if point.name == name)
+    try:
+        return point.load()
+    except ModuleNotFoundError as error:
+        missing = str(error.name)
+        if any(missing == module or missing.startswith(f"{module}.") for module in withheld):
+            raise WithheldImportError(write_your_own(missing)) from error
+        raise

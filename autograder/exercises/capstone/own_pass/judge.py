@@ -17,11 +17,14 @@ from autograder.traps.oracle import differences
 MOST_TOLERANCE = 1e-4
 """The largest error, as a share of the largest magnitude, that a capstone may ask for."""
 
+REGISTERS_NOTHING = (
+    "Your package registers nothing that a capstone may be. Its pyproject.toml needs one of the tables "
+    '`[project.entry-points."fxopt.passes"]`, `"fxopt.captures"` and `"fxopt.costs"`, with a line '
+    '`name = "package.module:what"`, as in the template.'
+)
+
 MISCONCEPTIONS = {
-    "registers nothing": (
-        'Your package registers no pass. Its pyproject.toml needs a table `[project.entry-points."fxopt.passes"]` with '
-        'a line `name = "package.module:Class"`, as in the template.'
-    ),
+    "registers nothing": REGISTERS_NOTHING,
     "asks for too much": (
         "Your pass states a tolerance above 1e-4 of the largest magnitude. Errors as large as that hide real mistakes: "
         "make the rewrite more exact, or refuse where it cannot be."
@@ -123,7 +126,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     )
     if wrong:
         about = f"{trap.about} " if trap is not None else ""
-        yield _kind(wrong), f"{about}{'; '.join(wrong)}"[:400]
+        yield kind_of(wrong), f"{about}{'; '.join(wrong)}"[:400]
     elif "model" in case.parameters:
         figures = {"before": counted(original, inputs), "after": counted(after, inputs)}
         yield {**figures, "gain": gain(**figures), "seconds": timed(original, after, inputs)}
@@ -142,6 +145,7 @@ def _difference(one: fx.GraphModule, other: fx.GraphModule) -> str:
     return f"{len(one.graph.nodes)} nodes after the first run, {len(other.graph.nodes)} after the second"
 
 
-def _kind(wrong: list[str]) -> str:
+def kind_of(wrong: list[str]) -> str:
+    """The misconception that the words of the oracle tell of."""
     text = "; ".join(wrong)
     return next((kind for kind, words in KINDS if any(word in text for word in words)), "changes values")

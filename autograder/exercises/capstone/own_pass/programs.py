@@ -1,4 +1,4 @@
-"""The graphs that a capstone is tried on: traps, random programs, and models; each is made again from its name."""
+"""The graphs that a pass is tried on: traps, random programs, and models; each is made again from its name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from autograder.evidence import Case
+from autograder.exercises.capstone import chosen
 from autograder.exercises.capstone.own_pass.models import FAMILIES
 from autograder.graph_form import EncodedGraph, GraphFormatError, decode, encode
 from autograder.traps.random_programs import random_program
@@ -34,7 +35,7 @@ Program = tuple[fx.GraphModule, tuple[Any, ...]]
 def trap_cases() -> list[Case]:
     """Every trap whose graph has a JSON form: not those with hooks or with functions that nobody knows."""
     cases = []
-    for trap in TRAPS:
+    for trap in chosen(TRAPS):
         try:
             case = _case(f"trap, {trap.name}", {"trap": trap.name}, trap.program()[0])
             decode(encoded(case))
@@ -46,13 +47,13 @@ def trap_cases() -> list[Case]:
 
 def random_cases(seed: str) -> list[Case]:
     """Random programs, of views, writes, draws and shared modules."""
-    keys = (f"{seed}/{number}" for number in range(RANDOM_PROGRAMS))
+    keys = chosen([f"{seed}/{number}" for number in range(RANDOM_PROGRAMS)])
     return [_case(f"random program {key}", {"random": key}, random_of(key)[0]) for key in keys]
 
 
 def model_cases(seed: str) -> list[Case]:
     """One model of each family at each level."""
-    keys = [(family, level, seed) for family in FAMILIES for level in LEVELS]
+    keys = chosen([(family, level, seed) for family in FAMILIES for level in LEVELS])
     return [_case(f"{key[0]}, {key[1]}", {"model": list(key)}, model_of(*key)[0]) for key in keys]
 
 

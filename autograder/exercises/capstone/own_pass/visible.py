@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import io
 from collections.abc import Sequence
-from contextlib import redirect_stderr
-from typing import TYPE_CHECKING
 
 from autograder.evidence import Case, Evidence
-from autograder.graph_form import ENCODED_VALUE, EncodedGraph, GraphFormatError, decode, encode
-
-if TYPE_CHECKING:
-    from torch import fx
+from autograder.exercises.capstone.examples import restore_examples
+from autograder.graph_form import EncodedGraph, GraphFormatError, decode, encode
 
 
 def visible_cases() -> list[Case]:
@@ -23,7 +17,7 @@ def visible_cases() -> list[Case]:
     return [*model_cases(VISIBLE_SEED), *random_cases(VISIBLE_SEED), *trap_cases()]
 
 
-def probe(case: Case, registered_passes: Sequence[str]) -> Evidence:
+def probe(case: Case, registered: Sequence[str]) -> Evidence:
     """Run the passes on the case's graph, in the order of their names, and then once more on the result.
 
     Values: `passes` (names), `tolerance`, `keeps_gradients` (of those together), `changed` (what they say of the first
@@ -31,8 +25,8 @@ def probe(case: Case, registered_passes: Sequence[str]) -> Evidence:
     """
     from fxopt_core.passes import GraphEditor, make_pass
 
-    evidence = Evidence({"passes": list(registered_passes)})
-    passes = [make_pass(name) for name in registered_passes]
+    evidence = Evidence({"passes": list(registered)})
+    passes = [make_pass(name) for name in registered]
     if not passes:
         return evidence
     evidence.values["tolerance"] = max(max(one.tolerance.relative, one.tolerance.absolute) for one in passes)
@@ -52,32 +46,3 @@ def probe(case: Case, registered_passes: Sequence[str]) -> Evidence:
             evidence.values["cannot travel"] = str(error)[:500]
             break
     return evidence
-
-
-def restore_examples(graph_module: fx.GraphModule) -> None:
-    """Give the nodes example values (`meta["val"]`) again where the JSON form kept shapes, as a capture would.
-
-    Inputs are taken to be contiguous. A graph that does not run on its inputs gets none: some traps raise always.
-    """
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-
-    nodes = list(graph_module.graph.nodes)
-    kept = [node.meta.get(ENCODED_VALUE) for node in nodes if node.op == "placeholder"]
-    sizes = [value.get("shape", [""]) if isinstance(value, dict) else [""] for value in kept]
-    if not all(type(size) is int for shape in sizes for size in shape):
-        return
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with mode:
-        inputs = [torch.empty(value["shape"], dtype=getattr(torch, value["dtype"])) for value in kept]
-    copied = copy.deepcopy(graph_module)
-    try:
-        # The graph may switch the modes; these put them back.
-        with torch.enable_grad(), torch.autocast("cpu", enabled=False), mode, redirect_stderr(io.StringIO()):
-            FakeTensorProp(copied, mode).run(*inputs, enable_io_processing=False)
-    except Exception:  # whatever an operator raises on these shapes
-        return
-    for node, known in zip(nodes, copied.graph.nodes, strict=True):
-        if ENCODED_VALUE in node.meta and "val" in known.meta:
-            node.meta["val"] = known.meta["val"]
