@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from wrong_capstones import WRONG
 
-from autograder.capstone_template.my_capstone.recognise_gelu import RecogniseGelu
+from autograder.capstone_template.own_pass.my_capstone.recognise_gelu import RecogniseGelu
 from autograder.evidence import Case, Evidence
+from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.own_pass import judge as judging
 from autograder.exercises.capstone.own_pass.figures import gain
 from autograder.exercises.capstone.own_pass.programs import (
@@ -19,7 +20,7 @@ from autograder.exercises.capstone.own_pass.programs import (
     random_cases,
     trap_cases,
 )
-from autograder.exercises.capstone.own_pass.visible import probe, restore_examples
+from autograder.exercises.capstone.own_pass.visible import probe
 from autograder.graph_form import decode
 from autograder.traps.table import TRAPS
 from fxopt_core.passes import registry

@@ -137,6 +137,42 @@ class OwnFunction(SinIsCos):
         opportunity.node.op, opportunity.node.target = "call_function", mine
 
 
+class FoldsInTraining(Naive):
+    """Takes batch normalisation for a factor and an addend, which it is in evaluation mode only."""
+
+    def meets(self, node: fx.Node) -> bool:
+        return isinstance(self.called(node), torch.nn.BatchNorm2d)
+
+    def called(self, node: fx.Node) -> torch.nn.Module | None:
+        root = node.graph.owning_module
+        return root.get_submodule(str(node.target)) if root and node.op == "call_module" else None
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        node, norm = opportunity.node, self.called(opportunity.node)
+        assert isinstance(norm, torch.nn.BatchNorm2d)
+        norm.eval()
+        one = torch.zeros(1, norm.num_features, 1, 1)
+        addend = norm(one).detach()
+        factor = (norm(one + 1) - addend).detach()
+        values = [
+            editor.insert("call_function", torch.mul, (node.args[0], factor.mean().item()), like=node, before=node)
+        ]
+        values += [editor.insert("call_function", torch.add, (values[0], addend.mean().item()), like=node, before=node)]
+        editor.replace(node, values[1])
+
+
+class HardCodesShape(Naive):
+    """Writes the sizes of the example into the graph."""
+
+    def meets(self, node: fx.Node) -> bool:
+        return node.target == "flatten" and "val" in node.meta
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        node = opportunity.node
+        arguments = (node.args[0], *map(int, node.meta["val"].shape))
+        editor.replace(node, editor.insert("call_method", "reshape", arguments, like=node, before=node))
+
+
 WRONG: dict[str, list[type[Any]]] = {
     "changes draws": [MergesDropouts],
     "changes sharing": [DropsCopies],
@@ -148,4 +184,6 @@ WRONG: dict[str, list[type[Any]]] = {
     "not idempotent": [Grows],
     "untrue report": [Silent],
     "graph cannot travel": [OwnFunction],
+    "folds in training mode": [FoldsInTraining],
+    "hard-codes a shape": [HardCodesShape],
 }

@@ -6,7 +6,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import fx
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from autograder.evidence import Case, Evidence
 from autograder.exercises.capstone.own_pass.figures import counted, gain, timed
@@ -42,6 +44,15 @@ MISCONCEPTIONS = {
         "is another. Make every change through the editor, within `transform`."
     ),
     "does not run": "A graph that ran before your pass raises an error after it, or no longer raises where it did.",
+    "hard-codes a shape": (
+        "With a batch of another size a graph raises an error or computes something else after your pass: a number of "
+        "the example's shape stands in it. At torch level a graph serves every batch size; take sizes from the tensor."
+    ),
+    "folds in training mode": (
+        "Your pass takes a batch normalisation away that is in training mode. There it takes its figures from the "
+        "batch and notes them for later; the figures that you fold are those of evaluation. Refuse where "
+        "`module.training` is true."
+    ),
     "changes draws": (
         "After your pass a program draws other random numbers. Two calls of dropout or rand look alike and are not: "
         "never merge, move or drop what draws. Ask `effects_of(node)`."
@@ -126,10 +137,26 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     )
     if wrong:
         about = f"{trap.about} " if trap is not None else ""
-        yield kind_of(wrong), f"{about}{'; '.join(wrong)}"[:400]
+        folded = _in_training(after) < _in_training(original)
+        yield ("folds in training mode" if folded else kind_of(wrong)), f"{about}{'; '.join(wrong)}"[:400]
+    elif case.parameters.get("model", [""])[1:2] == ["torch"] and _serves_one_batch_only(original, after, inputs):
+        yield "hard-codes a shape", f"({case.name})"
     elif "model" in case.parameters:
         figures = {"before": counted(original, inputs), "after": counted(after, inputs)}
         yield {**figures, "gain": gain(**figures), "seconds": timed(original, after, inputs)}
+
+
+def _in_training(graph_module: fx.GraphModule) -> int:
+    """How many batch normalisations are called that are in training mode."""
+    called = [graph_module.get_submodule(str(node.target)) for node in graph_module.graph.find_nodes(op="call_module")]
+    return sum(isinstance(module, _BatchNorm) and module.training for module in called)
+
+
+def _serves_one_batch_only(original: fx.GraphModule, after: fx.GraphModule, inputs: tuple[Any, ...]) -> bool:
+    """Whether the two differ on a batch that has one row more, in more than rounding."""
+    larger = tuple(torch.cat([value, value[:1]]) for value in inputs)
+    copies = copy.deepcopy(original), copy.deepcopy(after)
+    return bool(differences(*copies, larger, tolerance=MOST_TOLERANCE, same_state=False, keeps_state=False))
 
 
 def _lines(graph_module: fx.GraphModule) -> list[str]:
