@@ -154,11 +154,10 @@ class FoldsInTraining(Naive):
         one = torch.zeros(1, norm.num_features, 1, 1)
         addend = norm(one).detach()
         factor = (norm(one + 1) - addend).detach()
-        values = [
-            editor.insert("call_function", torch.mul, (node.args[0], factor.mean().item()), like=node, before=node)
-        ]
-        values += [editor.insert("call_function", torch.add, (values[0], addend.mean().item()), like=node, before=node)]
-        editor.replace(node, values[1])
+        for function, value in ((torch.mul, factor), (torch.add, addend)):
+            arguments = (node.args[0], value.mean().item())
+            node.args = (editor.insert("call_function", function, arguments, like=node, before=node),)
+        editor.replace(node, node.args[0])
 
 
 class HardCodesShape(Naive):

@@ -119,7 +119,7 @@ WRONG_CAPTURES: dict[str, list[Callable[..., Any]]] = {
 def exports(model: nn.Module, inputs: Inputs) -> fx.GraphModule:
     """With `torch.export`, after a look at whether the model changes in Python when it is called."""
     probe = copy.deepcopy(model)
-    before = {key: value for key, value in _plain(probe).items()}
+    before = _plain(probe)
     with torch.random.fork_rng(devices=[]):
         probe(*copy.deepcopy(inputs))
     if _plain(probe) != before:
