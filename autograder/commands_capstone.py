@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -44,13 +45,24 @@ def new(
     folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
     kind: Annotated[str, typer.Option(help="What it will be: pass, capture or cost.")] = "pass",
 ) -> None:
-    """Write a package with an example, to be replaced by yours."""
+    """Write a package with an example, to be replaced by yours.
+
+    Inside the course, what can stand alone of `workspace/my_fxopt` goes along.
+    """
     from autograder.capstone import CapstoneError, new_package
+    from autograder.course import NoCourseError, find_course
+    from autograder.own_functions import PACKAGE
+    from autograder.taking_over import take_over
 
     try:
         new_package(folder, kind)
     except CapstoneError as error:
         raise _refuse(error) from None
+    with suppress(NoCourseError):
+        own = find_course().workspace / PACKAGE
+        if own.is_dir():
+            for line in take_over(own, folder).lines():
+                Console(soft_wrap=True).print(escape(line))
     Console(soft_wrap=True).print(f"Written. Next: `fxopt capstone check {escape(str(folder))}`")
 
 

@@ -25,7 +25,7 @@ CORE_FLOORS = (
 
 AUTOGRADER_FLOORS = (
     {"cli", "commands_capstone", "commands_lab", "server_extension"},
-    {"lab", "leaderboard", "validation"},
+    {"lab", "leaderboard", "taking_over", "validation"},
     {"capstone"},
     {"gradebook", "gate", "checking", "checklist", "submit_cell"},
     {"nbgrader_plugin"},
