@@ -112,6 +112,12 @@ def all_tasks() -> tuple[Task, ...]:
     return tuple(task for table in tables for task in table)
 
 
+@cache
+def capstone_tasks() -> dict[str, Task]:
+    """The tasks of the capstone by kind of package (`pass`, `capture`, `cost`); the answer is no cell of a notebook."""
+    return {kind.name: kind.task for kind in import_module("autograder.exercises.capstone").KINDS}
+
+
 def tasks_of_notebook(notebook: str) -> tuple[Task, ...]:
     """The tasks of one notebook (file name without suffix), in order; empty for a lesson."""
     return tuple(task for task in all_tasks() if task.notebook == notebook)
@@ -123,7 +129,7 @@ def find_task(name: str) -> Task:
     Raises:
         UnknownTaskError: there is none; the message offers the nearest names.
     """
-    by_name = {task.name: task for task in all_tasks()}
+    by_name = {task.name: task for task in (*all_tasks(), *capstone_tasks().values())}
     if name in by_name:
         return by_name[name]
     near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)

@@ -9,11 +9,11 @@ import pytest
 from torch import nn
 from traps.cases_verification import PAIRS, Function, Pair, naive
 from traps.naive import NAIVE
-from traps.oracle import differences
 from traps.scoring import apply, available
-from traps.table import TRAPS
-from traps.trap import Trap
 
+from autograder.traps.oracle import differences
+from autograder.traps.table import TRAPS
+from autograder.traps.trap import Trap
 from fxopt_core.verification import Tolerance, check_equivalence
 
 ONLY_A_SESSION_SHOWS = {

@@ -8,7 +8,19 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn import functional
-from traps.trap import Collector, Program, aten, counted, exported, graph_of, numbers, recorded, state, traced
+
+from autograder.traps.trap import (
+    Collector,
+    Program,
+    aten,
+    counted,
+    exported,
+    graph_of,
+    numbers,
+    recorded,
+    state,
+    traced,
+)
 
 trap = Collector("subexpressions", "common_subexpressions")
 

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn import functional
-from traps.trap import Collector, Program, exported, graph_of, state, traced, with_shapes
+
+from autograder.traps.trap import Collector, Program, exported, graph_of, state, traced, with_shapes
 
 trap = Collector("conv+BN", "conv_batchnorm_folding")
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import getitem, iadd
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
-from passes.programs import aten
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
+from autograder.traps.trap import aten
 from fxopt_core.capture.whole import keep_state_as_it_was
 
 SIZE = 3
@@ -94,10 +94,12 @@ Call = tuple[str, Any, tuple[Any, ...], dict[str, Any]]
 
 
 def function(target: Any, *args: Any, **kwargs: Any) -> Call:
+    """A call of a function."""
     return "call_function", target, args, kwargs
 
 
 def method(name: str, *args: Any) -> Call:
+    """A call of a method."""
     return "call_method", name, args, {}
 
 
@@ -156,48 +158,53 @@ CALLS: dict[str, Callable[[Any, Any, Any], list[Call]]] = {
 KINDS = (*CALLS, "view", "binary", "pointwise", "again", "again", "again")
 
 
-@st.composite
-def programs(draw: st.DrawFn, most_calls: int = 14) -> tuple[fx.GraphModule, tuple[torch.Tensor, ...]]:
-    """A graph module with inputs for it. Inputs may be one tensor twice, or a tensor and a view of it."""
-    torch.manual_seed(0)
-    inputs = _inputs(draw)
-    # Programs switch the gradient mode; this puts it back.
-    with torch.enable_grad():
-        program = _program(draw, inputs, most_calls)
-    values = list(program.values)
-    results = [values[-1], *draw(st.lists(st.sampled_from(values), max_size=5))]
-    program.graph.call_function(torch._C._set_grad_enabled, (True,))
-    program.graph.output(tuple(results))
-    root = Root()
+def random_program(source: random.Random, most_calls: int = 14) -> tuple[fx.GraphModule, tuple[torch.Tensor, ...]]:
+    """A graph module with inputs for it. Inputs may be one tensor twice, or a tensor and a view of it.
+
+    Args:
+        source: decides everything; where it comes from Hypothesis, a failing program can be made smaller.
+        most_calls: how many calls are tried at most.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        inputs = _inputs(source)
+        # Programs switch the gradient mode; this puts it back.
+        with torch.enable_grad():
+            program = _program(source, inputs, most_calls)
+        values = list(program.values)
+        results = [values[-1], *(source.choice(values) for _ in range(source.randint(0, 5)))]
+        program.graph.call_function(torch._C._set_grad_enabled, (True,))
+        program.graph.output(tuple(results))
+        root = Root()
     module = fx.GraphModule(root, program.graph)
     keep_state_as_it_was(module, root)
     return module, inputs
 
 
-def _program(draw: st.DrawFn, inputs: tuple[torch.Tensor, ...], most_calls: int) -> Program:
+def _program(source: random.Random, inputs: tuple[torch.Tensor, ...], most_calls: int) -> Program:
     program = Program(fx.Graph(), Root())
     # The program is computed on copies that overlap as the inputs do, so that its writes do not reach the inputs.
     for number, tensor in enumerate(copy.deepcopy(inputs)):
         program.note(program.graph.placeholder(f"x{number}"), tensor)
-    for _ in range(draw(st.integers(1, most_calls))):
-        kind = draw(st.sampled_from(KINDS))
+    for _ in range(source.randint(1, most_calls)):
+        kind = source.choice(KINDS)
         if kind == "again":
             if program.calls:
-                program.call(*draw(st.sampled_from(program.calls)))
+                program.call(*source.choice(program.calls))
             continue
         values = list(program.values)
         # Recent values more often, so that much of the program is needed for what it returns.
-        one, other = (draw(st.sampled_from([*values, *values[-3:] * 3])) for _ in range(2))
-        program.call(*draw(st.sampled_from(CALLS[kind](one, other, draw(st.sampled_from(LITERALS))))))
+        one, other = (source.choice([*values, *values[-3:] * 3]) for _ in range(2))
+        program.call(*source.choice(CALLS[kind](one, other, source.choice(LITERALS))))
     return program
 
 
-def _inputs(draw: st.DrawFn) -> tuple[torch.Tensor, ...]:
+def _inputs(source: random.Random) -> tuple[torch.Tensor, ...]:
     first = torch.randn(SIZE, SIZE)
-    other = draw(st.sampled_from([torch.randn(SIZE, SIZE), first, first.t(), first[1], torch.arange(SIZE), first > 0]))
-    if draw(st.booleans()):
+    other = source.choice([torch.randn(SIZE, SIZE), first, first.t(), first[1], torch.arange(SIZE), first > 0])
+    if source.random() < 0.5:
         special = torch.tensor([0.0, -0.0, float("nan"), float("inf"), 1e-40])
         first.view(-1)[: len(special)] = special
-    if draw(st.booleans()) and other._base is None and other is not first:
+    if source.random() < 0.5 and other._base is None and other is not first:
         first.requires_grad_()
     return first, other

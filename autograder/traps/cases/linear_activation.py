@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn import functional
-from traps.trap import Collector, Program, aten, exported, graph_of, state, with_examples
+
+from autograder.traps.trap import Collector, Program, aten, exported, graph_of, state, with_examples
 
 trap = Collector("linear and activation", "linear_activation_fusion")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from traps.trap import EVENTS, Collector, Program, aten, exported, graph_of, numbers, recorded
+
+from autograder.traps.trap import EVENTS, Collector, Program, aten, exported, graph_of, numbers, recorded
 
 trap = Collector("patterns", "pattern")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from traps.trap import Collector, Program, aten, graph_of, numbers, recorded, traced, with_examples
+
+from autograder.traps.trap import Collector, Program, aten, graph_of, numbers, recorded, traced, with_examples
 
 trap = Collector("layout", "redundant_layout")
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from traps.trap import Collector, Program, aten, exported
+
+from autograder.traps.trap import Collector, Program, aten, exported
 
 trap = Collector("attention", "attention_fusion")
 
