@@ -43,7 +43,7 @@ def draw_batch(rows: int, length: int, seed: int) -> tuple[torch.Tensor, torch.T
 
 def batches(case: Case) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """The case's inputs, one pair for each call."""
-    return [draw_batch(*sizes, seed=number) for number, sizes in enumerate(case.parameters["sizes"])]
+    return [draw_batch(rows, length, seed=number) for number, (rows, length) in enumerate(case.parameters["sizes"])]
 
 
 class Recorder:

@@ -168,7 +168,7 @@ def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "exported in training mode", ""
     elif not right(model, graph, rows, length):
         blind = outputs(graph, rows, length, ones=True)
-        lost = bool(runs[0] and blind) and torch.equal(runs[0][0], blind[0])
+        lost = runs[0] is not None and blind is not None and torch.equal(runs[0][0], blind[0])
         yield ("lost the mask" if lost else "computes something else"), f"(at {rows} texts of {length} tokens)"
     elif not right(model, graph, rows, length - 1):
         yield "froze the length", f"(right for {length}, not for {length - 1})"
