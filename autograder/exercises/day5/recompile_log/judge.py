@@ -71,7 +71,12 @@ def hidden_cases(random: Random) -> list[Case]:
     calls = [image, *(image | change for change in changes), image | changes[0], image | changes[0]]
     width, steps = random.sample(range(2, 6), 2), random.sample(range(1, 5), 3)
     state: dict[str, Any] = {"state": tensor([width[0]]), "pull": tensor([1]), "steps": steps[0], "label": "x"}
-    more = [{"steps": steps[1], "label": "y"}, {"steps": steps[2]}, {"state": tensor([width[1]])}, {"label": "z"}]
+    more: list[dict[str, Any]] = [
+        {"steps": steps[1], "label": "y"},
+        {"steps": steps[2]},
+        {"state": tensor([width[1]])},
+        {"label": "z"},
+    ]
     random.shuffle(more)
     return [
         Case("hidden 0", {"function": "shade", "calls": calls}),
