@@ -113,7 +113,7 @@ def _reason(source: str, sources: dict[str, str]) -> str:
 def _passes(module: str, source: str) -> list[str]:
     """Entry-point lines of the classes under `@register_pass("name")`."""
     return [
-        f'{decorator.args[0].value} = "{TARGET}.{module}:{node.name}"'
+        f'{decorator.args[0].value!s} = "{TARGET}.{module}:{node.name}"'
         for node in ast.parse(source).body
         if isinstance(node, ast.ClassDef)
         for decorator in node.decorator_list

@@ -34,7 +34,18 @@ AUTOGRADER_FLOORS = (
     {"course", "workspace"},
     {"own_functions"},
     {"worker", "evidence", "learner_shell", "exercises"},
-    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits", "probing", "traps"},
+    {
+        "channel",
+        "graph_form",
+        "tasks",
+        "verdict",
+        "withheld",
+        "definitions",
+        "exhibits",
+        "probing",
+        "traps",
+        "capstone_template",
+    },
 )
 """The modules of `autograder`, top floor first. `exercises` means the answers and judges; its tables are tasks."""
 

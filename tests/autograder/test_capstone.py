@@ -125,7 +125,7 @@ def test_a_crash_is_told(harness: Harness, make: Make) -> None:
 
 
 def test_a_pass_that_hangs_is_stopped(harness: Harness, make: Make) -> None:
-    report = harness.check(make("\nwhile True:\n    pass\n"), seconds=20)
+    report = harness.check(make("\nwhile True:\n    pass\n"), seconds=10)
     assert (report.passed, report.status) == (False, "time limit")
 
 
