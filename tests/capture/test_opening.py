@@ -27,6 +27,14 @@ class Pieces(nn.Module):
         return self.layer(rows).relu()
 
 
+class Numbered(Pieces):
+    """Where each piece begins counts too: of two pieces there is one such number besides 0."""
+
+    def forward(self, rows: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        starts = nn.functional.pad(sizes.cumsum(0)[:-1], (1, 0))
+        return super().forward(rows, sizes) + starts.sum()
+
+
 class Centred(Pieces):
     """Each row less the mean of its piece."""
 
@@ -57,12 +65,13 @@ def given(*sizes: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(sum(sizes), 4, generator=torch.Generator().manual_seed(len(sizes))), torch.tensor(sizes)
 
 
-@pytest.mark.parametrize("kind", [Pieces, Attending])
+@pytest.mark.parametrize("kind", [Pieces, Attending, Numbered])
 def test_a_loop_over_pieces_becomes_a_graph_for_any_number_of_them(kind):
     model = kind()
     captured = capture(model, given(3, 3), "auto", dynamic=True)
     assert captured.adaptations[0] == AT_ONCE
     assert not captured.specialised
+    assert captured.attempts[-1].strategy == ("export, sizes unseen" if kind is Numbered else "export")
     for sizes in ((3, 3), (1, 5), (2, 4, 3, 5), (0, 7, 2)):
         torch.testing.assert_close(captured.run(*given(*sizes)), model(*given(*sizes)))
     rows, sizes = given(3, 3)
