@@ -290,7 +290,8 @@ made_for = []
 
 
 def note_sizes(graph_module, example_inputs):
-    tokens = next(value for value in example_inputs if isinstance(value, torch.Tensor) and value.dim() == 2)
+    values = [node.meta["example_value"] for node in graph_module.graph.find_nodes(op="placeholder")]
+    tokens = next(value for value in values if isinstance(value, torch.Tensor) and value.dim() == 2)
     made_for.append(" x ".join(str(size) if isinstance(size, int) else "any" for size in tokens.shape))
     return graph_module.forward
 
