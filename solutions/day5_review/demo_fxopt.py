@@ -205,7 +205,7 @@ report
 
 # %% [markdown]
 # The error of `fuse` is no rounding. It folded the second normalisation into a convolution that is called twice, and the
-# other call got it, too. It is fast, and it is wrong: the very place that the report above refused.
+# other call got it, too. However fast it is, it is wrong: at the very place that the report above refused.
 #
 # Read the rest with care. Where the column says *unclear*, the difference is smaller than the spread; and the order on
 # your machine is your machine's. More peers (Inductor, ONNX Runtime, OpenVINO where they are installed) on real models:
