@@ -29,6 +29,12 @@ def harness() -> Iterator[Harness]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def cost_harness() -> Iterator[Harness]:
+    with Harness("test", kind="cost") as one:
+        yield one
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """The template with more code in the file of its pass, or with other files."""
@@ -82,20 +88,20 @@ def test_the_template_of_a_capture_tool_passes_and_a_second_run_gives_the_same_p
     assert read_board(board) == [entry_of(first)]
 
 
-def test_the_template_of_a_cost_tool_is_right_and_gains_nothing_over_itself(tmp_path: Path) -> None:
+def test_the_template_of_a_cost_tool_is_right_and_gains_nothing_over_itself(
+    cost_harness: Harness, tmp_path: Path
+) -> None:
     new_package(tmp_path / "mine", "cost")
-    with Harness("test", kind="cost") as harness:
-        report = harness.check(read_package(tmp_path / "mine"))
+    report = cost_harness.check(read_package(tmp_path / "mine"))
     assert (report.misconceptions, report.gain) == (["no gain"], 0.0)
     assert report.programs["models"][2] == 0
 
 
-def test_a_tool_that_imports_what_it_is_to_write_is_told_so(tmp_path: Path) -> None:
+def test_a_tool_that_imports_what_it_is_to_write_is_told_so(cost_harness: Harness, tmp_path: Path) -> None:
     new_package(tmp_path / "mine", "cost")
     module = tmp_path / "mine" / "my_capstone" / "count_products.py"
     module.write_text(module.read_text() + "\nfrom fxopt_core.analysis import analyze_graph\n")
-    with Harness("test", kind="cost") as harness:
-        report = harness.check(read_package(tmp_path / "mine"))
+    report = cost_harness.check(read_package(tmp_path / "mine"))
     assert report.misconceptions == ["withheld import"]
     assert "fxopt_core.analysis" in report.messages[0]
 
