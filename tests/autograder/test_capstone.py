@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -61,6 +63,15 @@ def test_the_template_of_a_pass_passes(harness: Harness, make: Make) -> None:
     assert "decoder, torch" in str(report)
     with pytest.raises(LeaderboardError, match="quick look"):
         entry_of(report)
+
+
+@pytest.mark.parametrize("kind", ["pass", "capture", "cost"])
+def test_the_tests_that_a_template_brings_pass(kind: str, tmp_path: Path) -> None:
+    new_package(tmp_path / "mine", kind)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path / "mine", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
 
 
 @pytest.mark.gate
