@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +28,12 @@ PASS = Path("my_capstone/recognise_gelu.py")
 def harness() -> Iterator[Harness]:
     """Tries one program in ten."""
     with Harness("test", every=10) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def cost_harness() -> Iterator[Harness]:
+    with Harness("test", kind="cost") as one:
         yield one
 
 
@@ -57,6 +65,15 @@ def test_the_template_of_a_pass_passes(harness: Harness, make: Make) -> None:
         entry_of(report)
 
 
+@pytest.mark.parametrize("kind", ["pass", "capture", "cost"])
+def test_the_tests_that_a_template_brings_pass(kind: str, tmp_path: Path) -> None:
+    new_package(tmp_path / "mine", kind)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path / "mine", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
 @pytest.mark.gate
 def test_the_template_of_a_pass_passes_on_every_program(make: Make) -> None:
     with Harness("test") as harness:
@@ -82,20 +99,20 @@ def test_the_template_of_a_capture_tool_passes_and_a_second_run_gives_the_same_p
     assert read_board(board) == [entry_of(first)]
 
 
-def test_the_template_of_a_cost_tool_is_right_and_gains_nothing_over_itself(tmp_path: Path) -> None:
+def test_the_template_of_a_cost_tool_is_right_and_gains_nothing_over_itself(
+    cost_harness: Harness, tmp_path: Path
+) -> None:
     new_package(tmp_path / "mine", "cost")
-    with Harness("test", kind="cost") as harness:
-        report = harness.check(read_package(tmp_path / "mine"))
+    report = cost_harness.check(read_package(tmp_path / "mine"))
     assert (report.misconceptions, report.gain) == (["no gain"], 0.0)
     assert report.programs["models"][2] == 0
 
 
-def test_a_tool_that_imports_what_it_is_to_write_is_told_so(tmp_path: Path) -> None:
+def test_a_tool_that_imports_what_it_is_to_write_is_told_so(cost_harness: Harness, tmp_path: Path) -> None:
     new_package(tmp_path / "mine", "cost")
     module = tmp_path / "mine" / "my_capstone" / "count_products.py"
     module.write_text(module.read_text() + "\nfrom fxopt_core.analysis import analyze_graph\n")
-    with Harness("test", kind="cost") as harness:
-        report = harness.check(read_package(tmp_path / "mine"))
+    report = cost_harness.check(read_package(tmp_path / "mine"))
     assert report.misconceptions == ["withheld import"]
     assert "fxopt_core.analysis" in report.messages[0]
 

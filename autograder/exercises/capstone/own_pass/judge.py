@@ -139,7 +139,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
         about = f"{trap.about} " if trap is not None else ""
         folded = _in_training(after) < _in_training(original)
         yield ("folds in training mode" if folded else kind_of(wrong)), f"{about}{'; '.join(wrong)}"[:400]
-    elif case.parameters.get("model", [""])[1:2] == ["torch"] and _serves_one_batch_only(original, after, inputs):
+    elif case.parameters.get("model", [""])[1:2] == ["torch"] and _serves_one_batch_only(
+        original, after, inputs, keeps_gradients
+    ):
         yield "hard-codes a shape", f"({case.name})"
     elif "model" in case.parameters:
         figures = {"before": counted(original, inputs), "after": counted(after, inputs)}
@@ -152,11 +154,15 @@ def _in_training(graph_module: fx.GraphModule) -> int:
     return sum(isinstance(module, _BatchNorm) and module.training for module in called)
 
 
-def _serves_one_batch_only(original: fx.GraphModule, after: fx.GraphModule, inputs: tuple[Any, ...]) -> bool:
+def _serves_one_batch_only(
+    original: fx.GraphModule, after: fx.GraphModule, inputs: tuple[Any, ...], trains: bool
+) -> bool:
     """Whether the two differ on a batch that has one row more, in more than rounding."""
     larger = tuple(torch.cat([value, value[:1]]) for value in inputs)
     copies = copy.deepcopy(original), copy.deepcopy(after)
-    return bool(differences(*copies, larger, tolerance=MOST_TOLERANCE, same_state=False, keeps_state=False))
+    return bool(
+        differences(*copies, larger, tolerance=MOST_TOLERANCE, keeps_state=False, state_may_change=False, trains=trains)
+    )
 
 
 def _lines(graph_module: fx.GraphModule) -> list[str]:
