@@ -121,6 +121,7 @@ def _passes(module: str, source: str) -> list[str]:
         and ast.unparse(decorator.func).split(".")[-1] == "register_pass"
         and decorator.args
         and isinstance(decorator.args[0], ast.Constant)
+        and isinstance(decorator.args[0].value, str)
     ]
 
 

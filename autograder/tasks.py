@@ -20,6 +20,8 @@ DAYS = {
     "day1": "day1_compile_stack",
     "day2": "day2_fx_graphs",
     "day3": "day3_model_extraction",
+    "day4": "day4_huggingface",
+    "day5": "day5_review",
 }
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
 
@@ -44,6 +46,7 @@ class Task:
         checklist: keys of the Week 1 success checklist that this task helps to tick.
         export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
             get it by `autograder.own_functions.use(name)`. Empty for tasks that export nothing.
+        imports: modules that take seconds to import; a worker does so once, before it forks for each answer.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Task:
     seconds: float = 60.0
     checklist: tuple[str, ...] = ()
     export: str = ""
+    imports: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:

@@ -29,7 +29,6 @@ ONLY_A_SESSION_SHOWS = {
 NOT_COMPARABLE = {
     "subexpressions: unknown function called twice": "it counts its calls across both programs",
     "folding: unknown function of a constant": "it counts its calls across both programs",
-    "subexpressions: gradients are summed": "the sum of two gradients rounds, and overflows, in another order",
     "conv+BN: statistics that would be broadcast": "it always raises, and there is nothing to compare",
 }
 """Programs that one call after another cannot compare, each with the reason."""

@@ -23,7 +23,9 @@ def cost_of(node: fx.Node) -> tuple[int, int] | None:
         return 0, 0
     if node.target not in PRODUCTS:
         return None
-    left = node.args[PRODUCTS[node.target]].meta["val"]
+    left_node = node.args[PRODUCTS[node.target]]
+    assert isinstance(left_node, fx.Node)
+    left = left_node.meta["val"]
     result = node.meta["val"]
     # Each element of the result is a sum over the columns of the left matrix, each a multiplication and an addition.
     flops = 2 * result.numel() * left.shape[-1]

@@ -1,0 +1,80 @@
+"""The tasks of day 5, review: one program for each interview question, and the whole pipeline."""
+
+from autograder.tasks import Task, WrittenTask
+
+NOTEBOOK = "ex_05_end_to_end_pipeline"
+
+TASKS = (
+    Task(
+        name="recompile_log",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Which guard failed, and what was compiled again",
+        provides=("recompile_log",),
+        evidence="answer",
+        withheld=("fxopt_core.capture", "torch._dynamo.testing"),
+        checklist=("explain-dynamo",),
+    ),
+    Task(
+        name="branch_evidence",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Tracing or scripting: what is in the graph",
+        provides=("branch_evidence",),
+        evidence="answer",
+        withheld=("fxopt_core.capture", "fxopt_core.coverage"),
+        checklist=("extract-graphs",),
+    ),
+    Task(
+        name="insert_after",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Insert a node after every call of a function",
+        provides=("insert_after",),
+        evidence="artefact",
+        withheld=("fxopt_core.passes",),
+        checklist=("write-passes",),
+    ),
+    Task(
+        name="dynamic_sizes",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Which sizes may vary, and which must be equal",
+        provides=("dynamic_sizes",),
+        evidence="answer",
+        withheld=("fxopt_core.capture",),
+        checklist=("extract-graphs",),
+    ),
+    Task(
+        name="pipeline",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="From capture to report, in one function",
+        provides=("pipeline",),
+        evidence="trace",
+        withheld=("fxopt_core.optimizer", "fxopt_core.verification", "fxopt_core.benchmark"),
+        seconds=120.0,
+        checklist=("extract-graphs", "write-passes", "profile-compilation"),
+    ),
+)
+
+WRITTEN = (
+    WrittenTask(
+        name="deep_dive",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="A technical deep dive",
+        checklist=("technical-deep-dive",),
+    ),
+    WrittenTask(
+        name="answer_compile",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="How torch.compile works",
+        checklist=("explain-dynamo",),
+    ),
+    WrittenTask(name="answer_tracing", day="day5", notebook=NOTEBOOK, title="Tracing and scripting"),
+    WrittenTask(name="answer_extract", day="day5", notebook=NOTEBOOK, title="A graph from an arbitrary model"),
+    WrittenTask(name="answer_graph", day="day5", notebook=NOTEBOOK, title="What an FX graph is made of"),
+    WrittenTask(name="answer_dynamic", day="day5", notebook=NOTEBOOK, title="Dynamic shapes"),
+)

@@ -1,0 +1,94 @@
+"""The learner's side: models with and without branches on data, the visible cases and the probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from autograder.evidence import Case, Evidence
+
+
+class OneBranch(nn.Module):
+    """A branch on the sign of the sum."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch,)."""
+        if x.sum() > 0:
+            return x.sum(dim=1)
+        return x.sum(dim=1) - 1
+
+
+class Gate(nn.Module):
+    """A branch within a branch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        if x.sum() > 0:
+            if x.max() > 5:
+                return x / 2
+            return x + 1
+        return x * 3
+
+
+class Nested(nn.Module):
+    """A module that holds another one, each with a branch of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gate()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch,)."""
+        y = self.gate(x)
+        if y.min() < -20:
+            y = y.clamp(min=-20.0)
+        return y.sum(dim=1)
+
+
+class Plain(nn.Module):
+    """No branch at all."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch,)."""
+        return torch.relu(x).sum(dim=1)
+
+
+MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
+
+
+def visible_cases() -> list[Case]:
+    """Each model on inputs of both signs and several magnitudes."""
+    levels = [1.0, -1.0, 0.5, -30.0, 8.0]
+    return [Case(name, {"model": name, "levels": levels, "batch": 3}) for name in MODELS]
+
+
+def make_inputs(case: Case) -> list[torch.Tensor]:
+    """One tensor (batch, 4) for each level."""
+    given = case.parameters
+    ramp = torch.linspace(0.9, 1.1, 4 * given["batch"]).reshape(given["batch"], 4)
+    return [level * ramp for level in given["levels"]]
+
+
+def probe(case: Case, branch_evidence: Any) -> Evidence:
+    """Let the learner trace and script; numbers come back."""
+    found = branch_evidence(MODELS[case.parameters["model"]]().eval(), make_inputs(case))
+    values: dict[str, Any] = {}
+    for method in ("trace", "script"):
+        entry = found.get(method) if isinstance(found, dict) else None
+        try:
+            values[method] = [int(entry["branches"]), sorted(map(int, entry["wrong"]))]  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            values[method] = None
+    return Evidence(values)
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """A small table."""
+    lines = [f"{case.name}: levels of the inputs {case.parameters['levels']}, traced on the first"]
+    for method in ("trace", "script"):
+        entry = evidence.values[method]
+        text = f"{entry[0]} branches in the graph, wrong on inputs {entry[1]}" if entry else "nothing"
+        lines.append(f"  {method:7} {text}")
+    return ["\n".join(lines)]

@@ -1,0 +1,1 @@
+"""Find out which sizes of a model's inputs may vary, and which must be equal."""

@@ -1,0 +1,109 @@
+"""The learner's side: models that hold some of their sizes fixed, the visible cases and the probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from autograder.evidence import Case, Evidence
+
+
+class Dense(nn.Module):
+    """A linear layer: the last size is that of its weights."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to (batch, length, 3)."""
+        return self.layer(x)
+
+
+class Masked(nn.Module):
+    """Tokens and a mask of the same shape."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, width)
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(batch, length) each to (batch, width)."""
+        return (self.words(tokens) * mask.unsqueeze(-1)).sum(dim=1)
+
+
+class Matched(nn.Module):
+    """Two lists of vectors: each of one with each of the other."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """(rows, width) and (columns, width) to (rows, columns)."""
+        return left @ right.transpose(0, 1)
+
+
+class Reshaped(nn.Module):
+    """Written for pictures of one size: the rows are a number in the program."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width, columns) to (batch, width * columns)."""
+        return x.reshape(x.shape[0], self.width * x.shape[2]) * 2
+
+
+MODELS: dict[str, type[nn.Module]] = {"dense": Dense, "masked": Masked, "matched": Matched, "reshaped": Reshaped}
+
+
+def visible_cases() -> list[Case]:
+    """Each model; one of the examples has a single row."""
+    return [
+        Case("a linear layer", {"model": "dense", "width": 4, "sizes": [3, 5]}),
+        Case("two inputs of one shape", {"model": "masked", "width": 4, "sizes": [3, 6]}),
+        Case("each with each", {"model": "matched", "width": 6, "sizes": [5, 5]}),
+        Case("a number in the program", {"model": "reshaped", "width": 5, "sizes": [2, 7]}),
+        Case("a batch of one", {"model": "dense", "width": 4, "sizes": [1, 5]}),
+    ]
+
+
+def make_example(case: Case) -> dict[str, torch.Tensor]:
+    """The example inputs by name."""
+    given = case.parameters
+    width, (first, second) = given["width"], given["sizes"]
+    if given["model"] == "dense":
+        return {"x": torch.ones(first, second, width)}
+    if given["model"] == "masked":
+        return {"tokens": torch.ones(first, second, dtype=torch.long), "mask": torch.ones(first, second)}
+    if given["model"] == "matched":
+        return {"left": torch.ones(first, width), "right": torch.ones(second, width)}
+    return {"x": torch.ones(first, width, second)}
+
+
+def probe(case: Case, dynamic_sizes: Any) -> Evidence:
+    """Let the learner find out; names and numbers come back."""
+    found = dynamic_sizes(MODELS[case.parameters["model"]](case.parameters["width"]).eval(), make_example(case))
+    sizes = None
+    if isinstance(found, dict):
+        sizes = {str(name): _plain(entry) for name, entry in found.items()}
+    return Evidence({"sizes": sizes})
+
+
+def _plain(entry: Any) -> list[int | str] | None:
+    """A list of numbers and names, or `None`."""
+    if not isinstance(entry, (list, tuple)) or not all(type(size) in (int, str) for size in entry):
+        return None
+    return list(entry)
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The example's shapes beside the learner's."""
+    lines = [f"{case.name}: sizes of the example, and what you found"]
+    for name, value in make_example(case).items():
+        lines.append(f"  {name:7} {list(value.shape)!s:12} {(evidence.values['sizes'] or {}).get(name)}")
+    return ["\n".join(lines)]

@@ -1,0 +1,16 @@
+"""froze the first dimension
+
+Believes that an export says by itself which sizes may vary.
+"""
+
+from torch.export import Dim, export
+
+
+def dynamic_sizes(model, example):
+    inputs = {name: value.repeat([2 if size == 1 else 1 for size in value.shape]) for name, value in example.items()}
+    program = export(model, (), inputs)
+    return {
+        node.name: [int(text) if text.isdigit() else text for text in map(str, node.meta["val"].shape)]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in inputs
+    }

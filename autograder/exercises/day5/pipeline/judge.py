@@ -1,0 +1,215 @@
+"""The judge's own pipeline, on inputs of its own, and the script of the stopwatch."""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import torch
+from torch import fx, nn
+from torch.export import Dim, export
+from torch.utils._pytree import tree_leaves
+
+from autograder.evidence import Case, Evidence, agrees
+from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw
+from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
+from autograder.graph_form import decode, run
+
+MISCONCEPTIONS = {
+    "no report": (
+        "Return the result and a report with `captured`, `kept`, `rejected`, `operations` (two numbers) and `seconds` "
+        "(two numbers)."
+    ),
+    "capture ended everything": (
+        "The exporter refused the model, and your pipeline ended with its error. A pipeline hands back the model as it "
+        "is, and says so: `captured` is `False`."
+    ),
+    "pretended to capture": "This model has a branch on its data: say `captured: False`, and return the model itself.",
+    "a pass ended everything": (
+        "One pass raised an error, and your pipeline ended with it. Reject that pass, and go on with the others."
+    ),
+    "model changed": (
+        "After your pipeline the caller's model has other weights: an exported program shares them, and a pass wrote "
+        "into them. Work on a copy of the model."
+    ),
+    "model left in another mode": "After your pipeline the caller's model is in another mode (training or evaluation).",
+    "checked on the example only": (
+        "You kept a pass that is right on the example only. Verify on the other inputs, too: that is what they are for."
+    ),
+    "kept what raised": "You kept a pass that raised an error.",
+    "rounding taken for a mistake": (
+        "You rejected a pass whose result differs in the last digits only. Compare with a tolerance (1e-4)."
+    ),
+    "stopped at the first rejection": "After a pass was rejected, your pipeline did not try those that come after it.",
+    "never rejects": "Your report rejects none of the passes, or not by name, although one of them is wrong.",
+    "no graph": "Return the graph module that the passes worked on; no other wrapping around it.",
+    "froze the batch size": "Your result serves the batch size of the example only. Export with a dynamic batch.",
+    "exported in training mode": (
+        "Your result computes what the model computes in training. Export a copy in evaluation mode."
+    ),
+    "rejected pass left in": (
+        "The report rejects a pass, but what it did is in the graph. A pass works in place, weights included: give it "
+        "a copy, and take the copy only when it proves right."
+    ),
+    "computes something else": "Your result computes something else than the model in evaluation mode.",
+    "passes not applied": (
+        "The passes that you report as kept are not in the graph that you return. (They are written for graphs of ATen "
+        "operators, as `torch.export` makes them.)"
+    ),
+    "wrong number of operations": (
+        "`operations` is the number of `call_function` nodes, in the graph before all passes and in the result."
+    ),
+    "not measured as asked": (
+        "Time the captured graph and the result: one warm-up call of `measure` for each, and then five each, "
+        "*alternately*. This machine grows slower; what is timed last looks worse than it is."
+    ),
+    "same graph timed twice": "Both of your times are of the same graph: keep the captured one as it was.",
+    "warm-up counted": "Your figures contain the warm-up calls.",
+    "mean instead of median": "You took the mean: one outlier moves it. Take the median.",
+    "minimum instead of median": "You took the best run: it flatters. Take the median.",
+    "wrong seconds": "`seconds` is the median of the timed calls, of the captured graph and of the result.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other models, made of parts and passes in random order."""
+    cases = []
+    for number in range(3):
+        parts = ["layer", "sin", "abs", "relu", "norm", "dropout", "centre"]
+        passes = list(PASSES)
+        random.shuffle(parts)
+        random.shuffle(passes)
+        given = {"width": random.randint(3, 7), "training": random.random() < 0.5, "seed": random.randrange(2**31)}
+        cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given))
+    given = {"width": 3, "training": False, "seed": random.randrange(2**31)}
+    cases.append(Case("hidden branch", {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given))
+    return cases
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a right pipeline comes to: kept passes, operations before and after."""
+
+    kept: list[str]
+    operations: list[int]
+
+
+def truth(case: Case, model: nn.Module) -> Truth:
+    """The judge's own pipeline."""
+    program = export(copy.deepcopy(model), (draw(case, 3, 1),), dynamic_shapes=({0: Dim("batch", min=1)},))
+    graph_module, kept = program.module(), list[str]()
+    assert isinstance(graph_module, fx.GraphModule)
+    before = count(graph_module)
+    inputs = [draw(case, batch, seed) for batch, seed in ((3, 1), (2, 2), (5, 3), (4, 7))]
+    for name in case.parameters["passes"]:
+        trial = copy.deepcopy(graph_module)
+        try:
+            PASSES[name](trial)
+        except BrokenPassError:
+            continue
+        if all(agrees(trial(x), model(x), relative=1e-4, absolute=1e-4) for x in inputs):
+            graph_module, kept = trial, [*kept, name]
+    return Truth(kept, [before, count(graph_module)])
+
+
+def count(graph_module: fx.GraphModule) -> int:
+    """The number of `call_function` nodes."""
+    return len([node for node in graph_module.graph.nodes if node.op == "call_function"])
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What is wrong with result and report, the most telling first."""
+    values = evidence.values
+    if raised := values.get("raised"):
+        yield ("a pass ended everything" if raised == "pass" else "capture ended everything"), ""
+        return
+    if values["report"] is None:
+        yield "no report", ""
+        return
+    if not values["state_kept"]:
+        yield "model changed", ""
+        return
+    if not values["mode_kept"]:
+        yield "model left in another mode", ""
+        return
+    if "branch" in case.parameters["parts"]:
+        if values["report"]["captured"] or not values["same_model"]:
+            yield "pretended to capture", ""
+        return
+    with torch.no_grad():
+        found = _wrong_choice(case, evidence) or _wrong_result(case, evidence) or _wrong_figures(case, evidence)
+    if found:
+        yield found
+
+
+def _wrong_choice(case: Case, evidence: Evidence) -> tuple[str, str] | None:
+    """Whether other passes were kept than those that are right."""
+    report, wanted = evidence.values["report"], truth(case, build(case).eval()).kept
+    kept, names = report["kept"], case.parameters["passes"]
+    detail = f"(kept {', '.join(kept) or 'nothing'}; right are {', '.join(wanted) or 'none'})"
+    if "break_halfway" in kept:
+        return "kept what raised", detail
+    if "drop_abs" in kept and "drop_abs" not in wanted:
+        return "checked on the example only", detail
+    missing = [name for name in wanted if name not in kept]
+    if not kept and missing and case.parameters["training"]:
+        return "exported in training mode", detail
+    if missing:
+        first = min((names.index(name) for name in names if name not in wanted), default=len(names))
+        after = all(names.index(name) > first for name in missing)
+        if after and set(missing) <= set(report["rejected"]):
+            return "rejected pass left in", detail
+        if after and not set(names[first:]) & set(kept):
+            return "stopped at the first rejection", detail
+        return ("rounding taken for a mistake" if missing == ["fold_scale"] else "passes not applied"), detail
+    return None if sorted(report["rejected"]) == sorted(set(names) - set(wanted)) else ("never rejects", detail)
+
+
+def _wrong_result(case: Case, evidence: Evidence) -> tuple[str, str] | None:
+    """Whether the graph computes something else than the model in evaluation mode, or has other operations."""
+    if "graph" not in evidence.graphs:
+        return "no graph", ""
+    model, graph = build(case).eval(), decode(evidence.graphs["graph"])
+    wanted = truth(case, model)
+    for batch in (3, 4, 1):
+        x = draw(case, batch, 20 + batch)
+        try:
+            [found] = tree_leaves(run(graph, [x]))
+        except Exception as error:  # a learner's graph fails in any way
+            return "froze the batch size", f"(batch {batch}: {type(error).__name__})"
+        if not agrees(found, model(x), relative=1e-4, absolute=1e-4):
+            rejected = set(case.parameters["passes"]) - set(wanted.kept)
+            why = "rejected pass left in" if rejected else "computes something else"
+            return (why if batch == 3 else "froze the batch size"), f"(batch {batch})"
+    report = evidence.values["report"]
+    if report["operations"] != wanted.operations or count(graph) != wanted.operations[1]:
+        name = "passes not applied" if count(graph) > wanted.operations[1] else "wrong number of operations"
+        return name, f"(found {report['operations']}, wanted {wanted.operations})"
+    return None
+
+
+def _wrong_figures(case: Case, evidence: Evidence) -> tuple[str, str] | None:
+    """Whether the report's times are not the medians of what the stopwatch said."""
+    events, seconds = evidence.values["events"], evidence.values["report"]["seconds"]
+    order = [operators for operators, _ in events]
+    if len(set(order)) < 2:
+        return "same graph timed twice", ""
+    before, after = max(order), min(order)
+    pairs = [set(order[i : i + 2]) for i in range(0, len(order), 2)]
+    if len(order) != 2 * (ROUNDS + 1) or any(pair != {before, after} for pair in pairs):
+        return "not measured as asked", f"(operators of the calls: {order})"
+    runs = [[time for operators, time in events if operators == which] for which in (before, after)]
+    explanations = {
+        "": [statistics.median(times[1:]) for times in runs],
+        "warm-up counted": [statistics.median(times) for times in runs],
+        "mean instead of median": [statistics.fmean(times[1:]) for times in runs],
+        "minimum instead of median": [min(times[1:]) for times in runs],
+    }
+    for name, wanted in explanations.items():
+        if all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(seconds, wanted, strict=False)):
+            return (name, "") if name else None
+    return "wrong seconds", f"(found {seconds})"

@@ -1,0 +1,89 @@
+"""The learner's side: functions with guarded and unguarded arguments, the calls of a case and the probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from autograder.evidence import Case, Evidence
+
+
+def shade(image: torch.Tensor, gain: torch.Tensor, bright: bool, note: str) -> torch.Tensor:
+    """An image (height, width) scaled by a tensor (); on one of two sides of a branch. `note` is not looked at."""
+    return image * gain + 1 if bright else image * gain - 1
+
+
+def settle(state: torch.Tensor, pull: torch.Tensor, steps: int, label: str) -> torch.Tensor:
+    """A state (width,) that is pulled at `steps` times. `label` is not looked at."""
+    for _ in range(steps):
+        state = state - (state - pull) / 2
+    return state
+
+
+FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": settle}
+
+
+def tensor(shape: list[int], dtype: str = "float32", seed: int = 0) -> list[Any]:
+    """How a case holds a tensor argument."""
+    return ["tensor", shape, dtype, seed]
+
+
+def visible_cases() -> list[Case]:
+    """Every kind of change once, and returns to versions that are there already."""
+    first = {"image": tensor([4, 6]), "gain": tensor([]), "bright": True, "note": "first"}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"image": tensor([4, 6], seed=1)},
+        {"note": "another"},
+        {"image": tensor([5, 6]), "note": "taller"},
+        {},
+        {"bright": False},
+        {"bright": False},
+        {"image": tensor([7, 6])},
+        {"bright": False, "note": "again"},
+        {"gain": tensor([], "float64")},
+    ]
+    steps = {"state": tensor([3]), "pull": tensor([3], seed=1), "steps": 2, "label": "two"}
+    return [
+        Case("shade", {"function": "shade", "calls": [first | change for change in changes]}),
+        Case("settle", {"function": "settle", "calls": [steps, steps | {"steps": 3, "label": "three"}, steps]}),
+    ]
+
+
+def make_calls(case: Case) -> list[dict[str, Any]]:
+    """The calls of a case, each a dictionary of keyword arguments. Tensors are new ones each time."""
+    return [{name: _make(value) for name, value in call.items()} for call in case.parameters["calls"]]
+
+
+def _make(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    _, shape, dtype, seed = value
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(getattr(torch, dtype))
+
+
+def probe(case: Case, recompile_log: Any) -> Evidence:
+    """Ask the learner twice: what Dynamo remembers of the first time must not show in the second."""
+    function = FUNCTIONS[case.parameters["function"]]
+    logs = [_plain(recompile_log(function, make_calls(case))) for _ in range(2)]
+    return Evidence({"logs": logs})
+
+
+def _plain(log: Any) -> list[list[str]] | None:
+    """The learner's list of pairs as JSON has it; `None` for anything else."""
+    if not isinstance(log, (list, tuple)):
+        return None
+    pairs = [list(entry) if isinstance(entry, (list, tuple)) else [] for entry in log]
+    return pairs if all(len(pair) == 2 and all(isinstance(word, str) for word in pair) for pair in pairs) else None
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """Each call, what is different from the first one, and what the learner's log says."""
+    first = case.parameters["calls"][0]
+    lines = [f"{case.name}: what differs from the first call, and what you say"]
+    for call, pair in zip(case.parameters["calls"], evidence.values["logs"][0] or [], strict=False):
+        changed = ", ".join(name for name in call if call[name] != first[name]) or "nothing"
+        lines.append(f"  {changed:14} {pair[0]:10} {pair[1][:60]}")
+    return ["\n".join(lines)]

@@ -1,0 +1,405 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "ex05-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# # Exercise 5: the whole pipeline, and five questions
+#
+# Six tasks: a program for each of the five interview questions, and a pipeline that takes a model that it has not seen from
+# capture to report. Then words: a technical deep dive, and the five answers. An hour for the core; what is marked *stretch*
+# goes beyond.
+#
+# A check tries visible cases only; `submit` at the end also tries hidden ones. Write your own code: the tools of
+# `fxopt_core` that would answer a task are out of reach while grading.
+
+# %% nbgrader={"grade": false, "grade_id": "ex05-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import copy
+import inspect
+import logging
+import statistics
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export import Dim, export
+
+from autograder import check
+from autograder.submit_cell import submit
+
+for category in (DeprecationWarning, FutureWarning, torch.jit.TracerWarning):
+    warnings.filterwarnings("ignore", category=category)
+torch._logging.set_logs(all=logging.CRITICAL)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "recompile_log-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 1. Which guard failed, and what was compiled again?
+#
+# *10 minutes, easy.* "How does `torch.compile` work under the hood?" is answered best by a program that shows it. Write
+# `recompile_log(function, calls)`. `calls` is a list of dictionaries of keyword arguments. Compile `function` with
+# `dynamic=False` (each size has a version of its own) and call it with each in turn. Return one pair of strings for each
+# call:
+#
+# | pair | when |
+# | --- | --- |
+# | `("compiled", "")` | the first call |
+# | `("reused", "")` | the guards of some version held |
+# | `("recompiled", name)` | no version fitted; on account of argument `name` the *first* version did not |
+#
+# The cell below shows what Dynamo says when it may not recompile.
+#
+# <details><summary>Hint 1: a question</summary>Several arguments are new in one call. How do you find out which of them the compiled code relied on?</details>
+# <details><summary>Hint 2: the idea</summary>With <code>error_on_recompile</code> Dynamo raises instead of compiling, and the message names the failed guard of each version; version <code>0/0</code> is the first. Or experiment: which argument alone makes it compile?</details>
+# <details><summary>Hint 3: the shape</summary><code>torch._dynamo.reset()</code>; in a loop <code>try: with torch._dynamo.config.patch(error_on_recompile=True): compiled(**arguments)</code>; on <code>RecompileError</code> read the line with <code>0/0</code>, and call once more so that it compiles.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "recompile_log-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def scaled(x, factor, unused):
+    return x * factor
+
+
+torch._dynamo.reset()
+compiled = torch.compile(scaled, backend="eager", dynamic=False)
+compiled(torch.ones(2), 2, "one")
+for factor, unused in ((2, "two"), (3, "three")):
+    try:
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            compiled(torch.ones(2), factor, unused)
+        print("reused")
+    except torch._dynamo.exc.RecompileError as error:
+        print(str(error).splitlines()[2].partition("#")[0].rstrip())
+
+
+# %% nbgrader={"grade": false, "grade_id": "recompile_log-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def recompile_log(function: Callable, calls: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """For each call what happened, and which argument is to blame."""
+    ### BEGIN SOLUTION
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="eager", dynamic=False)
+    compiled(**calls[0])
+    log = [("compiled", "")]
+    for arguments in calls[1:]:
+        try:
+            with torch._dynamo.config.patch(error_on_recompile=True):
+                compiled(**arguments)
+            log.append(("reused", ""))
+        except torch._dynamo.exc.RecompileError as error:
+            [line] = [line for line in str(error).splitlines() if "- 0/0: " in line]
+            words = line.replace("'", " ").split()
+            compiled(**arguments)  # this time it may compile
+            log.append(("recompiled", next(word for word in words if word in arguments)))
+    return log
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "recompile_log", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.recompile_log(recompile_log)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "branch_evidence-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 2. Tracing or scripting?
+#
+# *5 minutes, easy.* The difference shows on a model with a branch. Write `branch_evidence(model, inputs)`. Trace the model
+# with `torch.jit.trace` on the **first** of the inputs, and script it with `torch.jit.script`. Return
+# `{"trace": {"branches": …, "wrong": […]}, "script": {…}}`:
+#
+# - `branches`: how many `prim::If` the graph has, also within branches and in modules that are called;
+# - `wrong`: the positions in `inputs` (from 0) of those that the result answers otherwise than the model (beyond
+#   rounding, 1e-4).
+#
+# The models are below. Both methods belong to TorchScript, which is deprecated: today you would use `torch.export` for one
+# graph, which refuses such a branch, or `torch.compile`, which breaks the graph there.
+#
+# <details><summary>Hint 1: a question</summary>Where is a decision that Python took while the trace was recorded?</details>
+# <details><summary>Hint 2: the idea</summary><code>result.inlined_graph</code> has the called modules opened; a node of kind <code>prim::If</code> has blocks, with nodes of their own.</details>
+# <details><summary>Hint 3: the shape</summary><code>len(result.inlined_graph.findAllNodes("prim::If"))</code>, and a comprehension over <code>enumerate(inputs)</code> with <code>torch.allclose</code>.</details>
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "branch_evidence-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day5.branch_evidence import visible as branching
+
+for model_class in (branching.OneBranch, branching.Gate, branching.Nested):
+    print(inspect.getsource(model_class))
+
+
+# %% nbgrader={"grade": false, "grade_id": "branch_evidence-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def branch_evidence(model: nn.Module, inputs: list[torch.Tensor]) -> dict[str, dict[str, Any]]:
+    """For trace and script: branches in the graph, and positions of the inputs that come out wrong."""
+    ### BEGIN SOLUTION
+    results = {"trace": torch.jit.trace(model, (inputs[0],)), "script": torch.jit.script(model)}
+    return {
+        method: {
+            "branches": len(result.inlined_graph.findAllNodes("prim::If")),
+            "wrong": [i for i, x in enumerate(inputs) if not torch.allclose(result(x), model(x), atol=1e-4)],
+        }
+        for method, result in results.items()
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "branch_evidence", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.branch_evidence(branch_evidence)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "insert_after-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 3. Change a graph
+#
+# *10 minutes, easy.* "Explain the structure of an FX graph and how to manipulate it." Write
+# `insert_after(graph_module, target, function)`. Directly behind every `call_function` node whose target is `target` insert
+# a node that calls `function` with its result, and let every reader of the old node read the new one: also readers that
+# have it in a list or by keyword, and the output. Return the graph module; it must run what its graph says.
+#
+# **Prediction.** After `new = graph.call_function(function, (node,))`, who is in `node.users`? The cell below shows it.
+#
+# <details><summary>Hint 1: a question</summary>Who reads the old node at the moment at which you replace its uses?</details>
+# <details><summary>Hint 2: the idea</summary>Note the users before you insert. Then <code>user.replace_input_with(node, new)</code> for each of them.</details>
+# <details><summary>Hint 3: the shape</summary><code>for node in list(graph.nodes):</code> … <code>with graph.inserting_after(node): new = graph.call_function(function, (node,))</code> …; <code>lint</code>, <code>recompile</code>, <code>return</code>.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "insert_after-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+def example(x):
+    return torch.exp(x).cos()
+
+
+graph = fx.symbolic_trace(example).graph
+[node] = graph.find_nodes(op="call_function", target=torch.exp)
+print("users before:", list(node.users))
+with graph.inserting_after(node):
+    new = graph.call_function(torch.tanh, (node,))
+print("users after: ", list(node.users))
+
+
+# %% nbgrader={"grade": false, "grade_id": "insert_after-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def insert_after(graph_module: fx.GraphModule, target: Callable, function: Callable) -> fx.GraphModule:
+    """Every result of `target` goes through `function` before anybody reads it."""
+    ### BEGIN SOLUTION
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not target:
+            continue
+        users = list(node.users)  # without the new node
+        with graph.inserting_after(node):
+            new = graph.call_function(function, (node,))
+        for user in users:
+            user.replace_input_with(node, new)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "insert_after", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.insert_after(insert_after)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_sizes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. Which sizes may vary?
+#
+# *10 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise, find out what
+# the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name, some with a size of
+# 1. Return for each name a list with one entry a dimension:
+#
+# - the **number**, where the model holds the size fixed;
+# - else a **name** (any string), the same for sizes that must be equal, and different for those that need not be.
+#
+# **Prediction.** In the cell below every size is offered as dynamic. How many different symbols will there be?
+#
+# <details><summary>Hint 1: a question</summary>What stands in <code>node.meta["val"].shape</code> of a placeholder of an exported program?</details>
+# <details><summary>Hint 2: the idea</summary><code>Dim.AUTO</code> for each size lets the exporter find out. What it holds fixed becomes a number. But a size of 1 in the example is always held fixed: make it 2.</details>
+# <details><summary>Hint 3: the shape</summary><code>export(model, (), inputs, dynamic_shapes={name: [Dim.AUTO] * x.dim() …})</code>; a size that is fixed prints as a number: <code>str(size).isdigit()</code>.</details>
+
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "dynamic_sizes-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+class Product(nn.Module):
+    def forward(self, left, right):
+        return left @ right
+
+
+program = export(
+    Product(), (torch.ones(3, 4), torch.ones(4, 5)), dynamic_shapes=([Dim.AUTO, Dim.AUTO], [Dim.AUTO, Dim.AUTO])
+)
+symbols = [size for node in program.graph.find_nodes(op="placeholder") for size in node.meta["val"].shape]
+print(f"{len(symbols)} sizes, {len({str(symbol) for symbol in symbols})} symbols")
+
+
+# %% nbgrader={"grade": false, "grade_id": "dynamic_sizes-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def dynamic_sizes(model: nn.Module, example: dict[str, torch.Tensor]) -> dict[str, list[int | str]]:
+    """For each input the sizes: a number where it is fixed, a name where it may vary."""
+    ### BEGIN SOLUTION
+    inputs = {name: value.repeat([2 if size == 1 else 1 for size in value.shape]) for name, value in example.items()}
+    program = export(model, (), inputs, dynamic_shapes={name: [Dim.AUTO] * x.dim() for name, x in inputs.items()})
+    return {
+        node.name: [int(text) if text.isdigit() else text for text in map(str, node.meta["val"].shape)]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in inputs
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "dynamic_sizes", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.dynamic_sizes(dynamic_sizes)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. The whole pipeline
+#
+# *30 minutes, hard.* Write `pipeline(model, example, others, passes, measure)`, which returns `(result, report)`.
+#
+# - **Capture** with `torch.export`: evaluation mode, any batch size. The caller's `model` stays as it is. Where the exporter
+#   refuses, return the model itself and `captured: False`.
+# - **Passes**: `passes` is a dictionary of functions, each of which changes a graph module in place; try them in order. Some
+#   are wrong, some raise.
+# - **Verify** after each: on `example` and every tensor in `others`, up to 1e-4. A pass that fails is rejected, without a
+#   trace of what it did.
+# - **Benchmark**: `measure(function)` runs a function of one tensor once, and returns seconds. Time the captured graph and
+#   the result: one warm-up call each, then five each, alternately; take the medians.
+#
+# The report holds what the table below says.
+#
+# <details><summary>Hint 1: a question</summary>A pass overwrites weights, and raises halfway. Where is the graph as it was before, and whose weights are those?</details>
+# <details><summary>Hint 2: the idea</summary>Copy the model before capture, and the graph before each pass; a copy that proves right takes the place of the graph. The captured graph stays for the comparison.</details>
+# <details><summary>Hint 3: the shape</summary><code>for name, change in passes.items(): trial = copy.deepcopy(result)</code>; <code>try: change(trial); right = all(…)</code>; <code>except Exception: right = False</code>; and six rounds of <code>measure</code> over both graphs.</details>
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-report", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# The report is a dictionary:
+#
+# | key | value |
+# | --- | --- |
+# | `captured` | whether the exporter took the model |
+# | `kept`, `rejected` | lists of names of passes |
+# | `operations` | the number of `call_function` nodes in the captured graph and in the result |
+# | `seconds` | the two medians, in the same order |
+#
+# Where nothing was captured, the lists are empty and the numbers 0.
+#
+# **Prediction.** One of the passes below is right for positive values only; another raises an error. Which ones? And which
+# one writes into weights?
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "pipeline-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day5.pipeline_passes import PASSES
+
+for function in PASSES.values():
+    print(inspect.getsource(function))
+
+
+# %% nbgrader={"grade": false, "grade_id": "pipeline-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def count(graph_module: fx.GraphModule) -> int:
+    """The number of `call_function` nodes."""
+    return sum(node.op == "call_function" for node in graph_module.graph.nodes)
+
+
+def pipeline(
+    model: nn.Module,
+    example: torch.Tensor,
+    others: list[torch.Tensor],
+    passes: dict[str, Callable[[fx.GraphModule], None]],
+    measure: Callable[[Callable], float],
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The model as a graph that every right pass has been over, and a report."""
+    ### BEGIN SOLUTION
+    reference = copy.deepcopy(model).eval()
+    try:
+        program = export(copy.deepcopy(reference), (example,), dynamic_shapes=({0: Dim("batch", min=1)},))
+    except Exception:
+        return model, {"captured": False, "kept": [], "rejected": [], "operations": (0, 0), "seconds": (0.0, 0.0)}
+    captured = result = program.module()
+    kept, rejected = [], []
+    for name, change in passes.items():
+        trial = copy.deepcopy(result)
+        try:
+            change(trial)
+            right = all(torch.allclose(trial(x), reference(x), rtol=1e-4, atol=1e-4) for x in [example, *others])
+        except Exception:
+            right = False
+        if right:
+            result = trial
+        (kept if right else rejected).append(name)
+    times = {captured: [], result: []}
+    for _ in range(6):
+        for graph_module in (captured, result):
+            times[graph_module].append(measure(graph_module))
+    return result, {
+        "captured": True,
+        "kept": kept,
+        "rejected": rejected,
+        "operations": (count(captured), count(result)),
+        "seconds": tuple(statistics.median(times[graph_module][1:]) for graph_module in (captured, result)),
+    }
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "pipeline", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.pipeline(pipeline)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "deep_dive-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. A technical deep dive
+#
+# *15 minutes, medium.* Explain **one** mechanism of this week to a colleague who knows PyTorch, and no compilers: guards,
+# graph breaks, dynamic shapes, the legality of a rewrite, the compile cache, … At most 400 words, with at least one
+# measurement of your own: the code in a cell of yours, the number in the text. Say also what you gave up for it (the
+# trade-off), and when you would do otherwise. The lesson *writeup_example* shows one.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "deep_dive", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"names one mechanism, and says what problem it solves": 4, "explains the mechanism correctly, with its conditions": 6, "has a measurement of one's own that can be repeated": 5, "names what is given up, and when one would do otherwise": 3, "a colleague without compiler knowledge can follow": 2}}
+# *Your deep dive goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "answer_compile-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## The five questions, in words
+#
+# The remaining answers are *stretch*: five minutes each, at most 120 words, as you would say them aloud. Point to your
+# programs above as evidence.
+#
+# ### 1. How does `torch.compile` work under the hood?
+#
+# *5 minutes, easy, stretch.* Name the stages from bytecode to kernel, and say what happens when the same function is called
+# with other arguments. Your `recompile_log` is the evidence.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "answer_compile", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"Dynamo, AOTAutograd and backend, each with what goes in and comes out": 5, "guards, and what happens when one fails": 3, "graph breaks": 2}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "answer_tracing-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### 2. What is the difference between tracing and scripting?
+#
+# *5 minutes, easy, stretch.* What does each read, and what does each lose? Which would you use today, and instead of which?
+# Your `branch_evidence` is the evidence.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "answer_tracing", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"tracing records one run, scripting compiles source": 4, "what a trace silently loses, with an example": 3, "both are deprecated, and what takes their place": 3}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "answer_extract-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### 3. How would you extract a computation graph from an arbitrary PyTorch model?
+#
+# *5 minutes, medium, stretch.* In which order would you try which methods? How do you know that the graph is right? Your
+# `pipeline` is the evidence.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "answer_extract", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"an order of methods, with a reason for it": 4, "what is done where a method refuses": 3, "verification on other inputs than the example": 3}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "answer_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### 4. What is an FX graph made of, and how do you manipulate it?
+#
+# *5 minutes, easy, stretch.* The kinds of node, arguments and users, and what every rewrite ends with. Your `insert_after` is
+# the evidence.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "answer_graph", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"the six kinds of node, arguments and users": 4, "insert, redirect readers, erase, lint, recompile": 4, "what makes a rewrite illegal": 2}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "answer_dynamic-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ### 5. How do you handle dynamic shapes in graph extraction?
+#
+# *5 minutes, medium, stretch.* Symbols, ranges, and what specialises a size to a number. Evidence: the batch of your
+# `pipeline`.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "answer_dynamic", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"sizes as symbols, with ranges and guards": 4, "what specialises a size, 0 and 1 included": 3, "how one finds out which promise an exported program makes": 3}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "ex05-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Submit
+#
+# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and where
+# the feedback page lies.
+
+# %%
+# submit("ex_05")

@@ -1,0 +1,461 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Day 5: what a compiler gains, and what it costs
+#
+# *About 90 minutes. You need Days 1 and 2; Day 3 helps.*
+#
+# Four days took the compiler stack apart. Today you put it together again, and ask of each part what it brings and what
+# you pay for it. That is what people ask you about this subject: not *what is a guard?*, but *why is it slow the first
+# time, why again this morning, and is the rest worth it?*
+
+# %% [markdown]
+# Five experiments, each with a prediction before it:
+#
+# 1. Sizes that turn from numbers into symbols, one call at a time.
+# 2. A graph that loses more than half of its operations, and one that must not.
+# 3. Two fresh processes, of which the second hardly compiles.
+# 4. Two operations on the same matrices, of which one does many times as much work a second.
+# 5. The code that Inductor wrote in the third experiment, line by line.
+
+# %%
+# %matplotlib inline
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fxopt_core.analysis import analyze, estimate
+from fxopt_core.analysis.hardware import published
+from fxopt_core.analysis.roofline_plot import comparison, plot
+from fxopt_core.benchmark import measure
+from fxopt_core.devices import choose_device, synchronize
+from fxopt_core.optimizer import GraphOptimizer
+from fxopt_core.visualize import draw
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+device = choose_device()
+
+# %% [markdown]
+# ## Dynamic shapes, one call at a time
+#
+# *20 minutes.* On Day 3 you promised sizes to `torch.export`. `torch.compile` asks for no promise. It watches.
+#
+# **Prediction.** The function below is called with batches of 4, 6, 8 and 1. Each line that begins with *new graph* is
+# a compilation. How many will there be, and in which of them is the batch a symbol?
+
+
+# %% tags=["nbval-check-output"]
+graphs = []
+
+
+def sizes_of(graph_module):
+    """The sizes of each tensor that goes in; a symbol is a size that may vary."""
+    values = [node.meta["example_value"] for node in graph_module.graph.find_nodes(op="placeholder")]
+    return [list(value.shape) for value in values if isinstance(value, torch.Tensor)]
+
+
+def describe(graph_module, example_inputs):
+    """A backend that compiles nothing: it says what it got."""
+    graphs.append(graph_module)
+    for sizes in sizes_of(graph_module):
+        print("   new graph for", ["symbol" if isinstance(size, torch.SymInt) else size for size in sizes])
+    return graph_module.forward
+
+
+def double(x):
+    return torch.relu(x) * 2
+
+
+torch._dynamo.reset()
+compiled = torch.compile(double, backend=describe)
+for batch in (4, 6, 8, 1):
+    print("batch", batch)
+    compiled(torch.ones(batch, 3, device=device))
+
+# %%
+draw(graphs[1], title="The second graph: the batch is a symbol")
+
+# %% [markdown]
+# Three compilations. The first graph holds the number 4. When a size *changes*, Dynamo takes it for one that will change
+# again, and makes a graph with a [symbol](../Glossary.md#symbolic-size) in its place, which serves every later size.
+#
+# But not 1. A size of 1 may be broadcast, and one of 0 has nothing to reduce: the same program may mean something else
+# there. So 0 and 1 have graphs of their own.
+#
+# If you know beforehand that a size varies, say so, and save one compilation. **Prediction.** How many graphs are there
+# now?
+
+# %% tags=["nbval-check-output"]
+torch._dynamo.reset()
+compiled = torch.compile(double, backend=describe)
+for batch in (4, 6, 8):
+    x = torch.ones(batch, 3, device=device)
+    torch._dynamo.mark_dynamic(x, 0)
+    print("batch", batch)
+    compiled(x)
+
+# %% [markdown]
+# One, where there were two. But a symbol is not *any* number. **Prediction.** This function asks for its size. With symbols from the first call on
+# (`dynamic=True`): how many graphs will the five calls need?
+
+
+# %% tags=["nbval-check-output"]
+def describe_range(graph_module, example_inputs):
+    size = sizes_of(graph_module)[0][0]
+    limits = size.node.shape_env.bound_sympy(size.node.expr)
+    print(f"   new graph for {limits.lower} to {limits.upper if limits.upper < 10**6 else 'any number'}")
+    return graph_module.forward
+
+
+def small_or_large(x):
+    return x * 2 if x.shape[0] < 10 else x + 1
+
+
+torch._dynamo.reset()
+compiled = torch.compile(small_or_large, backend=describe_range, dynamic=True)
+for batch in (4, 6, 20, 30, 9):
+    print("batch", batch)
+    compiled(torch.ones(batch, device=device))
+
+# %% [markdown]
+# A question about a size is answered for the example, and the answer becomes a condition: a
+# [guard](../Glossary.md#guard) on the symbol. Each side of the question gets one graph, and each graph its range. (2,
+# not 0: you have seen why.)
+#
+# Compare Day 3: to an exported program the range is a *promise*, and outside of it an error. To Dynamo it is a
+# *question* at each call, and outside of it there is a new compilation. A program that asks much about sizes compiles
+# much. `TORCH_LOGS=dynamic` prints each such question with the line that asked it.
+
+# %% [markdown]
+# ## What a view of the whole graph gains
+#
+# *15 minutes.* A library makes one operation fast. Only who sees the *graph* can see that an operation is not needed.
+#
+# **Prediction.** How many of the operations in `forward` will be left?
+
+
+# %%
+class Wasteful(nn.Module):
+    """(batch, 16) to (batch, 16): what grows in a model over years of changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x):
+        unused = torch.exp(x).sum()  # noqa: F841 (that nobody reads it is the point)
+        first = torch.sigmoid(self.layer(x))
+        second = torch.sigmoid(self.layer(x))
+        return (first + 0) * second.reshape(second.shape)
+
+
+torch.manual_seed(0)
+wasteful, x = Wasteful().to(device).eval(), torch.randn(8, 16, device=device)
+result = GraphOptimizer(wasteful, (x,)).optimize("inference")
+
+
+# %% tags=["nbval-check-output"]
+def operations(graph_module):
+    """How often each operation is called."""
+    names = (str(node.target).split(".")[1] for node in graph_module.graph.nodes if node.op == "call_function")
+    return dict(Counter(names))
+
+
+[optimized] = result.report.graphs
+for name, graph_module in (("before", optimized.before), ("after", optimized.result.graph_module)):
+    print(f"{name:7} {sum(operations(graph_module).values())} operations: {operations(graph_module)}")
+print("does what the model does:", bool(result.report.equivalence))
+
+# %%
+draw(optimized.result.graph_module, title="What is left: one layer, one sigmoid, a sum, a product")
+
+# %% [markdown]
+# Nothing here became faster arithmetic. It is arithmetic that is not done: a value that nobody reads, a layer computed
+# twice, a shape that is what it was. But `+ 0` is still there. Was it forgotten?
+
+# %% tags=["nbval-check-output"]
+for name, refusal in result.report.refusals:
+    if name == "algebraic_simplification":
+        print(refusal.reason)
+
+# %% [markdown]
+# A compiler may not be wrong in a single bit, unless you allow it. This is why optimisers look timid.
+#
+# **Prediction.** Three pairs of equal operations. Which of them may be merged?
+
+
+# %%
+class Pairs(nn.Module):
+    def forward(self, x):
+        state = x.clone()
+        waves = torch.sin(state)
+        state.add_(1)
+        waves = waves + torch.sin(state)
+        noise = torch.rand_like(x) + torch.rand_like(x)
+        return torch.exp(x) + torch.exp(x) + waves + noise
+
+
+pairs = GraphOptimizer(Pairs().to(device), (x,)).optimize("exact")
+
+# %% tags=["nbval-check-output"]
+[graph] = pairs.report.graphs
+before, after = operations(graph.before), operations(graph.result.graph_module)
+for name in ("exp", "sin", "rand_like"):
+    print(f"{name:10} {before[name]} before, {after[name]} after")
+
+# %% [markdown]
+# Only the first pair. Between the two sines somebody wrote to what they read; two draws of random numbers are two
+# numbers. The [effects](../Glossary.md#effect) of Day 2 are what stands between a gain and a wrong answer.
+#
+# ## What is cached where
+#
+# *20 minutes.* On Day 1 a second process compiled faster than the first. Which part of the work did it leave out, and
+# what would have made it do everything again?
+#
+# The program below compiles a small model in a fresh process, once for each word that it is given, and says what was
+# found on disk. The first process starts with an empty folder.
+
+# %%
+PROGRAM = """
+import json, sys, time
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+from torch._inductor import config
+
+class Scaled(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, 32)
+
+    def forward(self, x):
+        return torch.relu(self.layer(x) * 2 + 1)
+
+RUNS = {"the same": (16, 0, 64), "other weights": (16, 1, 64), "other width": (24, 0, 64), "other setting": (16, 0, 32)}
+for name in sys.argv[1:]:
+    width, seed, fusion = RUNS[name]
+    torch.manual_seed(seed)
+    model, x = Scaled(width), torch.randn(8, width)
+    torch._dynamo.reset()
+    counters.clear()
+    start = time.perf_counter()
+    with torch.no_grad(), config.patch(max_fusion_size=fusion):
+        torch.compile(model)(x)
+    print(json.dumps({
+        "run": name,
+        "graphs captured by Dynamo": counters["stats"]["unique_graphs"],
+        "found: AOTAutograd's result": counters["aot_autograd"]["autograd_cache_hit"],
+        "found: Inductor's result": counters["inductor"]["fxgraph_cache_hit"],
+        "seconds": time.perf_counter() - start,
+    }))
+"""
+folder = tempfile.TemporaryDirectory()
+
+
+def fresh_process(*runs):
+    """What the program says, in a process of its own."""
+    settings = {
+        "TORCHINDUCTOR_CACHE_DIR": folder.name,
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_VEC_ISA_OK": "0",  # plain C++ without vector instructions: compiled sooner, easier to read
+    }
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *runs],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    return [json.loads(line) for line in finished.stdout.splitlines()]
+
+
+[cold] = fresh_process("the same")
+written = next(path.read_text() for path in Path(folder.name).rglob("*.py") if "async_compile" in path.read_text())
+
+# %% [markdown]
+# Now a second process, with that folder. **Prediction.** It compiles the same model first, then the model with other
+# weights, then with another width, then with another setting of Inductor. In which of the four runs will it find what
+# it needs?
+
+# %%
+warm = fresh_process("the same", "other weights", "other width", "other setting")
+
+# %% tags=["nbval-check-output"]
+columns = [name for name in cold if name not in ("run", "seconds")]
+for process, answers in (("first process", [cold]), ("second process", warm)):
+    print(process)
+    for answer in answers:
+        print(f"  {answer['run']:14}", ", ".join(f"{name} {answer[name]}" for name in columns))
+
+# %%
+for process, answer in (("first process", cold), ("second process", warm[0])):
+    print(f"{process}: {answer['seconds']:.1f} s to compile the same model")
+kinds = Counter(path.suffix or "entry" for path in Path(folder.name).rglob("*") if path.is_file())
+print("in the folder:", dict(kinds))
+folder.cleanup()
+
+# %% [markdown]
+# **Dynamo runs in every process.** Its code and its guards lie in memory, beside the function. What the later stages
+# made is on disk, under a [**cache key**](../Glossary.md#cache-key): a hash of the graph, the shapes, the settings, the
+# version of PyTorch, and whatever else the code depends on.
+#
+# Another width, or another setting, is another key. Other *weights* are not: they are inputs of the graph, and no part
+# of the code. So nothing on disk is ever declared invalid. It is just not found.
+#
+# | what | where | how long |
+# | --- | --- | --- |
+# | captured code, guards | memory, at the function | the process, or until `torch._dynamo.reset()` |
+# | AOTAutograd's graphs | disk | found by their key |
+# | Inductor's code, compiled | disk, `TORCHINDUCTOR_CACHE_DIR` | found by their key |
+# | an exported program | a file of yours | until you delete it |
+
+# %% [markdown]
+# ## The roofline
+#
+# *20 minutes.* How fast *can* an operation be? Measure two, on the same matrices. **Prediction.** A sum does one
+# operation for each element, a product of matrices thousands. Which of them does more operations *a second*?
+
+
+# %%
+WORK = {
+    "a + b": (lambda a, b: a + b, lambda n: n**2),
+    "a @ b": (lambda a, b: a @ b, lambda n: 2 * n**3),  # for each element n products and n sums
+}
+for n in (32, 1024):
+    a, b = torch.rand(2, n, n, device=device)
+    for name, (function, count) in WORK.items():
+        time = measure(
+            lambda run=function, a=a, b=b: run(a, b), synchronize=lambda: synchronize(device), warmup=3, repeats=20
+        )
+        print(f"{name}, {n:4} rows: {count(n) / time.median / 1e9:8.2f} billion floating-point operations a second")
+
+# %% [markdown]
+# The product of large matrices is far ahead. No machine adds more slowly than it multiplies, so something else holds the
+# sum back. Count what each of them *moves*: two matrices are read, one is written, four bytes a number.
+
+# %% tags=["nbval-check-output"]
+for n in (32, 1024):
+    moved = 3 * 4 * n**2
+    for name, (_, count) in WORK.items():
+        print(f"{name}, {n:4} rows: {count(n):>13,} FLOPs, {moved:>10,} bytes, {count(n) / moved:6.2f} FLOPs a byte")
+m2 = published("m2")
+print(f"An Apple M2 at best: {m2.rate('float32') / 1e12:.2f} TFLOP and {m2.bandwidth / 1e12:.2f} TB a second,")
+print(f"so {m2.rate('float32') / m2.bandwidth:.0f} FLOPs in the time in which it moves a byte")
+
+# %% [markdown]
+# FLOPs for each byte moved are the [**arithmetic intensity**](../Glossary.md#arithmetic-intensity) of an operation.
+# Where it is below what the machine can do in the time of a byte, the operation waits for memory; above, for
+# arithmetic. A sum waits for memory at every size.
+#
+# **Prediction.** A layer of a transformer on two machines. The second does 19 times as many FLOPs a second, and moves
+# 33 times as many bytes. By which factor can the layer be faster there?
+
+# %%
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(256, 4, dim_feedforward=1024, batch_first=True).eval()
+analysis = analyze(layer, (torch.randn(4, 128, 256),))
+estimates = [estimate(analysis, published(name)) for name in ("m2", "h100")]
+plot(estimates)
+
+# %% tags=["nbval-check-output"]
+for one in estimates:
+    bounds = Counter(node.bound for node in one.nodes if node.bound)
+    print(f"{one.hardware.description}: at least {one.seconds * 1e6:.0f} microseconds,", end=" ")
+    print(f"{bounds['memory']} operations wait for memory, {bounds['compute']} for arithmetic")
+print(f"factor: {estimates[0].seconds / estimates[1].seconds:.0f}")
+
+# %% [markdown]
+# The picture is the [**roofline**](../Glossary.md#roofline) (Williams et al., *Communications of the ACM*, 2009): a
+# slope on which memory is the limit, and a flat roof where arithmetic is. Each mark is a product of matrices; its place
+# on the horizontal axis is its intensity. (As is the custom, only the FLOPs of products and convolutions are counted.
+# All else is far on the left, and waits for memory.) The same as a table:
+
+# %%
+comparison(estimates)
+
+# %% [markdown]
+# The factor lies between the two, and each operation has its own. Two things follow:
+#
+# - **Fusion pays on the slope.** It saves no arithmetic, it saves trips to memory.
+# - Before you make an operation faster, ask what holds it back. A faster sum is no use to a machine that waits for
+#   memory.
+#
+# ## Reading what Inductor wrote
+#
+# *15 minutes.* The first process of the third experiment left its code in the folder, and you kept a copy. The model was
+# `relu(layer(x) * 2 + 1)`. **Prediction.** A linear layer, a product, a sum, a `relu`: how many loops over memory did
+# Inductor write, and how many calls of a library?
+
+# %% tags=["nbval-check-output"]
+kernel, _, rest = written.partition("async_compile.wait")
+start = rest.index("def call")
+call = textwrap.dedent(" " * 4 + rest[start : rest.index("return", start)])
+print("kernels written:   ", kernel.count("async_compile.cpp_pybinding("))
+print("calls of a library:", call.count("extern_kernels."))
+
+# %%
+print(kernel[kernel.index('extern "C"') : kernel.index("''')")])
+
+# %% [markdown]
+# One loop, over 8 × 32 numbers. Each is loaded once, goes through all three operations in registers (`tmp2`, `tmp4`,
+# `tmp5`), and is stored once, in place of what the layer left there. This is [fusion](../Glossary.md#fusion), read from
+# its result. (The lines with `integer_div_error` stand in every kernel; there is no division in this one.)
+#
+# With vector instructions (left out here, for your eyes), the same loop takes 8 or 16 numbers at a time. On a CUDA device
+# it is a function in Triton with `tl.load` and `tl.store`, on an Apple device a kernel in Metal. What to look for is the
+# same: how many kernels, and how many loads and stores in each.
+
+# %%
+print(call.strip())
+
+# %% [markdown]
+# Read `call` from the top: it checks the sizes and strides that the code relies on, allocates, calls the library for the
+# matrix product (`extern_kernels`: a tuned product is hard to beat), and runs the kernel in place on its result: the name
+# `cpp_fused_…` says what is in it. What nobody needs any more is freed (`del`).
+#
+# To see this for a function of yours: `TORCH_LOGS=output_code python program.py`. In a notebook,
+# `torch._inductor.utils.run_and_get_code`, as on Day 1.
+
+# %% [markdown]
+# ## What to remember
+#
+# - A size becomes a **symbol** when it changes. A question about it divides its range, and costs a graph; 0 and 1 stay
+#   apart.
+# - A view of the **whole graph** saves work; **fusion** saves memory traffic. Effects say where to stop.
+# - **Dynamo** runs in each process. What follows is found on disk by a **cache key**: graph, shapes, settings, versions;
+#   not weights.
+# - The **roofline** says what holds an operation back: memory, or arithmetic.
+# - Inductor's code is read by counting: kernels, library calls, loads, stores.
+#
+# Next: [the optimiser in action](demo_fxopt.ipynb), then [how one writes about it](writeup_example.ipynb), then
+# [exercise 5](ex_05_end_to_end_pipeline.ipynb).
+
+# %% [markdown]
+# ## Where this comes from
+#
+# - J. Ansel et al., *PyTorch 2*, ASPLOS 2024: guards on sizes, the specialisation of 0 and 1, Inductor's fusion.
+# - S. Williams, A. Waterman, D. Patterson, *Roofline: An Insightful Visual Performance Model for Multicore
+#   Architectures*, Communications of the ACM 52(4), 2009.
+# - PyTorch documentation: [dynamic shapes](https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html),
+#   [compile-time caching](https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html), which also
+#   shows how to take a cache to another machine.
