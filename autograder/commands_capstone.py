@@ -59,8 +59,10 @@ def new(
     except CapstoneError as error:
         raise _refuse(error) from None
     with suppress(NoCourseError):
-        own = find_course().workspace / PACKAGE
-        if own.is_dir():
+        course = find_course()
+        own = course.workspace / PACKAGE
+        # A notebook that is built must not depend on what lies in the author's workspace.
+        if own.is_dir() and not Path.cwd().resolve().is_relative_to(course.solutions.resolve()):
             for line in take_over(own, folder).lines():
                 Console(soft_wrap=True).print(escape(line))
     Console(soft_wrap=True).print(f"Written. Next: `fxopt capstone check {escape(str(folder))}`")

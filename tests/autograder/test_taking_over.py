@@ -98,3 +98,9 @@ def test_the_command_takes_the_package_of_the_course(
     assert "graphs.py" in written.stdout
     assert "networkx" in written.stdout
     assert (tmp_path / "mine" / "my_capstone" / "graphs.py").is_file()
+    # Where notebooks are built, nothing is taken.
+    (tmp_path / "solutions").mkdir()
+    monkeypatch.chdir(tmp_path / "solutions")
+    written = CliRunner().invoke(app, ["capstone", "new", str(tmp_path / "other")])
+    assert written.exit_code == 0
+    assert "graphs.py" not in written.stdout
