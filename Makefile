@@ -5,6 +5,8 @@ PORT ?= 8888
 # none: start the server, open no browser.
 BROWSER ?=
 PYTEST_ARGS ?=
+# Processes that share the tests; each of them computes on one core.
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 # Handed to scripts/setup.sh.
 PYTHON ?=
 PIP_ARGS ?=
@@ -18,7 +20,7 @@ help:
 	@echo "make lab PORT=9000 BROWSER=none  the same on a server: another port, no browser"
 	@echo "make instructor                  the whole course in JupyterLab, with nbgrader's form grader (PORT, BROWSER)"
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
-	@echo "make test                        set up, then run every test (PYTEST_ARGS=... goes to pytest)"
+	@echo "make test                        set up, then run every test (JOBS=processes; PYTEST_ARGS=... goes to pytest)"
 	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
@@ -35,7 +37,7 @@ instructor: setup
 	@$(FXOPT) lab --instructor --port '$(PORT)' $(if $(filter none,$(BROWSER)),--no-browser)
 
 test: setup
-	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' $(PYTEST_ARGS)
 
 fuzz: setup
 	@FXOPT_FUZZ=$(or $(N),50000) .venv/bin/python -m pytest tests/fuzz

@@ -30,9 +30,10 @@ def register(app: typer.Typer) -> None:
     # jsonschema, which reads every notebook, builds forty grammars of internet addresses when this package is there:
     # a second for each command, for formats that no notebook has.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    from autograder import commands_lab
+    from autograder import commands_capstone, commands_lab
 
     commands_lab.register(app)
+    commands_capstone.register(app)
     app.command()(check)
     app.command()(submit)
     app.command()(grade)

@@ -13,7 +13,7 @@ a hidden case, wherever it hides it meanwhile, can come out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +103,7 @@ class Grader:
         sandboxed: bool | None = None,
         limits: Limits | None = None,
         watch: Watch | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare to grade `tasks`.
 
@@ -112,6 +113,7 @@ class Grader:
             sandboxed: `None` uses bubblewrap when it is there.
             limits: what the learner's side may use.
             watch: is told each visible case with its evidence, as it came from the learner's side.
+            environment: variables for the judge's process.
         """
         self._watch = watch
         self._tasks = list(tasks)
@@ -119,7 +121,7 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
-        self._judge = Judge(seed or "", self._limits.judge_seconds)
+        self._judge = Judge(seed or "", self._limits.judge_seconds, environment)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
         self._answers = {task.answer_id for task in self._tasks}
 

@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -66,7 +67,7 @@ def hidden_cases(task: Task, seed: str) -> list[Case]:
 
 
 def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> CaseVerdict:
-    """The judge's findings on the evidence of one case.
+    """The judge's findings on the evidence of one case. A dictionary among them holds figures for a report.
 
     Raises:
         JudgeError: the judge names a misconception that its table does not have.
@@ -81,12 +82,17 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
         finding = Finding("unreadable graph", UNREADABLE.format(reason="a graph in it is malformed"), str(error)[:500])
         return CaseVerdict(case.name, hidden, (finding,))
     findings = []
-    for name, detail in found:
+    figures: dict[str, Any] = {}
+    for item in found:
+        if isinstance(item, dict):
+            figures |= item
+            continue
+        name, detail = item
         message = module.MISCONCEPTIONS.get(name)
         if message is None:
             raise JudgeError(f"{task.name}: the judge found {name!r}, which its MISCONCEPTIONS do not explain")
         findings.append(Finding(name, message, detail))
-    return CaseVerdict(case.name, hidden, tuple(findings))
+    return CaseVerdict(case.name, hidden, tuple(findings), figures)
 
 
 def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bool) -> CaseVerdict:
@@ -109,13 +115,15 @@ def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bo
 class Judge:
     """The judging process as the grading process sees it. Starts again by itself after a crash or a time-out."""
 
-    def __init__(self, seed: str, seconds: float = JUDGE_SECONDS) -> None:
+    def __init__(self, seed: str, seconds: float = JUDGE_SECONDS, environment: Mapping[str, str] | None = None) -> None:
         """Prepare a judge.
 
         Args:
             seed: the secret from which hidden cases come.
             seconds: how long it may take over one case.
+            environment: variables for its process, besides those of this one.
         """
+        self._environment = dict(environment or {})
         self._seed = seed
         self._seconds = seconds
         self._count = 0
@@ -145,7 +153,7 @@ class Judge:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=os.environ | {"FXOPT_DEVICE": "cpu"},
+                env=os.environ | {"FXOPT_DEVICE": "cpu"} | self._environment,
             )
 
     def _stop(self) -> None:
@@ -213,7 +221,8 @@ class Judge:
             self._stop()
             message = "What your code produced took the judge too long, or too much memory, to run."
             return CaseVerdict(name, hidden, (Finding(OVERRUN, message),))
-        return CaseVerdict(name, hidden, tuple(Finding(*finding) for finding in answer["findings"]))
+        findings = tuple(Finding(*finding) for finding in answer["findings"])
+        return CaseVerdict(name, hidden, findings, answer["figures"])
 
 
 def serve(channel: Channel) -> None:
@@ -258,7 +267,8 @@ def serve(channel: Channel) -> None:
             text = f"{type(error).__name__}: {error}"[:500]
             finding = Finding("unreadable evidence", UNREADABLE.format(reason=reason), text)
             verdict = CaseVerdict(case.name, header["hidden"], (finding,))
-        channel.send({"findings": [[item.misconception, item.message, item.detail] for item in verdict.findings]})
+        findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
+        channel.send({"findings": findings, "figures": verdict.figures})
 
 
 if __name__ == "__main__":

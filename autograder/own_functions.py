@@ -27,8 +27,10 @@ def exports() -> dict[str, Task]:
 
 
 def earlier_exports(day: str) -> list[Task]:
-    """The tasks of earlier days whose answers are exported."""
+    """The tasks of earlier days whose answers are exported; none for the capstone, which brings its own code."""
     days = list(DAYS)
+    if day not in days:
+        return []
     return [task for task in all_tasks() if task.export and days.index(task.day) < days.index(day)]
 
 
@@ -90,8 +92,11 @@ def own_module(task: Task) -> ModuleType | None:
 
 
 def stand_in(tasks: Sequence[Task]) -> None:
-    """Put a `my_fxopt` of references in place of the learner's: its names are looked up when they are first read."""
-    for module in ["", *sorted({task.export for task in tasks})]:
+    """Put a `my_fxopt` of references in place of the learner's: its names are looked up when they are first read.
+
+    Without tasks nothing is put there: a capstone may be called so itself.
+    """
+    for module in ["", *sorted({task.export for task in tasks})] if tasks else []:
         inside = {name: task for task in tasks if module in ("", task.export) for name in task.provides}
         made = ModuleType(f"{PACKAGE}.{module}" if module else PACKAGE, "The references for what comes before.")
         made.__getattr__ = _lookup(made.__name__, inside)  # type: ignore[method-assign]

@@ -26,7 +26,7 @@ from autograder.tasks import Task
 from autograder.workspace import PRIVATE_FOLDER, write_atomically
 
 RECORD = f"{PACKAGE}.json"
-"""File in the private folder: for each module, what was written and for which task."""
+"""File in the private folder: for each module, what was written and for which tasks."""
 
 PYPROJECT = f"""\
 [build-system]
@@ -77,7 +77,9 @@ def export_answer(task: Task, cells: Sequence[str], workspace: Path) -> str:
     names = ", ".join(f"`{name}`" for name in task.provides)
     record = _Record(workspace)
     source = target.read_text() if target.exists() else f'"""{task.export}: written in the course fxopt."""\n'
-    merged = _merged(source, wanted, task, record.of(task.export))
+    written = record.of(task.export)
+    _check_shared(wanted, task, written, cells)
+    merged = _merged(source, wanted, written)
     if merged is None:
         beside = target.with_suffix(".new.py")
         write_atomically(workspace, beside, wanted.source.encode())
@@ -92,20 +94,35 @@ def export_answer(task: Task, cells: Sequence[str], workspace: Path) -> str:
     return f"Saved {names} to {PACKAGE}/{target.name}"
 
 
-def _merged(source: str, wanted: Definitions, task: Task, written: dict[str, Any]) -> str | None:
+def _check_shared(wanted: Definitions, task: Task, written: dict[str, Any], cells: Sequence[str]) -> None:
+    """A helper that other answers use too may change only where the same cells give it to them as well.
+
+    Raises:
+        ExportError: another answer uses another helper of that name.
+    """
+    for statement in wanted.statements:
+        noted = written.get(_key(statement))
+        if noted is None or noted["hash"] == _hash(statement.source):
+            continue
+        for other, names in noted["tasks"].items():
+            try:
+                same = other == task.name or statement in definitions_of(cells, names).statements
+            except MissingDefinitionError:
+                same = False
+            if not same:
+                raise ExportError(
+                    f"not saved to {PACKAGE}/{task.export}.py: `{_key(statement)}` there belongs to the task {other} "
+                    "and is written differently; rename yours"
+                )
+
+
+def _merged(source: str, wanted: Definitions, written: dict[str, Any]) -> str | None:
     """The module with the wanted statements in it; `None` where that would overwrite what the learner wrote."""
     try:
         present = list(split_statements(source))
     except SyntaxError:
         return None
     new = {statement: _key(statement) for statement in wanted.statements}
-    for statement, key in new.items():
-        noted = written.get(key)
-        if noted and noted["task"] != task.name and noted["hash"] != _hash(statement.source):
-            raise ExportError(
-                f"not saved to {PACKAGE}/{task.export}.py: `{key}` there belongs to the task {noted['task']} and is "
-                "written differently; rename yours"
-            )
     lines = source.splitlines()
     left = dict(new)
     replacements: list[tuple[int, int, str]] = []
@@ -151,7 +168,7 @@ def _hash(source: str) -> str:
 
 
 class _Record:
-    """What was written into the learner's package: for each module and statement the task and a hash."""
+    """What was written into the learner's package: for each module and statement a hash and the answers that use it."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -172,5 +189,7 @@ class _Record:
         """Remember what was just written."""
         written = self._modules.setdefault(module, {})
         for statement in wanted.statements:
-            written[_key(statement)] = {"task": task.name, "hash": _hash(statement.source)}
+            owners = written.get(_key(statement), {}).get("tasks", {})
+            owners[task.name] = list(task.provides)
+            written[_key(statement)] = {"tasks": owners, "hash": _hash(statement.source)}
         write_atomically(self._workspace, self._path, (json.dumps(self._modules, indent=1) + "\n").encode())

@@ -20,6 +20,7 @@ DAYS = {
     "day1": "day1_compile_stack",
     "day2": "day2_fx_graphs",
     "day3": "day3_model_extraction",
+    "day4": "day4_huggingface",
     "day5": "day5_review",
 }
 """Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
@@ -45,6 +46,7 @@ class Task:
         checklist: keys of the Week 1 success checklist that this task helps to tick.
         export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
             get it by `autograder.own_functions.use(name)`. Empty for tasks that export nothing.
+        imports: modules that take seconds to import; a worker does so once, before it forks for each answer.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Task:
     seconds: float = 60.0
     checklist: tuple[str, ...] = ()
     export: str = ""
+    imports: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -109,6 +112,12 @@ def all_tasks() -> tuple[Task, ...]:
     return tuple(task for table in tables for task in table)
 
 
+@cache
+def capstone_tasks() -> dict[str, Task]:
+    """The tasks of the capstone by kind of package (`pass`, `capture`, `cost`); the answer is no cell of a notebook."""
+    return {kind.name: kind.task for kind in import_module("autograder.exercises.capstone").KINDS}
+
+
 def tasks_of_notebook(notebook: str) -> tuple[Task, ...]:
     """The tasks of one notebook (file name without suffix), in order; empty for a lesson."""
     return tuple(task for task in all_tasks() if task.notebook == notebook)
@@ -120,7 +129,7 @@ def find_task(name: str) -> Task:
     Raises:
         UnknownTaskError: there is none; the message offers the nearest names.
     """
-    by_name = {task.name: task for task in all_tasks()}
+    by_name = {task.name: task for task in (*all_tasks(), *capstone_tasks().values())}
     if name in by_name:
         return by_name[name]
     near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)

@@ -37,11 +37,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """The judge's findings on one case; none means that the case passed."""
+    """The judge's findings on one case; none means that the case passed.
+
+    Attributes:
+        case: its name.
+        hidden: whether it comes from the secret seed.
+        findings: what is wrong.
+        figures: what the judge measured, as JSON values; of the capstone only.
+    """
 
     case: str
     hidden: bool
     findings: tuple[Finding, ...]
+    figures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

@@ -218,8 +218,13 @@ def warm_up() -> None:
 
     import autograder.evidence
     import fxopt_core.graphs
+    from autograder.tasks import all_tasks
 
     torch.set_num_threads(1)
+    # The view holds the folders of those tasks only that are graded (or that these build on).
+    for name in dict.fromkeys(name for task in all_tasks() if task.folder.is_dir() for name in task.imports):
+        with suppress(ModuleNotFoundError):  # the probe needs it, too, and says so to the learner
+            import_module(name)
     del autograder, fxopt_core
     if "FXOPT_WORKER_VERBOSE" in os.environ:
         print(f"worker warm after {time.perf_counter() - started:.1f} s", file=sys.stderr)

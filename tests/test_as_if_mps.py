@@ -72,6 +72,23 @@ for script, inputs in scripts:
     assert done.stdout.split() == ["LackingOnMPSError"] * 3, (done.stdout, done.stderr)
 
 
+def test_values_on_the_device_are_compared_without_double_precision() -> None:
+    done = run("""
+from fxopt_core.verification import ROUNDING, check_equivalence
+from fxopt_core.verification.tolerance import largest_magnitude, tensor_error
+
+print(largest_magnitude(x.new_tensor([1.0, -3.0, float("inf")])))
+print(tensor_error(x.new_tensor([1.0, 2.5]), x.new_tensor([1.0, 2.0]), ROUNDING))
+linear = torch.nn.Linear(3, 2).to(device)
+print(check_equivalence(linear, lambda v: torch.addmm(linear.bias, v, linear.weight.t()), (x,)).equal)
+print(check_equivalence(linear, lambda v: 1.1 * linear(v), (x,), tolerance=ROUNDING).equal)
+once, twice = (lambda v: (lambda f: f - f)(linear(v))), (lambda v: linear(v) - linear(v))
+print(check_equivalence(once, twice, (x.requires_grad_(),)).equal)
+""")
+    shown = ["3.0", "(0.5, '1 of 2 values differ, first at [1]: 2.5 instead of 2.0')", "True", "False", "True"]
+    assert done.stdout.splitlines() == shown, done.stderr
+
+
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", BEFORE + program],

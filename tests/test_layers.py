@@ -24,8 +24,9 @@ CORE_FLOORS = (
 """The parts of `fxopt_core`, top floor first. A part imports from its own floor and those below."""
 
 AUTOGRADER_FLOORS = (
-    {"cli", "commands_lab", "server_extension"},
-    {"lab", "validation"},
+    {"cli", "commands_capstone", "commands_lab", "server_extension"},
+    {"lab", "leaderboard", "taking_over", "validation"},
+    {"capstone"},
     {"gradebook", "gate", "checking", "checklist", "submit_cell"},
     {"nbgrader_plugin"},
     {"grading", "release", "submission", "progress", "own_package"},
@@ -33,7 +34,18 @@ AUTOGRADER_FLOORS = (
     {"course", "workspace"},
     {"own_functions"},
     {"worker", "evidence", "learner_shell", "exercises"},
-    {"channel", "graph_form", "tasks", "verdict", "withheld", "definitions", "exhibits", "probing"},
+    {
+        "channel",
+        "graph_form",
+        "tasks",
+        "verdict",
+        "withheld",
+        "definitions",
+        "exhibits",
+        "probing",
+        "traps",
+        "capstone_template",
+    },
 )
 """The modules of `autograder`, top floor first. `exercises` means the answers and judges; its tables are tasks."""
 
@@ -55,7 +67,9 @@ UPWARDS = {
 
 
 def modules(package: str) -> list[Path]:
-    found = [path for path in (ROOT / package).rglob("*.py") if not {"wrong", "right"} & set(path.parts)]
+    found = [
+        path for path in (ROOT / package).rglob("*.py") if not {"wrong", "right", "capstone_template"} & set(path.parts)
+    ]
     assert found
     return sorted(found)
 

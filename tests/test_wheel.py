@@ -41,6 +41,13 @@ def test_it_holds_both_packages_with_their_types_and_nothing_else(wheel: Path) -
         "fxopt_core/backend.py",
         "fxopt_core/interactive/explorer.js",
     } <= set(names)
+    template = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "autograder" / "capstone_template").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert any(name.endswith("pyproject.toml") for name in template)
+    assert template <= set(names)
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"fxopt_core", "autograder"}
 
 

@@ -15,7 +15,17 @@ from fxopt_core.verification.tolerance import tensor_error
 TOLERANCE = Tolerance(relative=1e-4, absolute=1e-5)
 """A capture computes the same operations; only kernels that it chooses otherwise may round otherwise."""
 
-CACHES = ("past_key_values", "cache_params", "mems", "states", "state", "past_buckets_states", "encoder_past")
+CACHES = (
+    "past_key_values",
+    "encoder_past_key_values",
+    "padding_cache",
+    "cache_params",
+    "mems",
+    "states",
+    "state",
+    "past_buckets_states",
+    "encoder_past",
+)
 """Fields that hold what a model keeps for the next token."""
 
 

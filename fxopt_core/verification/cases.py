@@ -75,7 +75,10 @@ def _special(count: int, dtype: torch.dtype, generator: torch.Generator) -> torc
     return torch.where(rank < max(len(hostile), count // 2), torch.tensor(hostile, dtype=torch.float64)[turn], ordinary)
 
 
-FILLS: dict[str, Fill] = {"fresh values": _random, "zeros of both signs": _zeros, "special values": _special}
+SPECIAL = "special values"
+"""The name of the case with infinities, NaN, subnormal and largest numbers."""
+
+FILLS: dict[str, Fill] = {"fresh values": _random, "zeros of both signs": _zeros, SPECIAL: _special}
 
 
 def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, special: bool) -> Iterator[Case]:

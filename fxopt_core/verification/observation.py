@@ -71,7 +71,9 @@ class Observation:
     gradient_error: tuple[type[Exception], str] | None = None
 
 
-def observe(function: Function, other: Function, case: Case, seed: int, *, gradients: bool) -> Observation:
+def observe(
+    function: Function, other: Function, case: Case, seed: int, *, gradients: bool, scale: float = 1.0
+) -> Observation:
     """Call a function on copies of the inputs and put everything of the caller's back afterwards.
 
     Args:
@@ -80,6 +82,7 @@ def observe(function: Function, other: Function, case: Case, seed: int, *, gradi
         case: the inputs.
         seed: of the random generators.
         gradients: whether to differentiate the results.
+        scale: of the weights with which the results are differentiated. Gradients are linear in it.
 
     Raises:
         TypeError: a tensor is not dense.
@@ -116,7 +119,7 @@ def observe(function: Function, other: Function, case: Case, seed: int, *, gradi
         if gradients:
             try:
                 written = {name: held[name] for name in seen.written.keys() & held.keys()}
-                seen.gradients = _gradients(_in_autograd({**written, **inputs, **outputs}), sources, seed)
+                seen.gradients = _gradients(_in_autograd({**written, **inputs, **outputs}), sources, seed, scale)
             except Exception as error:  # so is to raise in the backward pass
                 seen.gradient_error = (type(error), str(error))
     return seen
@@ -191,13 +194,13 @@ def _in_autograd(values: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def _gradients(
-    results: dict[str, torch.Tensor], sources: dict[str, torch.Tensor], seed: int
+    results: dict[str, torch.Tensor], sources: dict[str, torch.Tensor], seed: int, scale: float
 ) -> dict[str, torch.Tensor | None]:
     """Gradients of what the call computed, weighted at random, with respect to inputs and parameters."""
     computed = {name: value for name, value in results.items() if value.grad_fn is not None}
     if not computed or not sources:
         return {}
-    weights = [_weights(value, seed + crc32(name.encode())) for name, value in computed.items()]
+    weights = [_weights(value, seed + crc32(name.encode())) * scale for name, value in computed.items()]
     # What a module keeps of earlier calls may be part of a graph of the caller's, which has to stay.
     found = torch.autograd.grad(
         list(computed.values()), list(sources.values()), weights, allow_unused=True, retain_graph=True

@@ -91,6 +91,23 @@ def test_a_helper_of_another_answer_is_not_replaced(workspace: Path) -> None:
     assert module_text(workspace).count("def help_me") == 1
 
 
+def test_a_helper_that_two_answers_share_changes_with_both(workspace: Path) -> None:
+    first = ANSWER.replace("1}", "help_me()}")
+    second, helper = "def another():\n    return help_me()", "def help_me():\n    return 1"
+    export_answer(TASK, [first, helper], workspace)
+    export_answer(OTHER, [first, second, helper], workspace)
+    changed = helper.replace("1", "7")
+    # The same notebook gives both answers the new helper; a notebook without the other answer does not.
+    with pytest.raises(ExportError, match="`help_me` there belongs to the task another"):
+        export_answer(TASK, [first, changed], workspace)
+    export_answer(TASK, [first, second, changed], workspace)
+    assert "return 7" in module_text(workspace)
+    assert "return 1" not in module_text(workspace)
+    export_answer(OTHER, [first, second, changed], workspace)
+    with pytest.raises(ExportError, match="`help_me` there belongs to the task operation_histogram"):
+        export_answer(OTHER, [second, helper], workspace)
+
+
 def test_a_check_that_passes_saves_the_answer(classroom: Classroom, workspace: Path) -> None:
     source = (TASK.folder / "reference.py").read_text()
     program = f"""

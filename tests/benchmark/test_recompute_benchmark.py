@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from fxopt_core.cli import app
+from fxopt_core.commands import bench_recompute
 from fxopt_core.commands.bench_recompute import (
     JOINT,
     MODULES,
@@ -19,9 +22,14 @@ from fxopt_core.commands.bench_recompute import (
 )
 
 
-def test_every_way_is_measured_and_what_cannot_be_reached_is_refused() -> None:
+@pytest.fixture(scope="module")
+def measured() -> list[RecomputationRow]:
     model, inputs = build_gpt2(layers=2, width=64, vocabulary=64, tokens=32, batch=2)
-    rows = {(row.way, row.setting): row for row in compare(model, inputs, (0.7, 0.001), repeats=1)}
+    return compare(model, inputs, (0.7, 0.001), repeats=1)
+
+
+def test_every_way_is_measured_and_what_cannot_be_reached_is_refused(measured: list[RecomputationRow]) -> None:
+    rows = {(row.way, row.setting): row for row in measured}
     eager = rows["eager", 1.0]
     assert eager.measured_bytes is not None
     ours = rows[MODULES, 0.7]
@@ -50,24 +58,22 @@ def test_the_fastest_of_ours_that_holds_no_more_is_compared() -> None:
     assert "nothing of ours" in line
 
 
-def test_the_command_prints_a_table_or_its_rows() -> None:
-    options = [
-        "--layers",
-        "1",
-        "--width",
-        "64",
-        "--vocabulary",
-        "32",
-        "--tokens",
-        "8",
-        "--batch",
-        "1",
-        "--repeats",
-        "1",
-    ]
+def test_the_command_prints_a_table_or_its_rows(
+    measured: list[RecomputationRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def compared(model: Any, inputs: dict[str, Any], *settings: Any) -> list[RecomputationRow]:
+        asked.append((model.config.n_layer, model.config.n_embd, model.config.vocab_size, *inputs["input_ids"].shape))
+        asked.append(settings)
+        return measured
+
+    monkeypatch.setattr(bench_recompute, "compare", compared)
+    options = "--layers 1 --width 64 --vocabulary 32 --tokens 8 --batch 3 --repeats 2".split()
     answer = CliRunner().invoke(app, ["bench", "recompute", *options])
     assert answer.exit_code == 0, answer.output
-    assert "refused: the budget 0.1" in answer.output
+    assert "refused: the budget 0.001" in answer.output
+    assert asked == [(1, 64, 32, 3, 8), (bench_recompute.BUDGETS, 2)]
     rows = json.loads(CliRunner().invoke(app, ["bench", "recompute", *options, "--json"]).stdout)
     assert {"eager", MODULES, JOINT, PEER} == {entry["way"] for entry in rows}
 

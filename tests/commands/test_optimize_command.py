@@ -99,6 +99,15 @@ def test_json_is_one_object_with_everything(mine):
     assert all(one["median_seconds"] > 0 for one in document["benchmark"]["candidates"])
 
 
+def test_work_that_is_done_twice_is_done_once_and_nothing_is_taken_back():
+    result = optimize("--model", "redundant", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["denied"] == []
+    assert [one["rule"] for one in document["rewrites"]].count("common_subexpressions") == 2
+    assert document["equivalence"]["equal"]
+
+
 def test_a_rewrite_that_is_wrong_is_taken_back_and_ends_with_1(mine):
     result = optimize("--model", mine, "--passes", "forgets_relu,dead_code", "--json")
     assert result.exit_code == 1

@@ -79,6 +79,8 @@ def test_tensors_are_found_in_caches_and_can_be_left_out():
     assert {"last_hidden_state", "past_key_values.layers.0.keys", "hidden_states.0"} <= set(named_tensors(output))
     assert named_tensors(output)["hidden_states.0"] is value
     assert list(without_caches(output)) == ["last_hidden_state", "hidden_states.0"]
+    kept = {"past_key_values": cache, "encoder_past_key_values": cache, "padding_cache": (value,), "logits": value}
+    assert list(without_caches(kept)) == ["logits"]
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,20 @@ The programs of `test_fuzz_passes` are smaller than what this pass touches, and 
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import torch
-from fuzz import graph_programs
-from fuzz.graph_programs import CALLS, LITERALS, Program, Root, function
-from fuzz.test_fuzz_passes import PHASES, WANTED
+from fuzz.test_fuzz_passes import PHASES, PROGRAMS, WANTED
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import fx
 from torch.nn import functional
-from traps.oracle import differences
 
+from autograder.traps import random_programs
+from autograder.traps.oracle import differences
+from autograder.traps.random_programs import CALLS, LITERALS, Program, Root, function
 from fxopt_core.optimizer import run_passes
 from fxopt_core.passes import choose_passes
 from fxopt_core.passes.linear_activation_fusion import WORTHWHILE
@@ -30,14 +30,14 @@ EXAMPLES = int(WANTED or "1000") // 5
 TANH = {"approximate": "tanh"}
 
 
-def layers(x: Any, y: Any) -> list[graph_programs.Call]:
+def layers(x: Any, y: Any) -> list[random_programs.Call]:
     return [
         ("call_module", "linear", (x,), {}), function(functional.linear, x, y), function(aten.linear.default, x, y),
         function(aten.mm.default, x, y), function(aten.addmm.default, x, y, x), function(functional.linear, y, x, x),
     ]  # fmt: skip
 
 
-def blocks(draw: st.DrawFn, inputs: tuple[torch.Tensor, ...], most_calls: int) -> Program:
+def blocks(source: random.Random, inputs: tuple[torch.Tensor, ...], most_calls: int) -> Program:
     """Layers with gelu behind, and something in between."""
     program = Program(fx.Graph(), Root())
     for number, tensor in enumerate(copy.deepcopy(inputs)):
@@ -46,9 +46,9 @@ def blocks(draw: st.DrawFn, inputs: tuple[torch.Tensor, ...], most_calls: int) -
         program.call("get_attr", name, (), {})
 
     def pick(choices: Iterable[Any]) -> Any:
-        return draw(st.sampled_from(list(choices)))
+        return source.choice(list(choices))
 
-    for _ in range(draw(st.integers(1, 4))):
+    for _ in range(source.randint(1, 4)):
         program.call(*pick(layers(pick(program.values), pick(program.values))))
         layer = list(program.values)[-1]
         kind = pick(("nothing", "nothing", "write", "view", "mode", "attribute"))
@@ -59,7 +59,7 @@ def blocks(draw: st.DrawFn, inputs: tuple[torch.Tensor, ...], most_calls: int) -
 
 
 def test_layers_and_gelu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_programs, "_program", blocks)
+    monkeypatch.setattr(random_programs, "_program", blocks)
     for activation in WORTHWHILE:
         monkeypatch.setitem(WORTHWHILE, activation, 0)
     fused = 0
@@ -71,7 +71,7 @@ def test_layers_and_gelu(monkeypatch: pytest.MonkeyPatch) -> None:
         phases=PHASES,
         derandomize=WANTED is None,
     )
-    @given(graph_programs.programs())
+    @given(PROGRAMS)
     def check(program: tuple[fx.GraphModule, tuple[torch.Tensor, ...]]) -> None:
         nonlocal fused
         module, inputs = program

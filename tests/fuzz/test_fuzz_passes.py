@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from fuzz.graph_programs import programs
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from passes.programs import observe
 from torch import fx
 
+from autograder.traps.random_programs import random_program
 from fxopt_core.optimizer import run_passes
 from fxopt_core.passes import PRESETS, choose_passes
 
@@ -23,6 +24,9 @@ from fxopt_core.passes import PRESETS, choose_passes
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 WANTED = os.environ.get("FXOPT_FUZZ")
 EXAMPLES = int(WANTED or "2000") // len(PRESETS)
+
+
+PROGRAMS = st.randoms(use_true_random=False).map(random_program)
 
 
 def gradients(module: fx.GraphModule, inputs: tuple[torch.Tensor, ...]) -> list[Any]:
@@ -73,7 +77,7 @@ def test_programs_do_the_same_after_the_passes(preset: str) -> None:
         phases=PHASES,
         derandomize=WANTED is None,
     )
-    @given(programs())
+    @given(PROGRAMS)
     def check(program: tuple[fx.GraphModule, tuple[torch.Tensor, ...]]) -> None:
         nonlocal changed
         module, inputs = program

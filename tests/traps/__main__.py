@@ -12,7 +12,8 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from traps.scoring import RIGHT, Outcome, available, of_peers, outcome_of_ours, scores, scores_of_comparisons
-from traps.table import TRAPS
+
+from autograder.traps.table import TRAPS
 
 
 def _shown(outcome: Outcome) -> str:

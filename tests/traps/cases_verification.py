@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from traps.trap import EVENTS, numbers
+
+from autograder.traps.trap import EVENTS, numbers
 
 Function = Callable[..., Any]
 

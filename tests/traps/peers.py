@@ -15,7 +15,8 @@ from torch.fx.experimental.const_fold import split_const_subgraphs
 from torch.fx.experimental.optimization import fuse
 from torch.fx.passes.dialect.common.cse_pass import CSEPass, get_CSE_banned_ops
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-from traps.trap import Trap
+
+from autograder.traps.trap import Trap
 
 Peer = Callable[[Trap, fx.GraphModule, tuple[Any, ...]], torch.nn.Module]
 

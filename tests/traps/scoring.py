@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 from traps.cases_verification import PAIRS, naive
-from traps.oracle import differences, metadata_differences
 from traps.peers import Peer, peers_of
-from traps.trap import EVENTS, Trap
 
+from autograder.traps.oracle import differences, metadata_differences
+from autograder.traps.trap import EVENTS, Trap
 from fxopt_core.passes import GraphEditor, PassResult, pass_names, run_pass
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
 from fxopt_core.verification import check_equivalence

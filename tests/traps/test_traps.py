@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import fx, nn
 from traps.naive import NAIVE
-from traps.oracle import differences
 from traps.scoring import (
     RIGHT,
     WRONG,
@@ -24,9 +23,10 @@ from traps.scoring import (
     scores,
     scores_of_comparisons,
 )
-from traps.table import TRAPS
-from traps.trap import Trap, numbers
 
+from autograder.traps.oracle import differences
+from autograder.traps.table import TRAPS
+from autograder.traps.trap import Trap, numbers
 from fxopt_core.passes import LEGALITY, disabled
 
 WAITING: frozenset[str] = frozenset()

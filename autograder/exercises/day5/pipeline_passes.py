@@ -14,7 +14,8 @@ class BrokenPassError(RuntimeError):
 
 def _bypass(graph_module: fx.GraphModule, node: fx.Node) -> None:
     """Let all readers of a node read its first argument, and erase the node."""
-    node.replace_all_uses_with(node.args[0])
+    (read, *_) = node.all_input_nodes
+    node.replace_all_uses_with(read)
     graph_module.graph.erase_node(node)
 
 

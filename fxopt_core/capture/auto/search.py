@@ -8,7 +8,15 @@ from typing import Any
 
 from fxopt_core.capture.agreement import Agreement, compare
 from fxopt_core.capture.auto.adapting import Adapted, adapted_models, returns_a_cache
-from fxopt_core.capture.auto.strategies import LAST_RESORT, STRATEGIES, Strategy, hopeless
+from fxopt_core.capture.auto.opening import opened
+from fxopt_core.capture.auto.strategies import (
+    LAST_RESORT,
+    OPENED,
+    STRATEGIES,
+    Strategy,
+    hopeless,
+    refuses_batch_or_length,
+)
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import in_one_line
@@ -25,7 +33,8 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     A graph that refuses a padded mask, other whole numbers or sizes that nobody named is specialised to the
     example's; of several the one that refuses least is taken. One that is wrong on any trial, or refuses new values of
     the same shapes, is not taken. Partitions may refuse, never be wrong. Strategies of which an earlier failure says
-    that they would fail too are left out. Where no strategy gives a graph, one run is recorded.
+    that they would fail too are left out. Where Python goes through a batch piece by piece, which fixes its size, a
+    copy that takes all pieces at once is tried. Where no strategy gives a graph, one run is recorded.
 
     The trials are the example, new values of the same shapes, a padded mask where the example has a full one, and
     other sizes where `dynamic` names them or lets all vary: those that the model itself can do.
@@ -63,8 +72,21 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
                     break  # the adaptation is none for what it fails at
                 known.add(attempts[-1].failure)
         if specialised:
-            # Adaptations are for models that cannot be captured. The first of the least specialised is the best.
-            return _taken(min(specialised, key=lambda one: len(one.specialised)), attempts)
+            break  # these adaptations are for models that cannot be captured
+    wider: Adapted | None = None
+    for name, strategy in OPENED.items():
+        if not dynamic.choice or not all(refuses_batch_or_length(one.specialised) for one in specialised):
+            break
+        wider = wider or opened(tried[-1] if specialised else tried[0], args, kwargs)
+        if wider is None:
+            break
+        captured = _attempt(name, strategy, wider, trials, dynamic, attempts, refusable)
+        if captured is not None and not captured.specialised:
+            return _taken(captured, attempts)
+        specialised += [captured] if captured is not None else []
+    if specialised:
+        # The first of the least specialised is the best.
+        return _taken(min(specialised, key=lambda one: len(one.specialised)), attempts)
     for (name, strategy), adapted in product(LAST_RESORT.items(), tried):
         captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)
         if captured is not None:

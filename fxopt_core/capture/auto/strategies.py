@@ -32,6 +32,12 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """Strategies by the name under which `Captured.attempts` tells of them."""
 
+OPENED: dict[str, Strategy] = {
+    "export": capture_with_export,
+    "export, sizes unseen": partial(capture_with_export, sizes_unseen=True),
+}
+"""Tried on a copy of the model in which sizes are opened that Python fixes."""
+
 LAST_RESORT: dict[str, Strategy] = {"recorder": capture_with_recorder}
 """Tried when none of `STRATEGIES` gave a graph, whatever was adapted: a graph for the example and little else."""
 
@@ -40,6 +46,11 @@ _BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
 _READS_DATA = ("export, real values", "export, real values, fixed sizes")
 _FEWER_SIZES = ("export, batch and length", "export, fixed sizes")
 _READS_CODE = ("export, strict", "dynamo, fullgraph")
+
+
+def refuses_batch_or_length(refused: Sequence[str]) -> bool:
+    """Whether another size of the first two dimensions is among what a graph refuses."""
+    return any(_BATCH_OR_LENGTH.search(on) for on in refused)
 
 
 def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[str, ...]], dynamic: Dynamic) -> bool:
@@ -61,6 +72,6 @@ def hopeless(name: str, failures: Sequence[str], captured: Mapping[str, tuple[st
         # that refuses them, its other way to a graph would give the same. Of values the strict export knows no more.
         if name == _READS_CODE[0] and on_data:
             return True
-        refused = " ".join(on for every in captured.values() for on in every)
-        return _READS_CODE[0] in captured or (bool(captured) and not _BATCH_OR_LENGTH.search(refused))
+        fixed = any(map(refuses_batch_or_length, captured.values()))
+        return _READS_CODE[0] in captured or (bool(captured) and not fixed)
     return False

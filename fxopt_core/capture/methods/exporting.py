@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch._functorch.config
+import torch.fx.experimental._config
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -40,6 +41,7 @@ def capture_with_export(
     strict: bool = False,
     real_values: bool = False,
     axes: int | None = None,
+    sizes_unseen: bool = False,
 ) -> Captured:
     """Export, and keep the graph in which parameters, buffers and constants are inputs, as Dynamo's are.
 
@@ -52,6 +54,8 @@ def capture_with_export(
         real_values: the example's values are computed along. What Python asks of them (a branch, a number of pieces)
             is answered from them, and the graph checks at every call that the answer is the same.
         axes: where `dynamic` lets all sizes vary: only those of so many first dimensions.
+        sizes_unseen: where torch asks whether a size is 0 or 1, the general case is taken, not that of the example, so
+            that one less than two images (1) is a size like any other.
 
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
@@ -62,6 +66,7 @@ def capture_with_export(
         without_repeated_warnings(),
         _len_may_be_open(),
         torch._functorch.config.patch(fake_tensor_propagate_real_tensors=real_values),
+        torch.fx.experimental._config.patch(backed_size_oblivious=sizes_unseen),  # type: ignore[attr-defined]
     ):
         program = torch.export.export(as_module(model), args, kwargs, dynamic_shapes=shapes, strict=strict)
         runner = Runner(program.module(), model, dynamic, in_form(model, len(args)))

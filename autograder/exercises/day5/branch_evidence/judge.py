@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import torch
 from torch import nn
@@ -64,7 +65,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "no evidence", ""
         return
     model, inputs = MODELS[case.parameters["model"]]().eval(), make_inputs(case)
-    branches = len(torch.jit.script(model).inlined_graph.findAllNodes("prim::If"))
+    inlined: Any = torch.jit.script(model).inlined_graph
+    branches = len(inlined.findAllNodes("prim::If"))
     if traced[0]:
         yield "branches in a trace", f"({traced[0]})"
         return

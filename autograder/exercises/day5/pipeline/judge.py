@@ -101,7 +101,7 @@ class Truth:
 def truth(case: Case, model: nn.Module) -> Truth:
     """The judge's own pipeline."""
     program = export(copy.deepcopy(model), (draw(case, 3, 1),), dynamic_shapes=({0: Dim("batch", min=1)},))
-    graph_module, kept = program.module(), []
+    graph_module, kept = program.module(), list[str]()
     assert isinstance(graph_module, fx.GraphModule)
     before = count(graph_module)
     inputs = [draw(case, batch, seed) for batch, seed in ((3, 1), (2, 2), (5, 3), (4, 7))]

@@ -53,7 +53,12 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """Other sizes, other orders, changes that nothing guards beside those that something does."""
     rows = random.sample(range(2, 9), 3)
-    image = {"image": tensor([rows[0], 3]), "gain": tensor([]), "bright": random.random() < 0.5, "note": "a"}
+    image: dict[str, Any] = {
+        "image": tensor([rows[0], 3]),
+        "gain": tensor([]),
+        "bright": random.random() < 0.5,
+        "note": "a",
+    }
     changes: list[dict[str, Any]] = [
         {"image": tensor([rows[1], 3]), "note": "b"},
         {"image": tensor([rows[2], 3], seed=2)},
@@ -65,8 +70,13 @@ def hidden_cases(random: Random) -> list[Case]:
     random.shuffle(changes)
     calls = [image, *(image | change for change in changes), image | changes[0], image | changes[0]]
     width, steps = random.sample(range(2, 6), 2), random.sample(range(1, 5), 3)
-    state = {"state": tensor([width[0]]), "pull": tensor([1]), "steps": steps[0], "label": "x"}
-    more = [{"steps": steps[1], "label": "y"}, {"steps": steps[2]}, {"state": tensor([width[1]])}, {"label": "z"}]
+    state: dict[str, Any] = {"state": tensor([width[0]]), "pull": tensor([1]), "steps": steps[0], "label": "x"}
+    more: list[dict[str, Any]] = [
+        {"steps": steps[1], "label": "y"},
+        {"steps": steps[2]},
+        {"state": tensor([width[1]])},
+        {"label": "z"},
+    ]
     random.shuffle(more)
     return [
         Case("hidden 0", {"function": "shade", "calls": calls}),

@@ -1,0 +1,1 @@
+"""A capture tool of my own for fxopt."""

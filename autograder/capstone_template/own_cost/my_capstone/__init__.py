@@ -1,0 +1,1 @@
+"""A cost tool of my own for fxopt."""

@@ -1,0 +1,1 @@
+"""A pass of my own for fxopt."""

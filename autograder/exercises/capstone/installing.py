@@ -1,0 +1,63 @@
+"""On the learner's side: install a package from its files, and say what it registers. Imports no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from importlib.metadata import distributions, entry_points
+from pathlib import Path
+from typing import Any
+
+from autograder.withheld import WithheldImportError, write_your_own
+
+
+class InstallError(RuntimeError):
+    """The package cannot be installed; the message is the end of what the installer printed."""
+
+
+def install(files: Mapping[str, str], group: str) -> tuple[str, ...]:
+    """Install a package into a folder of its own, which this process then imports from.
+
+    Args:
+        files: content of each file in base64, by its path in the package's folder.
+        group: an entry-point group.
+
+    Returns:
+        The names that it registers in that group, in order.
+
+    Raises:
+        InstallError: it cannot be built or installed without the network.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="capstone-"))
+    source, site = folder / "source", folder / "site"
+    for name, content in files.items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b64decode(content))
+    flags = ["--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *flags, "--target", str(site), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise InstallError(f"pip cannot install it: {done.stderr.strip()[-1500:]}")
+    sys.path.append(str(site))
+    own = (point for found in distributions(path=[str(site)]) for point in found.entry_points)
+    return tuple(sorted(point.name for point in own if point.group == group))
+
+
+def load(group: str, name: str, withheld: Sequence[str]) -> Any:
+    """What a package registers under a name.
+
+    Raises:
+        WithheldImportError: it imports what it is to write itself.
+    """
+    (point,) = (point for point in entry_points(group=group) if point.name == name)
+    try:
+        return point.load()
+    except ModuleNotFoundError as error:
+        missing = str(error.name)
+        if any(missing == module or missing.startswith(f"{module}.") for module in withheld):
+            raise WithheldImportError(write_your_own(missing)) from error
+        raise

@@ -1,0 +1,184 @@
+"""The judge: is every graph that comes back the same program, and what does it save? Believes no figure that comes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.capstone.own_pass.figures import counted, gain, timed
+from autograder.exercises.capstone.own_pass.programs import encoded, inputs_of, model_cases, random_cases, trap_of
+from autograder.graph_form import decode
+from autograder.traps.oracle import differences
+
+MOST_TOLERANCE = 1e-4
+"""The largest error, as a share of the largest magnitude, that a capstone may ask for."""
+
+REGISTERS_NOTHING = (
+    "Your package registers nothing that a capstone may be. Its pyproject.toml needs one of the tables "
+    '`[project.entry-points."fxopt.passes"]`, `"fxopt.captures"` and `"fxopt.costs"`, with a line '
+    '`name = "package.module:what"`, as in the template.'
+)
+
+MISCONCEPTIONS = {
+    "registers nothing": REGISTERS_NOTHING,
+    "asks for too much": (
+        "Your pass states a tolerance above 1e-4 of the largest magnitude. Errors as large as that hide real mistakes: "
+        "make the rewrite more exact, or refuse where it cannot be."
+    ),
+    "graph cannot travel": (
+        "Your pass leaves something in a graph that is not plain data: a Python function of your own, or a module of "
+        "your own class. Build replacements out of functions and modules of torch."
+    ),
+    "malformed": "The graph that your pass leaves is malformed: call `graph.lint()` after each rewrite while you test.",
+    "not idempotent": (
+        "Run on its own result, your pass changes the graph once more. After one run nothing must be left to do."
+    ),
+    "untrue report": (
+        "What your pass says of itself is not true: it reports a change where the graph is as it was, or none where it "
+        "is another. Make every change through the editor, within `transform`."
+    ),
+    "does not run": "A graph that ran before your pass raises an error after it, or no longer raises where it did.",
+    "hard-codes a shape": (
+        "With a batch of another size a graph raises an error or computes something else after your pass: a number of "
+        "the example's shape stands in it. At torch level a graph serves every batch size; take sizes from the tensor."
+    ),
+    "folds in training mode": (
+        "Your pass takes a batch normalisation away that is in training mode. There it takes its figures from the "
+        "batch and notes them for later; the figures that you fold are those of evaluation. Refuse where "
+        "`module.training` is true."
+    ),
+    "changes draws": (
+        "After your pass a program draws other random numbers. Two calls of dropout or rand look alike and are not: "
+        "never merge, move or drop what draws. Ask `effects_of(node)`."
+    ),
+    "changes sharing": (
+        "After your pass, outputs share memory with other tensors than before, so that a caller who writes to one "
+        "changes another. Ask `editor.storages` what a node shares before you take it for another value."
+    ),
+    "loses a write": (
+        "After your pass an input, a parameter or a buffer is left with other content. In-place operations count even "
+        "where nobody reads their result, and what is read before a write is not what is read after it."
+    ),
+    "changes gradients": (
+        "The results are right, and the gradients are not. Either keep the way back to inputs and parameters, or state "
+        "`keeps_gradients = False` if it is only the parameters that get none."
+    ),
+    "changes layout": (
+        "After your pass a result has another dtype, shape, stride or type, or another place in autograd. Callers see "
+        "all of these: check the example values of what you match, and refuse where they differ."
+    ),
+    "changes values": (
+        "After your pass a program computes other values: the rewrite is not legal everywhere that your pattern "
+        "matches. Look at operators with other arguments, at dtypes, at NaN and -0.0, and at values that others read."
+    ),
+}
+
+KINDS = (
+    ("does not run", ("raised",)),
+    ("changes draws", ("random stream",)),
+    ("changes gradients", ("gradient of", "results in autograd", "backward raised")),
+    ("changes layout", ("dtype, shape, stride", "structure", ": torch.")),
+    ("changes sharing", ("sharing:", "same object", "writing to output")),
+    ("loses a write", (": input ", ": state ")),
+    ("changes values", (": output ",)),
+    ("changes sharing", ("after the caller wrote",)),
+)
+"""Which words of the oracle mean which misconception, the most telling first."""
+
+
+def hidden_cases(source: Any) -> list[Case]:
+    """Random programs and models that nobody has seen. (The traps are all known.)"""
+    seed = f"{source.getrandbits(64):x}"
+    return [*model_cases(seed), *random_cases(seed)]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str, Any]]:
+    """What is wrong with the graph that came back; figures of what changed and what was gained."""
+    values = evidence.values
+    if not values.get("passes"):
+        yield "registers nothing", ""
+        return
+    tolerance, keeps_gradients = float(values["tolerance"]), values["keeps_gradients"] is True
+    if not 0.0 <= tolerance <= MOST_TOLERANCE:
+        yield "asks for too much", f"a tolerance of {tolerance:g}"
+        return
+    if "cannot travel" in values:
+        yield "graph cannot travel", str(values["cannot travel"])
+        return
+    original, after, again = (
+        decode(graph) for graph in (encoded(case), evidence.graphs["after"], evidence.graphs["again"])
+    )
+    changed = _lines(original) != _lines(after)
+    yield {"changed": changed}
+    if _lines(after) != _lines(again):
+        yield "not idempotent", _difference(after, again)
+    if changed is not values["changed"]:
+        yield "untrue report", f"it says changed={values['changed']}"
+    inputs = inputs_of(case)
+    trap = trap_of(case.parameters["trap"]) if "trap" in case.parameters else None
+    wrong = differences(
+        copy.deepcopy(original),
+        copy.deepcopy(after),
+        inputs,
+        tolerance=tolerance,
+        # What no node reads any more does not travel; a caller would still have it.
+        keeps_state=False,
+        # A pass that folds parameters keeps the old ones; whoever loads others has to run it again.
+        state_may_change=keeps_gradients and (trap is None or trap.state_may_change),
+        trains=keeps_gradients,
+        # A random program may raise on all of the oracle's inputs.
+        raises=trap is None or trap.raises,
+    )
+    if wrong:
+        about = f"{trap.about} " if trap is not None else ""
+        folded = _in_training(after) < _in_training(original)
+        yield ("folds in training mode" if folded else kind_of(wrong)), f"{about}{'; '.join(wrong)}"[:400]
+    elif case.parameters.get("model", [""])[1:2] == ["torch"] and _serves_one_batch_only(
+        original, after, inputs, keeps_gradients
+    ):
+        yield "hard-codes a shape", f"({case.name})"
+    elif "model" in case.parameters:
+        figures = {"before": counted(original, inputs), "after": counted(after, inputs)}
+        yield {**figures, "gain": gain(**figures), "seconds": timed(original, after, inputs)}
+
+
+def _in_training(graph_module: fx.GraphModule) -> int:
+    """How many batch normalisations are called that are in training mode."""
+    called = [graph_module.get_submodule(str(node.target)) for node in graph_module.graph.find_nodes(op="call_module")]
+    return sum(isinstance(module, _BatchNorm) and module.training for module in called)
+
+
+def _serves_one_batch_only(
+    original: fx.GraphModule, after: fx.GraphModule, inputs: tuple[Any, ...], trains: bool
+) -> bool:
+    """Whether the two differ on a batch that has one row more, in more than rounding."""
+    larger = tuple(torch.cat([value, value[:1]]) for value in inputs)
+    copies = copy.deepcopy(original), copy.deepcopy(after)
+    return bool(
+        differences(*copies, larger, tolerance=MOST_TOLERANCE, keeps_state=False, state_may_change=False, trains=trains)
+    )
+
+
+def _lines(graph_module: fx.GraphModule) -> list[str]:
+    """The graph, node by node, whatever the nodes are called."""
+    names = {node: f"%{number}" for number, node in enumerate(graph_module.graph.nodes)}
+    return [
+        f"{node.op} {node.target} {fx.node.map_arg((node.args, node.kwargs), names.__getitem__)}"
+        for node in graph_module.graph.nodes
+    ]
+
+
+def _difference(one: fx.GraphModule, other: fx.GraphModule) -> str:
+    return f"{len(one.graph.nodes)} nodes after the first run, {len(other.graph.nodes)} after the second"
+
+
+def kind_of(wrong: list[str]) -> str:
+    """The misconception that the words of the oracle tell of."""
+    text = "; ".join(wrong)
+    return next((kind for kind, words in KINDS if any(word in text for word in words)), "changes values")

@@ -1,0 +1,100 @@
+"""The graphs that a pass is tried on: traps, random programs, and models; each is made again from its name."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+
+from autograder.evidence import Case
+from autograder.exercises.capstone import chosen
+from autograder.exercises.capstone.own_pass.models import FAMILIES
+from autograder.graph_form import EncodedGraph, GraphFormatError, decode, encode
+from autograder.traps.random_programs import random_program
+from autograder.traps.table import TRAPS
+from autograder.traps.trap import Trap, exported, traced, with_examples
+
+VISIBLE_SEED = "visible"
+RANDOM_PROGRAMS = 60
+"""How many random programs come from one seed."""
+
+LEVELS: dict[str, Callable[[torch.nn.Module, tuple[Any, ...]], fx.GraphModule]] = {
+    "torch": lambda model, inputs: with_examples(traced(model), *inputs),
+    "ATen": lambda model, inputs: exported(model, *inputs),
+}
+"""How a model becomes a graph: functions and modules of torch as they are written, or core ATen."""
+
+Program = tuple[fx.GraphModule, tuple[Any, ...]]
+"""A graph module and the positional arguments to call it with."""
+
+
+def trap_cases() -> list[Case]:
+    """Every trap whose graph has a JSON form: not those with hooks or with functions that nobody knows."""
+    cases = []
+    for trap in chosen(TRAPS):
+        try:
+            case = _case(f"trap, {trap.name}", {"trap": trap.name}, trap.program()[0])
+            decode(encoded(case))
+        except GraphFormatError:
+            continue
+        cases.append(case)
+    return cases
+
+
+def random_cases(seed: str) -> list[Case]:
+    """Random programs, of views, writes, draws and shared modules."""
+    keys = chosen([f"{seed}/{number}" for number in range(RANDOM_PROGRAMS)])
+    return [_case(f"random program {key}", {"random": key}, random_of(key)[0]) for key in keys]
+
+
+def model_cases(seed: str) -> list[Case]:
+    """One model of each family at each level."""
+    keys = chosen([(family, level, seed) for family in FAMILIES for level in LEVELS])
+    return [_case(f"{key[0]}, {key[1]}", {"model": list(key)}, model_of(*key)[0]) for key in keys]
+
+
+def _case(name: str, parameters: dict[str, Any], graph_module: fx.GraphModule) -> Case:
+    graph = encode(graph_module)
+    return Case(name, {**parameters, "graph": graph.document}, graph.tensors)
+
+
+def encoded(case: Case) -> EncodedGraph:
+    """The case's graph in its JSON form."""
+    return EncodedGraph(case.parameters["graph"], case.tensors)
+
+
+@cache
+def trap_of(name: str) -> Trap:
+    """The trap of this name."""
+    return next(trap for trap in TRAPS if trap.name == name)
+
+
+def random_of(key: str) -> Program:
+    """The random program of this key. Its inputs ask for no gradients; the oracle asks for them itself."""
+    graph_module, inputs = random_program(random.Random(key))
+    return graph_module, tuple(tensor.detach() for tensor in inputs)
+
+
+def model_of(family: str, level: str, seed: str) -> Program:
+    """The model of this family from this seed, as a graph."""
+    source = random.Random(f"{seed}/{family}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(source.getrandbits(32))
+        model, inputs = FAMILIES[family](source)
+        return LEVELS[level](model.eval(), inputs), inputs
+
+
+def inputs_of(case: Case) -> tuple[Any, ...]:
+    """The inputs of the case's program, which overlap as its author wanted."""
+    given = case.parameters
+    if "trap" in given:
+        inputs = trap_of(given["trap"]).program()[1]
+    elif "random" in given:
+        inputs = random_of(given["random"])[1]
+    else:
+        inputs = model_of(*given["model"])[1]
+    return inputs

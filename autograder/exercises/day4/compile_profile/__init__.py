@@ -1,0 +1,1 @@
+"""Compile cost against benefit."""

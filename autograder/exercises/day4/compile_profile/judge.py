@@ -1,0 +1,257 @@
+"""What an honest profile is. The judge knows the script of the machine, so it knows every figure exactly."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day4.compile_profile.visible import LAUNCH_SECONDS, PLAIN, RESULTS, ScriptedMachine
+
+MISCONCEPTIONS = {
+    "rows missing": (
+        "`compile_profile` must return a dictionary with a row for each name, and each row the numbers `cost_seconds` "
+        "and `call_seconds`."
+    ),
+    "device still busy": (
+        "You read the clock while the device was still computing: a call only hands work over. Call `synchronize()` "
+        "before every reading, at the start of an interval as well as at its end."
+    ),
+    "timed the compilation": (
+        "What you say of a call contains the first one, and so the compilation. That is paid once: it belongs to the "
+        "cost, not to each call."
+    ),
+    "no warm-up": (
+        "What you say of a call contains the warm-up calls: caches fill, clocks rise. Call `warmup` times and throw "
+        "these times away."
+    ),
+    "plain model not warmed up": (
+        "The compiled model is warmed up and the plain one is not: so every compiler looks good. Treat all alike."
+    ),
+    "mean instead of median": "You took the mean: one outlier moves it. The median leaves it alone.",
+    "best run": "You took the best run: it flatters. Report the median of the timed calls.",
+    "wrong call time": "`call_seconds` is the median of the timed calls, each timed on its own.",
+    "wrong number of calls": (
+        "Each function must be called once to compile, `warmup` times without timing, and `repeats` times with."
+    ),
+    "cost holds a run": (
+        "The first call compiles *and computes*. What it computes is paid with or without a compiler: take one call of "
+        "the steady state off."
+    ),
+    "plain model is not free": (
+        "The first call of the plain model costs more than the others, too: it loads kernels and reserves memory. Its "
+        "row has a cost like the others."
+    ),
+    "wrong cost": "`cost_seconds` is by how much the first call took longer than a call in the steady state.",
+    "forgot what the plain model costs": (
+        "In your break-even the plain model has no first call. Only what compiling costs *more* has to be earned."
+    ),
+    "never is infinity": (
+        "When a compiled call is no faster, compiling never pays: return `math.inf`, not a negative number or an error."
+    ),
+    "compared the wrong way round": (
+        "What a call saves is plain minus compiled. You have it, or the quotient, the wrong way round."
+    ),
+    "not a whole number": "A break-even is a number of calls: a whole one, and at least 1.",
+    "one call short": (
+        "After that many calls the compiled model is still behind: round *up* to the next whole number of calls."
+    ),
+    "wrong break-even": (
+        "The break-even is the least whole number of calls, from 1, after which the compiled model has taken no more "
+        "time than the plain one, its first call included."
+    ),
+    "fastest call wins": (
+        "You choose by the time of a call alone. For a short job the compilation costs more than it gives: compare the "
+        "totals."
+    ),
+    "least cost wins": "You choose by the cost alone. For a long job what each call takes decides: compare the totals.",
+    "not the cheapest": "For this number of calls another one takes less time in total: its cost, and all its calls.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other scripts, each with slow warm-up calls and an outlier; other comparisons and jobs."""
+    return [Case(f"hidden {number}", _parameters(random)) for number in range(3)]
+
+
+def _parameters(random: Random) -> dict[str, Any]:
+    warmup, repeats = random.randint(1, 4), random.randint(5, 9)
+    names = [PLAIN, "aot_eager", "inductor"]
+    firsts = [random.uniform(0.2, 0.9), random.uniform(2, 4), random.uniform(8, 20)]
+    steady = [random.uniform(0.2, 0.4), random.uniform(0.12, 0.18), random.uniform(0.05, 0.1)]
+    script = {}
+    for name, first, seconds in zip(names, firsts, steady, strict=True):
+        timed = [seconds * random.uniform(0.95, 1.05) for _ in range(repeats)]
+        timed[random.randrange(repeats)] *= random.uniform(3, 6)
+        script[name] = {"first": first, "runs": [seconds * random.uniform(2, 4) for _ in range(warmup + 1)] + timed}
+    plain, cost = steady[0], firsts[2]
+    job = {
+        name: {"cost_seconds": first, "call_seconds": seconds}
+        for name, first, seconds in zip(names, firsts, steady, strict=True)
+    }
+    first_break, last_break = _break_even(job[names[0]], job[names[1]]), _break_even(job[names[1]], job[names[2]])
+    return {
+        "script": script,
+        "warmup": warmup,
+        "repeats": repeats,
+        "comparisons": [
+            [firsts[0], plain, cost, plain * random.uniform(0.4, 0.9)],
+            [firsts[0], plain, cost, plain * random.uniform(1.1, 2.0)],
+            [firsts[0], plain, cost, plain],
+            [firsts[0], plain, firsts[0] * random.uniform(0.3, 0.9), plain * random.uniform(0.4, 0.9)],
+        ],
+        "jobs": [[job, calls] for calls in (2, int(first_break + last_break) // 2, int(3 * last_break))],
+    }
+
+
+def total(row: dict[str, float], calls: float) -> float:
+    """Seconds that so many calls take, with all that comes before them."""
+    return row["cost_seconds"] + calls * row["call_seconds"]
+
+
+def _break_even(plain: dict[str, float], compiled: dict[str, float]) -> float:
+    """From how many calls on the compiled model has taken no more time; at least 1, infinity for never."""
+    saved = plain["call_seconds"] - compiled["call_seconds"]
+    if saved <= 0:
+        return math.inf
+    return max(1, math.ceil((compiled["cost_seconds"] - plain["cost_seconds"]) / saved))
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Names of misconceptions with the figures of this case, the most telling first."""
+    yield from _judge_measuring(case, evidence)
+    yield from _judge_break_even(case, evidence)
+    yield from _judge_choice(case, evidence)
+
+
+def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    given, profile, events = case.parameters, evidence.values["profile"], evidence.values["events"]
+    warmup, repeats = given["warmup"], given["repeats"]
+    if any(not isinstance(profile.get(name, {}).get(what), float) for name in given["script"] for what in RESULTS):
+        yield "rows missing", ""
+        return
+    busy = _busy_readings(case, events)
+    if busy:
+        yield "device still busy", f"({busy} readings)"
+        return
+    spans = {name: _spans(row, 1 + warmup + repeats) for name, row in given["script"].items()}
+    medians = {name: statistics.median(all_[1 + warmup :]) for name, all_ in spans.items()}
+    wrong = [name for name in spans if not _close(profile[name]["call_seconds"], medians[name])]
+    miscounted = [name for name in spans if events.count(name) != 1 + warmup + repeats]
+    if wrong:
+        found = profile[wrong[0]]["call_seconds"]
+        why = _why_not_the_median(found, spans[wrong[0]], warmup, repeats)
+        if why == "no warm-up" and wrong == [PLAIN]:
+            why = "plain model not warmed up"
+        if why != "wrong call time" or not miscounted:
+            yield why, f"({wrong[0]}: found {found:.4g} s)"
+            return
+    if miscounted:
+        name = miscounted[0]
+        yield "wrong number of calls", f"({name}: found {events.count(name)}, wanted {1 + warmup + repeats})"
+        return
+    yield from _judge_cost(profile, spans, warmup)
+
+
+def _judge_cost(
+    profile: dict[str, dict[str, float]], spans: dict[str, list[float]], warmup: int
+) -> Iterator[tuple[str, str]]:
+    for name in sorted(spans, key=lambda name: name == PLAIN):
+        found, first = profile[name]["cost_seconds"], spans[name][0]
+        if _close(found, first - statistics.median(spans[name][1 + warmup :])):
+            continue
+        if _close(found, first):
+            why = "cost holds a run"
+        else:
+            why = "plain model is not free" if name == PLAIN and found == 0 else "wrong cost"
+        yield why, f"({name}: found {found:.4g} s)"
+        return
+
+
+def _spans(row: dict[str, Any], calls: int) -> list[float]:
+    """How long each call of a function takes, from handing over to finished."""
+    spans = [LAUNCH_SECONDS + seconds for seconds in row["runs"][:calls]]
+    spans[0] += row["first"]
+    return spans
+
+
+def _why_not_the_median(found: float, spans: list[float], warmup: int, repeats: int) -> str:
+    """The misconception under which one would get this figure."""
+    timed = spans[1 + warmup :]
+    explanations: list[tuple[str, list[float]]] = [
+        ("timed the compilation", spans),
+        ("timed the compilation", spans[:repeats]),
+        ("timed the compilation", [spans[0], *timed]),
+        ("no warm-up", spans[1:]),
+        ("no warm-up", spans[1 : 1 + repeats]),
+    ]
+    for name, chosen in explanations:
+        if _close(found, statistics.median(chosen)) or _close(found, statistics.fmean(chosen)):
+            return name
+    if _close(found, statistics.fmean(timed)):
+        return "mean instead of median"
+    return "best run" if _close(found, min(timed)) else "wrong call time"
+
+
+def _busy_readings(case: Case, events: list[str]) -> int:
+    """Play the events on a machine of the judge's own; how often its clock is read while it is busy."""
+    machine = ScriptedMachine(case.parameters["script"])
+    for event in events:
+        if event in ("synchronize", "clock"):
+            getattr(machine, event)()
+        else:
+            machine.call(event)
+    return machine.busy
+
+
+def _judge_break_even(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for figures, found in zip(case.parameters["comparisons"], evidence.values["compared"], strict=True):
+        plain, compiled = (dict(zip(RESULTS, pair, strict=True)) for pair in (figures[:2], figures[2:]))
+        wanted = _break_even(plain, compiled)
+        value = float(found) if isinstance(found, float) or found in ("inf", "-inf", "nan") else None
+        if value == wanted:
+            continue
+        said = " against ".join(
+            f"{row['cost_seconds']:.4g} + n * {row['call_seconds']:.4g}" for row in (plain, compiled)
+        )
+        yield _why_not_the_break_even(value, wanted, plain, compiled), f"(for {said}: found {found})"
+        return
+
+
+def _why_not_the_break_even(
+    value: float | None, wanted: float, plain: dict[str, float], compiled: dict[str, float]
+) -> str:
+    """The misconception under which one would get this number of calls."""
+    if value is None or math.isnan(value):
+        return "never is infinity" if wanted == math.inf else "wrong break-even"
+    more, saved = compiled["cost_seconds"] - plain["cost_seconds"], plain["call_seconds"] - compiled["call_seconds"]
+    if wanted == math.inf:
+        # A negative number for "never" is the right quotient of the wrong case; a positive one has the signs turned.
+        return "never is infinity" if value <= 1 or saved == 0 else "compared the wrong way round"
+    if value == math.inf or (value < 0 and more > 0):
+        return "compared the wrong way round"
+    if _close(value, compiled["cost_seconds"] / saved) or value == math.ceil(compiled["cost_seconds"] / saved):
+        return "forgot what the plain model costs"
+    if value != int(value) or (value < 1 and wanted == 1):
+        return "not a whole number"
+    return "one call short" if value == wanted - 1 else "wrong break-even"
+
+
+def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for (rows, calls), found in zip(case.parameters["jobs"], evidence.values["chosen"], strict=True):
+        wanted = min(rows, key=lambda name: total(rows[name], calls))
+        if found == wanted:
+            continue
+        habits = {
+            min(rows, key=lambda name: rows[name]["call_seconds"]): "fastest call wins",
+            min(rows, key=lambda name: rows[name]["cost_seconds"]): "least cost wins",
+        }
+        yield habits.get(str(found), "not the cheapest"), f"(for {calls} calls: found {found})"
+        return
+
+
+def _close(found: float, wanted: float) -> bool:
+    return math.isclose(found, wanted, rel_tol=1e-6, abs_tol=1e-9)

@@ -1,0 +1,1 @@
+"""GPT-2 compiled for any batch and length."""

@@ -1,0 +1,196 @@
+"""What is right: what GPT-2 computes for every batch, from at most two graphs of which one serves sizes never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence, agrees
+from autograder.exercises.day4.dynamic_gpt2.visible import INPUTS, batches, build, draw_batch
+from autograder.graph_form import decode, run
+
+MOST_GRAPHS = 2
+OTHER_SIZES = ((6, 12), (7, 17), (9, 4))
+"""Rows and length of the judge's own texts; they occur in no case."""
+
+MISCONCEPTIONS = {
+    "size refused": (
+        "Dynamo refused: a size that you declared dynamic had to be one number. The two inputs meet "
+        "inside the model, so they vary together: declare both dimensions of both, or let Dynamo find out."
+    ),
+    "no states": "Your function must return one tensor, the states of shape (rows, length, width): the first output.",
+    "backend not used": (
+        "Nothing reached the backend that `compile_gpt2` was given: either nothing is compiled, or by another backend."
+    ),
+    "lost the mask": (
+        "Without the mask the filling counts as text. Hand `attention_mask` to the compiled model: there is no error "
+        "when it is missing, only other numbers."
+    ),
+    "results changed": "For some batch your function does not return what the model returns at the tokens that count.",
+    "every size anew": (
+        "Each pair of rows and length is compiled on its own: nothing in your graphs is a symbol. Allow Dynamo to use "
+        "symbols (`dynamic=True`), and compile once, not once for each size."
+    ),
+    "only the rows vary": (
+        "Your first graph has a symbol for the rows and a number for the length: the next length compiles again. "
+        "Declare dimension 1, too."
+    ),
+    "only the length varies": (
+        "Your first graph has a symbol for the length and a number for the rows: the next batch compiles again. "
+        "Declare dimension 0, too."
+    ),
+    "waited for the change": (
+        "Dynamo makes a symbol of a size only after it has seen it change: rows cost you one compilation more, and "
+        "length another. Say beforehand that both vary."
+    ),
+    "row by row": (
+        "You hand the texts over one by one: the graph is made for one row, and everything that a batch gains is lost."
+    ),
+    "filled up": (
+        "You fill every batch up to one size: your graph is made for that size only. It computes filling most of the "
+        "time, and fails on the first batch that is larger."
+    ),
+    "other arguments": (
+        "The compiled part does not get the two inputs as they are. Compile what takes `input_ids` and "
+        "`attention_mask`, so that the whole model is in the graph."
+    ),
+    "graph serves one size": (
+        "Your graph is right for the sizes that it was made for and for no others: those are not compiled at all. Let "
+        "every call go through the compiled model."
+    ),
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other sizes; in the second case the first text comes alone."""
+    cases = []
+    for number in range(2):
+        rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
+        sizes = [[rows[0], lengths[0]], [rows[1], lengths[0]], [rows[1], lengths[1]]]
+        if number:
+            sizes[0][0] = 1
+        cases.append(Case(f"hidden {number}", {"sizes": sizes, "seed": random.randrange(2**31)}))
+    return cases
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The one thing that is wrong, the most telling first."""
+    values = evidence.values
+    if values["refused"]:
+        yield "size refused", f"({values['refused'].splitlines()[0][:200]})"
+        return
+    if values["compilations"] == 0:
+        yield "backend not used", ""
+        return
+    model = build(case)
+    finding = next(outputs_of(case, evidence, model), None) or next(graphs_of(case, evidence, model), None)
+    if finding:
+        yield finding
+
+
+def outputs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """What the learner's function returned, against what the model returns."""
+    for number, (tokens, mask) in enumerate(batches(case)):
+        found = evidence.tensors.get(f"output{number}")
+        if found is None:
+            yield "no states", ""
+            return
+        where = f"(rows {len(tokens)}, length {tokens.shape[1]})"
+        if not same(found, states(model, tokens, mask), mask):
+            blind = same(found, states(model, tokens, torch.ones_like(mask)), mask)
+            yield ("lost the mask" if blind else "results changed"), where
+            return
+
+
+def states(model: nn.Module, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """What the model gives, of shape (rows, length, width)."""
+    with torch.no_grad():
+        wanted: torch.Tensor = model(tokens, attention_mask=mask)[0]
+    return wanted
+
+
+def same(found: Any, wanted: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Whether both agree at the tokens that count; what stands at the filling nobody reads."""
+    if not isinstance(found, torch.Tensor) or found.shape != wanted.shape:
+        return False
+    return agrees(found[mask.bool()], wanted[mask.bool()], relative=1e-4, absolute=1e-5)
+
+
+def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """How many graphs there are, and whether one of them serves sizes that the learner's code never saw."""
+    values = evidence.values
+    known = {role for arguments in values["arguments"] for role, _ in arguments}
+    if not set(INPUTS) <= known:
+        yield why_not_the_inputs(case, evidence), ""
+        return
+    if values["compilations"] > MOST_GRAPHS:
+        calls = ", ".join(f"{rows} x {length}" for rows, length in case.parameters["sizes"])
+        yield why_so_many(values), f"({values['compilations']} graphs for {calls})"
+        return
+    if not any(serves(evidence, name, model) for name in evidence.graphs):
+        yield "graph serves one size", ""
+
+
+def why_not_the_inputs(case: Case, evidence: Evidence) -> str:
+    """What the first graph is given in the place of the two inputs; its batch has several rows."""
+    rows, length = case.parameters["sizes"][0]
+    sizes = evidence.values["sizes"][0]
+    if len(sizes) != 2 or rows == 1:
+        return "other arguments"
+    if sizes[0] == "1":
+        return "row by row"
+    frozen = "any" not in sizes and int(sizes[0]) >= rows and int(sizes[1]) >= length
+    return "filled up" if frozen else "other arguments"
+
+
+def why_so_many(values: dict[str, Any]) -> str:
+    """The habit that leads to more than two graphs."""
+    sizes = [one for one in values["sizes"] if len(one) == 2]
+    if not any("any" in one for one in sizes):
+        return "every size anew"
+    first = next((one for one in sizes if one[0] != "1"), ["", ""])
+    if (first[0] == "any") != (first[1] == "any"):
+        return "only the rows vary" if first[0] == "any" else "only the length varies"
+    return "waited for the change"
+
+
+def serves(evidence: Evidence, name: str, model: nn.Module) -> bool:
+    """Whether a graph computes what the model does for texts of the judge's own sizes."""
+    graph = decode(evidence.graphs[name])
+    roles = evidence.values["arguments"][int(name)]
+    for seed, (rows, length) in enumerate(OTHER_SIZES):
+        tokens, mask = draw_batch(rows, length, seed)
+        try:
+            arguments = [
+                argument(role, value, evidence.tensors.get(f"graph{name}.{place}"), tokens, mask)
+                for place, (role, value) in enumerate(roles)
+            ]
+            found = first_tensor(graph, arguments)
+        except Exception:  # a graph from outside may raise anything; it does not serve then
+            return False
+        if not same(found, states(model, tokens, mask), mask):
+            return False
+    return True
+
+
+def argument(role: str, value: Any, tensor: torch.Tensor | None, tokens: torch.Tensor, mask: torch.Tensor) -> Any:
+    """What a graph's argument is for these texts."""
+    if role in INPUTS:
+        given = tokens if role == INPUTS[0] else mask
+        return given.to(getattr(torch, value))
+    if role in ("rows", "length"):
+        return tokens.shape[0] if role == "rows" else tokens.shape[1]
+    return value if tensor is None else tensor
+
+
+def first_tensor(graph: fx.GraphModule, arguments: list[Any]) -> Any:
+    """The states among the graph's outputs: the only tensor of three dimensions."""
+    outputs = run(graph, arguments)
+    return next(
+        (value for value in outputs if isinstance(value, torch.Tensor) and value.dim() == 3),
+        None,
+    )

@@ -1,0 +1,150 @@
+"""The learner's side: a small GPT-2, texts that come one size after the other, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day4.models import WORDS, build_transformer
+from autograder.graph_form import GraphFormatError, encode
+
+KEPT_GRAPHS = 2
+"""How many of the graphs that reach the backend are kept for the judge: no more are allowed."""
+
+INPUTS = ("input_ids", "attention_mask")
+
+
+def visible_cases() -> list[Case]:
+    """Rows and length change one after the other, and one text comes alone. (Each graph takes Dynamo a second.)"""
+    return [Case("five batches", {"sizes": [[2, 5], [3, 5], [3, 7], [1, 9], [4, 10]], "seed": 0})]
+
+
+def build(case: Case) -> nn.Module:
+    """The case's GPT-2, in evaluation mode. It takes `input_ids` and `attention_mask` and returns a plain tuple."""
+    return build_transformer("gpt2", layers=1, inner=20, seed=case.parameters["seed"])
+
+
+def draw_batch(rows: int, length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens and mask, `int64` of shape (rows, length): filled up on the left, as for models that write on.
+
+    All rows but the first hold filling, and each has at least two tokens that count.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(3, WORDS, (rows, length), generator=generator)
+    mask = torch.ones(rows, length, dtype=torch.int64)
+    for row in range(1, rows):
+        mask[row, : int(torch.randint(1, length - 1, (1,), generator=generator))] = 0
+    return tokens * mask, mask
+
+
+def batches(case: Case) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The case's inputs, one pair for each call."""
+    return [draw_batch(rows, length, seed=number) for number, (rows, length) in enumerate(case.parameters["sizes"])]
+
+
+class Recorder:
+    """A backend that keeps the graphs that reach it, and what they are called with the first time.
+
+    Attributes:
+        graphs: in the order in which they came.
+        roles: for each graph, what each of its arguments is: `input_ids`, `attention_mask`, `rows`, `length`, or
+            `value` (with the value itself, as for a parameter).
+        current: the inputs of the call that is under way.
+    """
+
+    def __init__(self) -> None:
+        self.graphs: list[fx.GraphModule] = []
+        self.roles: dict[int, list[tuple[str, Any]]] = {}
+        self.current: tuple[torch.Tensor, torch.Tensor] = (torch.empty(0), torch.empty(0))
+
+    def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        """Keep the graph; return what runs it and notes its first arguments."""
+        number = len(self.graphs)
+        self.graphs.append(graph_module)
+
+        def run(*arguments: Any) -> Any:
+            self.roles.setdefault(number, [self._role(value) for value in arguments])
+            return graph_module(*arguments)
+
+        return run
+
+    def _role(self, value: Any) -> tuple[str, Any]:
+        rows, length = self.current[0].shape
+        if isinstance(value, torch.Tensor):
+            for name, given in zip(INPUTS, self.current, strict=True):
+                if value.shape == given.shape and torch.equal(value.to(given.dtype), given):
+                    return name, str(value.dtype).removeprefix("torch.")
+            return "value", value
+        # Batches of as many rows as tokens do not occur: it is clear which of the two a number is.
+        return {rows: "rows", length: "length"}.get(int(value), "value"), value
+
+
+def probe(case: Case, compile_gpt2: Any) -> Evidence:
+    """Let the learner compile for a backend that records, and call the result with every batch."""
+    torch._dynamo.reset()
+    recorder = Recorder()
+    evidence = Evidence({"refused": "", "graphs": []})
+    with torch.no_grad():
+        compiled = compile_gpt2(build(case), recorder)
+        for number, inputs in enumerate(batches(case)):
+            recorder.current = inputs
+            try:
+                output = compiled(*(value.clone() for value in inputs))
+            except Exception as error:
+                # A dimension that was declared and cannot vary is reported by exceptions of private kinds.
+                if not type(error).__module__.startswith("torch."):
+                    raise
+                evidence.values["refused"] = f"{type(error).__name__}: {error}"[:3000]
+                break
+            if isinstance(output, torch.Tensor):
+                evidence.tensors[f"output{number}"] = output
+            evidence.values["graphs"].append(len(recorder.graphs))
+    torch._dynamo.reset()
+    evidence.values["compilations"] = len(recorder.graphs)
+    evidence.values["sizes"] = [_sizes_of(graph) for graph in recorder.graphs]
+    evidence.values["arguments"] = [
+        _note(evidence, number, recorder.roles.get(number, [])) for number in range(len(recorder.graphs))
+    ]
+    for number, graph in enumerate(recorder.graphs[:KEPT_GRAPHS]):
+        try:
+            evidence.graphs[str(number)] = encode(graph)
+        except GraphFormatError:  # the judge says what is missing
+            continue
+    return evidence
+
+
+def _note(evidence: Evidence, number: int, roles: list[tuple[str, Any]]) -> list[Any]:
+    """The roles of a graph's arguments as plain data; tensors that belong to no input go to the evidence's tensors."""
+    noted: list[Any] = []
+    for place, (role, value) in enumerate(roles):
+        if role == "value" and isinstance(value, torch.Tensor):
+            evidence.tensors[f"graph{number}.{place}"] = value
+            noted.append([role, None])
+        else:
+            noted.append([role, value if isinstance(value, (str, float)) else int(value)])
+    return noted
+
+
+def _sizes_of(graph: fx.GraphModule) -> list[str]:
+    """Rows and length of the first argument of two dimensions and whole numbers: each a number, or `any`."""
+    for node in graph.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor) and value.dim() == 2 and not value.dtype.is_floating_point:
+            return [str(size) if isinstance(size, int) else "any" for size in value.shape]
+    return []
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """How many graphs there were after each call, and which sizes each of them serves."""
+    values = evidence.values
+    lines = [f"{case.name}: graphs that reached the backend"]
+    for (rows, length), graphs in zip(case.parameters["sizes"], values["graphs"], strict=False):
+        lines.append(f"  after {rows} x {length:2}: {graphs}")
+    for number, sizes in enumerate(values["sizes"]):
+        lines.append(f"  graph {number + 1} is made for {' x '.join(sizes) or 'something else than the two inputs'}")
+    lines += [line[:200] for line in values["refused"].splitlines()[:3]]
+    return ["\n".join(lines)]

@@ -1,0 +1,1 @@
+"""Find attention by its structure."""

@@ -1,0 +1,48 @@
+"""The learner's side: transformers, blocks and what only looks like attention; the probe and what is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day4.blocks import block, build, transformer
+
+
+def visible_cases() -> list[Case]:
+    """Two real models, other forms of attention, and what is none."""
+    return [
+        transformer("BERT", "bert"),
+        transformer("GPT-2", "gpt2", seed=1),
+        block("three layers without mask and scale", layers=3, scale="", masked=False),
+        block("a cast before the softmax, a cast and a dropout behind it", cast=True),
+        block("one head: three dimensions, `bmm`", heads=False, scale="divided"),
+        block("weights that are an output, too", shared="weights"),
+        block("a gate: weights from a linear layer", mixes="gate"),
+        block("weights that meet no values", mixes="unused"),
+        block("ReLU in the place of the softmax, and classes at the end", mixes="classes"),
+        block("a logarithm of the softmax", mixes="logarithm"),
+    ]
+
+
+def probe(case: Case, find_attention: Any) -> Evidence:
+    """Let the learner search; the names of the nodes travel."""
+    graph_module = build(case)
+    found = find_attention(graph_module)
+    rows = [_names(row) for row in found] if isinstance(found, (list, tuple)) else None
+    return Evidence({"found": rows, "kind": type(found).__name__})
+
+
+def _names(row: Any) -> list[str] | str:
+    if isinstance(row, (list, tuple)) and len(row) == 3 and all(isinstance(node, fx.Node) for node in row):
+        return [node.name for node in row]
+    return f"a {type(row).__name__}"
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """What was found, by name."""
+    rows = evidence.values["found"] or []
+    lines = [f"{case.name}: you found {len(rows)} attention block{'s' * (len(rows) != 1)}"]
+    lines += [f"  {' -> '.join(row) if isinstance(row, list) else row}" for row in rows]
+    return ["\n".join(lines)]

@@ -1,0 +1,1 @@
+"""Replace attention that is written out by the fused operator."""

@@ -1,0 +1,1 @@
+"""What each layer of a transformer costs."""

@@ -1,0 +1,99 @@
+"""What a layer costs: by a formula of the judge's own, for the formula as well as for the count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day4.blocks import transformer
+
+MISCONCEPTIONS = {
+    "no numbers": "`layer_formula` must return a number, and `layer_costs` a list with a number for each layer.",
+    "counted a multiply-add as one": (
+        "You count a multiplication with its addition as one operation. Here they are two: a product of (n, k) and "
+        "(k, m) takes 2·n·k·m."
+    ),
+    "forgot the attention products": (
+        "The two products of attention are missing, query with key and weights with values: they have no parameters, "
+        "but they cost. They grow with the *square* of the length."
+    ),
+    "forgot the linear layers": "The linear layers are missing: four in attention, two behind it.",
+    "overlooked addmm": (
+        "GPT-2's linear layers are missing: its graph writes them as `addmm(bias, input, weight)`, with the input "
+        "second."
+    ),
+    "forgot the batch": "Your figure is for one text: every text of the batch costs as much.",
+    "one head only": "You count one head: the products of attention are done for each head.",
+    "one token only": "Your linear layers count one token: a linear layer is applied to every token of every text.",
+    "inner width assumed": (
+        "Your formula assumes that the feed-forward part is four times as wide as the model. It need not be: use "
+        "`inner`."
+    ),
+    "three projections only": (
+        "Attention has four linear layers: query, key, value, and one on the way out (`width` × `width` each)."
+    ),
+    "layers mixed up": (
+        "The sum over your layers is right or the number of rows is not: each layer has a row of its own "
+        "(`layer_of(node)`), and equal layers cost the same."
+    ),
+    "counted what is outside": (
+        "Your last or first row holds more than a layer: nodes that belong to no layer (embeddings, pooler) do not "
+        "count."
+    ),
+    "wrong formula": "Your formula does not give what a layer costs.",
+    "wrong count": "Your count over the graph is not what a layer costs.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other sizes of both models."""
+    cases = []
+    for kind, heads in (("bert", 2), ("gpt2", 4)):
+        sizes = {"heads": heads, "width": 4 * heads * random.randint(1, 3), "inner": random.randint(17, 61)}
+        sizes |= {"layers": random.randint(2, 3)}
+        batch, length = random.randint(3, 5), random.randint(7, 11)
+        seed = random.randrange(2**31)
+        cases.append(transformer(f"hidden {kind}", kind, batch=batch, length=length, seed=seed, **sizes))
+    return cases
+
+
+def explanations(case: Case) -> dict[str, int]:
+    """The right figure, under the empty name, and what each mistake comes to."""
+    given, form = case.parameters, case.parameters["form"]
+    batch, length, width, inner = given["batch"], given["length"], form["width"], form["inner"]
+    tokens = batch * length
+    linear = 2 * tokens * (4 * width * width + 2 * width * inner)
+    products = 2 * 2 * tokens * length * width
+    return {
+        "": linear + products,
+        "counted a multiply-add as one": (linear + products) // 2,
+        "forgot the attention products": linear,
+        "overlooked addmm" if given["kind"] == "gpt2" else "forgot the linear layers": products,
+        "forgot the batch": (linear + products) // batch,
+        "one head only": linear + products // form["heads"],
+        "one token only": linear // tokens + products,
+        "inner width assumed": 2 * tokens * 12 * width * width + products,
+        "three projections only": linear - 2 * tokens * width * width + products,
+    }
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The formula, then the rows of the table."""
+    formula, costs = evidence.values["formula"], evidence.values["costs"]
+    if formula is None or costs is None or any(cost is None for cost in costs):
+        yield "no numbers", f"(found {formula} and {costs})"
+        return
+    known = explanations(case)
+    wanted, layers = known.pop(""), case.parameters["form"]["layers"]
+    if formula != wanted:
+        name = next((name for name, value in known.items() if value == formula), "wrong formula")
+        yield name, f"(formula {formula}, wanted {wanted})"
+    elif costs != [wanted] * layers:
+        said = f"(counted {costs}, formula {wanted})"
+        if len(costs) != layers or (len(set(costs)) > 1 and sum(costs) == wanted * layers):
+            yield "layers mixed up", said
+        elif costs.count(wanted) == layers - 1 and sum(costs) > wanted * layers:
+            yield "counted what is outside", said
+        else:
+            yield next((name for name, value in known.items() if set(costs) == {value}), "wrong count"), said

@@ -1,0 +1,50 @@
+"""The learner's side: transformers of several sizes, which layer a node belongs to, the probe and what is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torch import fx
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day4.blocks import build, transformer
+
+
+def visible_cases() -> list[Case]:
+    """BERT and GPT-2, whose inner width is not four times the outer one."""
+    return [
+        transformer("BERT", "bert", batch=4, length=6, width=16, heads=2, layers=2, inner=24),
+        transformer("GPT-2", "gpt2", batch=3, length=5, width=12, heads=3, layers=2, inner=40, seed=1),
+    ]
+
+
+def layer_of(node: fx.Node) -> int | None:
+    """The number of the layer that a node belongs to; `None` for what lies before, between or behind the layers.
+
+    Layers are told by the module that was running when the exporter wrote the node.
+    """
+    paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+    numbers = [int(found[1]) for path in paths if (found := re.search(r"\.(\d+)(\.|$)", path))]
+    return numbers[-1] if numbers else None
+
+
+def probe(case: Case, layer_formula: Any, layer_costs: Any) -> Evidence:
+    """Both functions on the case's model."""
+    given, form = case.parameters, case.parameters["form"]
+    formula = layer_formula(given["batch"], given["length"], form["width"], form["inner"])
+    costs = layer_costs(build(case))
+    rows = list(costs) if isinstance(costs, (list, tuple)) else None
+    return Evidence({"formula": _number(formula), "costs": None if rows is None else [_number(row) for row in rows]})
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The table, with the formula beside it."""
+    formula, costs = evidence.values["formula"], evidence.values["costs"] or []
+    lines = [f"{case.name}: operations per layer", "  layer      counted      formula"]
+    lines += [f"  {number:5} {cost!s:>12} {formula!s:>12}" for number, cost in enumerate(costs)]
+    return ["\n".join(lines)]

@@ -1,0 +1,140 @@
+"""The learner's side: a tokenizer, a small BERT as training left it, the visible cases, the probe and the display."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from autograder.evidence import Case, Evidence
+from autograder.exercises.day4.models import build_transformer
+from autograder.graph_form import GraphFormatError, encode
+
+SENTENCES = (
+    "the graph is the program",
+    "a pass rewrites the graph and keeps what it computes",
+    "measure first",
+    "the mask says which tokens count and which only fill the row",
+    "a compiler reads the graph",
+    "no graph no pass",
+    "the program reads tokens and the tokens are numbers",
+)
+"""The text from which the vocabulary is taken; cases are made of its words."""
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+VOCABULARY = (*SPECIAL, *sorted({word for sentence in SENTENCES for word in sentence.split()}))
+OFFSET = 0.25
+"""By how much the program that is off for certain is off, in one number of its last output."""
+
+
+def build_tokenizer() -> Any:
+    """A tokenizer of words that puts `[CLS]` before each text and `[SEP]` behind it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    numbers = {word: number for number, word in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    ends = [(name, numbers[name]) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+
+
+def visible_cases() -> list[Case]:
+    """Texts of different lengths, and one that is longer than the model can read."""
+    long = " ".join(SENTENCES[:4] * 3)
+    return [
+        Case("three short texts", {"texts": list(SENTENCES[:3]), "most": 32, "seed": 0, "exports": True}),
+        Case(
+            "one text is too long",
+            {"texts": [SENTENCES[2], long, SENTENCES[4]], "most": 16, "seed": 1, "exports": False},
+        ),
+    ]
+
+
+def build(case: Case) -> nn.Module:
+    """The case's model, in training mode as training left it."""
+    return build_transformer("bert", layers=1, seed=case.parameters["seed"]).train()
+
+
+def model_inputs(case: Case) -> dict[str, torch.Tensor]:
+    """The texts of the case as tokens and mask, both `int64` of shape (texts, longest)."""
+    rows = [
+        [2, *map(VOCABULARY.index, text.split())][: case.parameters["most"] - 1] for text in case.parameters["texts"]
+    ]
+    rows = [[*row, 3] for row in rows]
+    longest = max(map(len, rows))
+    tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return {"input_ids": tokens, "attention_mask": mask}
+
+
+def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: Any) -> Evidence:
+    """Let the learner encode, export and compare: with a program that is right, and with one that is not."""
+    given = case.parameters
+    encoded = encode_texts(build_tokenizer(), list(given["texts"]), given["most"])
+    evidence = Evidence({"encoded": type(encoded).__name__, "kind": "program"})
+    for name in ("input_ids", "attention_mask"):
+        value = encoded[name] if hasattr(encoded, "keys") and name in encoded else None
+        if isinstance(value, torch.Tensor):
+            evidence.tensors[name] = value
+    inputs = model_inputs(case)
+    _compare(case, evidence, greatest_difference, inputs)
+    if not given["exports"]:  # exporting takes a second, and asks the same of every text
+        return evidence
+    try:
+        program = export_bert(build(case), inputs)
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        # torch.export refuses with many types of its own; what is no refusal is the learner's to see as it is.
+        if not type(error).__module__.startswith("torch."):
+            raise
+        evidence.values |= {"kind": "refused", "text": f"{type(error).__name__}: {error}"[:6000]}
+        return evidence
+    if not isinstance(program, ExportedProgram):
+        evidence.values["kind"] = type(program).__name__
+        return evidence
+    try:
+        evidence.graphs["graph"] = encode(program.module(check_guards=False))
+    except GraphFormatError as error:
+        evidence.values |= {"kind": "unreadable", "text": str(error)[:500]}
+    return evidence
+
+
+def _compare(case: Case, evidence: Evidence, greatest_difference: Any, inputs: dict[str, torch.Tensor]) -> None:
+    """What the learner's comparison says of a faithful program, and of some that are off by `OFFSET`."""
+    model = build(case).eval()
+
+    def run(place: int | None, sign: float) -> float:
+        def program(**arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            outputs = tuple(output.clone() for output in model(**arguments))
+            if place is not None:
+                outputs[place].view(-1)[-1] += sign * OFFSET
+            return outputs
+
+        with torch.no_grad():
+            return float(greatest_difference(program, model, inputs))
+
+    asked = {"none": (None, 1.0), "first": (0, 1.0), "last": (1, 1.0), "below": (0, -1.0)}
+    evidence.values["differences"] = {name: run(*how) for name, how in asked.items()}
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The tokens, the program's inputs, and what the comparison says."""
+    lines = [f"{case.name}: what your code made of it"]
+    lines += [f"  {name}: shape {tuple(value.shape)}" for name, value in evidence.tensors.items()]
+    for graph in evidence.graphs.values():
+        for node in graph.document["modules"][-1]["nodes"]:
+            if node["op"] == "placeholder" and node["value"]:
+                lines.append(f"  the program's input {node['name']}: {tuple(node['value']['shape'])}".replace("'", ""))
+    for name, value in evidence.values["differences"].items():
+        which = "a faithful program" if name == "none" else f"a program that is off by {OFFSET} ({name})"
+        lines.append(f"  greatest_difference says of {which}: {value:.3g}")
+    if "text" in evidence.values:
+        lines += [line[:200] for line in evidence.values["text"].splitlines()[:3]]
+    return ["\n".join(lines)]

@@ -1,0 +1,19 @@
+"""froze the length
+
+Says nothing about sizes.
+"""
+
+
+def encode_texts(tokenizer, texts, most):
+    encoded = tokenizer(texts, padding=True, truncation=True, max_length=most, return_tensors="pt")
+    return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+
+
+def export_bert(model, inputs):
+    return export(model.eval(), (), dict(inputs))
+
+
+def greatest_difference(run, model, inputs):
+    with torch.no_grad():
+        pairs = zip(run(**inputs), model(**inputs), strict=True)
+        return max(float((found - wanted).abs().max()) for found, wanted in pairs)

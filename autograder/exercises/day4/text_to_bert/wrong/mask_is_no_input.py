@@ -1,0 +1,21 @@
+"""lost the mask
+
+Exports with the tokens only.
+"""
+
+
+def encode_texts(tokenizer, texts, most):
+    encoded = tokenizer(texts, padding=True, truncation=True, max_length=most, return_tensors="pt")
+    return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+
+
+def export_bert(model, inputs):
+    sizes = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=32)}
+    tokens = {"input_ids": inputs["input_ids"]}
+    return export(model.eval(), (), tokens, dynamic_shapes={"input_ids": sizes})
+
+
+def greatest_difference(run, model, inputs):
+    with torch.no_grad():
+        pairs = zip(run(**inputs), model(**inputs), strict=True)
+        return max(float((found - wanted).abs().max()) for found, wanted in pairs)

@@ -1,0 +1,1 @@
+"""The traps, a file for each kind of pass."""

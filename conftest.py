@@ -1,0 +1,20 @@
+"""How the tests are spread over processes: a file stays whole, but every task of the exercise gate goes by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+
+class ByFileAndTask(LoadScopeScheduling):
+    """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks share nothing."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/test_gate.py::test_gate[") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTask:
+    """The scheduler of `pytest -n`, whatever `--dist` says."""
+    return ByFileAndTask(config, log)

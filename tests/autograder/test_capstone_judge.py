@@ -1,0 +1,142 @@
+"""Each wrong pass is recognised for what it is wrong in, and the template's pass and ours are not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from wrong_capstones import WRONG
+
+from autograder.capstone_template.own_pass.my_capstone.recognise_gelu import RecogniseGelu
+from autograder.evidence import Case, Evidence
+from autograder.exercises.capstone import EVERY
+from autograder.exercises.capstone.examples import restore_examples
+from autograder.exercises.capstone.own_pass import judge as judging
+from autograder.exercises.capstone.own_pass.figures import gain
+from autograder.exercises.capstone.own_pass.programs import (
+    encoded,
+    model_cases,
+    random_cases,
+    trap_cases,
+)
+from autograder.exercises.capstone.own_pass.visible import probe
+from autograder.graph_form import decode
+from autograder.traps.table import TRAPS
+from fxopt_core.passes import registry
+
+NOT_CARRIED = 12
+"""Traps with hooks, functions of which nothing is known, and modules of own classes: they have no JSON form."""
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    """Those first that tell most, and quickly."""
+    models = model_cases("test")
+    return [*models[-2:], *trap_cases(), *random_cases("test")[:20], *models[:-2]]
+
+
+def judged(case: Case, evidence: Evidence) -> tuple[list[str], dict[str, Any]]:
+    """Misconceptions and figures, after a journey between processes."""
+    travelled = Evidence.from_message(*evidence.to_message())
+    figures: dict[str, Any] = {}
+    names = []
+    for found in judging.judge(case, travelled):
+        if isinstance(found, dict):
+            figures |= found
+        else:
+            names.append(found[0])
+    return names, figures
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Make a class known by a name for one test."""
+
+    def known(class_: Any) -> str:
+        name = f"capstone_{class_.__name__}"
+        monkeypatch.setattr(class_, "name", name)
+        monkeypatch.setitem(registry._PASSES, name, class_)
+        return name
+
+    return known
+
+
+def test_nearly_all_traps_travel(cases: list[Case]) -> None:
+    assert sum("trap" in case.parameters for case in cases) == len(TRAPS) - NOT_CARRIED
+
+
+@pytest.mark.parametrize(("misconception", "class_"), [(name, one) for name, ones in WRONG.items() for one in ones])
+def test_a_wrong_pass_gets_its_message(misconception: str, class_: type[Any], cases: list[Case], register: Any) -> None:
+    name = register(class_)
+    found: set[str] = set()
+    for case in cases:
+        try:
+            evidence = probe(case, [name])
+        except Exception:  # a wrong pass may raise on other programs; that is another message
+            continue
+        found |= set(judged(case, evidence)[0])
+        if misconception in found:
+            break
+    assert misconception in found
+    assert misconception in judging.MISCONCEPTIONS
+
+
+def test_a_package_without_passes_is_told_so(cases: list[Case]) -> None:
+    assert judged(cases[0], probe(cases[0], []))[0] == ["registers nothing"]
+
+
+def test_the_template_gains_where_gelu_is_written_out(cases: list[Case], register: Any) -> None:
+    """That it is right on everything is tested where it is a package."""
+    name = register(RecogniseGelu)
+    for case in cases:
+        if "model" in case.parameters:
+            names, figures = judged(case, probe(case, [name]))
+            assert names == [], case.name
+            assert (figures["gain"] > 0.1) == (case.parameters["model"][0] == "decoder"), case.name
+            assert figures["changed"] == (figures["gain"] > 0)
+
+
+@pytest.mark.parametrize("name", ["common_subexpressions", "dead_code", "redundant_layout", "conv_batchnorm_folding"])
+def test_passes_of_ours_are_right_and_gain(name: str, cases: list[Case]) -> None:
+    gains = []
+    for case in [*cases[-28:-8:4], *cases[-8::2]]:
+        names, figures = judged(case, probe(case, [name]))
+        assert names == [], case.name
+        gains.append(figures.get("gain", 0.0))
+    assert max(gains) > 0.01
+    assert min(gains) >= 0
+
+
+def test_figures_that_come_with_the_evidence_are_not_believed(cases: list[Case], register: Any) -> None:
+    """What comes back is the graph as it was; that it gains is only said."""
+    model = next(case for case in cases if "model" in case.parameters)
+    evidence = probe(model, [register(RecogniseGelu)])
+    evidence.graphs = {"after": encoded(model), "again": encoded(model)}
+    evidence.values |= {"changed": False, "gain": 0.9, "before": {"nodes": 100}, "after": {"nodes": 1}}
+    names, figures = judged(model, evidence)
+    assert (names, figures["gain"]) == ([], 0.0)
+
+
+def test_hidden_cases_come_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EVERY, "10")
+    one, same, other = (judging.hidden_cases(random.Random(seed)) for seed in ("a", "a", "b"))
+    assert [case.parameters for case in one] == [case.parameters for case in same]
+    for case, there in zip(one[:10], other, strict=False):
+        assert case.parameters["graph"] != there.parameters["graph"]
+
+
+def test_gain_is_the_mean_of_four_shares() -> None:
+    before = {"nodes": 10, "kernels": 8, "bytes": 100, "FLOPs": 0}
+    after = {"nodes": 5, "kernels": 8, "bytes": 150, "FLOPs": 0}
+    assert gain(before, after) == pytest.approx((0.5 + 0 - 0.5 + 0) / 4)
+
+
+def test_examples_come_back_with_the_shapes(cases: list[Case]) -> None:
+    for case in (case for case in cases if case.parameters.get("model", [None])[0] == "decoder"):
+        graph = decode(encoded(case))
+        restore_examples(graph)
+        calls = [node for node in graph.graph.nodes if node.op.startswith("call")]
+        assert calls
+        assert all("val" in node.meta for node in calls)
