@@ -223,9 +223,10 @@ check.day4.fuse_attention(fuse_attention)
 # <details><summary>Hint 2: the idea</summary>For each of the three operators: twice the numbers of the result, times the last size of the input that is multiplied.</details>
 # <details><summary>Hint 3: the shape</summary><code>2 * node.meta["val"].numel() * node.args[place].meta["val"].shape[-1]</code> with the place 0 for <code>linear</code> and <code>matmul</code>, 1 for <code>addmm</code>; summed for each <code>layer_of(node)</code> that is not <code>None</code>.</details>
 
-# %% tags=["nbval-check-output"] nbgrader={"grade": false, "grade_id": "layer_costs-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "layer_costs-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day4.layer_costs.visible import layer_of
 
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "layer_costs-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 example = flat_graph(build_transformer("gpt2"), draw_text(2, 6, seed=0))
 for node in list(example.graph.find_nodes(op="call_function", target=aten.addmm.default))[:5]:
     shapes = [tuple(source.meta["val"].shape) for source in node.all_input_nodes]
