@@ -408,7 +408,8 @@ comparison(estimates)
 
 # %% tags=["nbval-check-output"]
 kernel, _, rest = written.partition("async_compile.wait")
-call = textwrap.dedent(rest[rest.rindex("\n", 0, rest.index("def call")) :])
+start = rest.index("def call")
+call = textwrap.dedent(" " * 4 + rest[start : rest.index("return", start)])
 print("kernels written:   ", kernel.count("async_compile.cpp_pybinding("))
 print("calls of a library:", call.count("extern_kernels."))
 
@@ -425,7 +426,7 @@ print(kernel[kernel.index('extern "C"') : kernel.index("''')")])
 # same: how many kernels, and how many loads and stores in each.
 
 # %%
-print(call[: call.index("return")].strip())
+print(call.strip())
 
 # %% [markdown]
 # Read `call` from the top: it checks the sizes and strides that the code relies on, allocates, calls the library for the
