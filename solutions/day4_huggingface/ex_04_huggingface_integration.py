@@ -279,8 +279,7 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # call, as many texts at a time as come.
 #
 # However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant,
-# so that a text that comes alone may have a graph of its own; rows and length are never equal here. The judge takes your
-# graph out and runs it on sizes that it was not made from.
+# so that a text alone may have a graph of its own. The judge runs your graph on sizes that it was not made from.
 #
 # <details><summary>Hint 1: a question</summary>On Day 1 one size varied. Here two do, in two inputs. When does Dynamo learn that the second one varies, and what did that cost?</details>
 # <details><summary>Hint 2: the idea</summary>Say so beforehand: <code>torch.compile</code> has a switch for all sizes; <code>torch._dynamo.mark_dynamic(tensor, dimension)</code> is for single ones, on each call.</details>
@@ -329,12 +328,11 @@ check.day4.dynamic_gpt2(compile_gpt2)
 # *15 minutes, medium.* Several ways to run one model: plain (`"eager"`), and compiled by different backends. Which is
 # best depends on how long it will run. Three functions:
 #
-# 1. `compile_profile(functions, clock, synchronize, warmup, repeats)` calls each of the `functions` (a dictionary, by
-#    name) once, then `warmup` times, then `repeats` times timed, each call on its own. It returns for each name a row:
-#    `call_seconds`, the median of the timed calls, and `cost_seconds`, by how much the *first* call took longer than that.
-# 2. `break_even(plain, compiled)` takes two such rows. It returns the least whole number of calls, from 1, after which
-#    `compiled` has taken no more time than `plain`: *cost + calls × call*. `math.inf` if a call saves nothing.
-# 3. `cheapest(profile, calls)` returns the name whose total for so many calls is least.
+# | function | returns |
+# | --- | --- |
+# | `compile_profile(functions, clock, synchronize, warmup, repeats)` | for each name in the dictionary `functions` a row: `call_seconds`, the median of the timed calls, and `cost_seconds`, by how much the *first* call took longer than that. Each function is called once, then `warmup` times, then `repeats` times timed, each call on its own |
+# | `break_even(plain, compiled)` | for two such rows the least whole number of calls, from 1, after which `compiled` has taken no more time than `plain`: *cost + calls × call*. `math.inf` if a call saves nothing |
+# | `cheapest(profile, calls)` | the name whose total for so many calls is least |
 #
 # As on Day 1, the check hands in a clock whose every tick it knows. You may use your `measure` of that day: the cell
 # below fetches it, and reminds you of what it returns.

@@ -426,8 +426,7 @@ for name in ("detr", "yolov8n"):
         print(f"  {stage.name:12} {len(stage.nodes):4} nodes  {stage.why[:70]}")
 
 # %% [markdown]
-# **Prediction.** One of the two has attention. Which, and in which stage would your `find_attention` of the exercise find
-# it?
+# **Prediction.** One of the two has attention. Which? Would a search for *product, softmax, product* find it?
 
 # %% tags=["nbval-check-output"]
 for name, detector in detectors.items():
@@ -435,7 +434,8 @@ for name, detector in detectors.items():
     print(f"{name:8}", {what: kinds[what] for what in ("conv2d", "softmax", "scaled_dot_product_attention")})
 
 # %% [markdown]
-# A softmax alone does not make attention: YOLO has one, in its head, which reads distances off a distribution.
+# DETR's attention is fused already: no product and no softmax is left to be found. And a softmax alone does not make
+# attention: YOLO has one, in its head, which reads distances off a distribution.
 
 # %% [markdown]
 # ## What to remember

@@ -123,8 +123,7 @@ def same(found: Any, wanted: torch.Tensor, mask: torch.Tensor) -> bool:
 def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
     """How many graphs there are, and whether one of them serves sizes that the learner's code never saw."""
     values = evidence.values
-    known = {role for arguments in values["arguments"] for role, _ in arguments}
-    if not set(INPUTS) <= known:
+    if not set(INPUTS) <= {role for role, _ in values["arguments"][0]}:
         yield why_not_the_inputs(case, evidence), ""
         return
     if values["compilations"] > MOST_GRAPHS:
