@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import re
 import shutil
 import sys
@@ -355,4 +356,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _shape(notebook: NotebookNode) -> list[tuple[str, str, str, str]]:
-    return [(cell["id"], cell.cell_type, cell.source, repr(sorted(cell.metadata.items()))) for cell in notebook.cells]
+    # Sorted all the way down, as a notebook is written: a rubric's order is its source's.
+    return [
+        (cell["id"], cell.cell_type, cell.source, json.dumps(cell.metadata, sort_keys=True)) for cell in notebook.cells
+    ]
