@@ -130,7 +130,8 @@ class Merging(OptimizationPass):
         return True
 
     def transform(self, editor, opportunity):
-        editor.replace(opportunity.node, opportunity.data)
+        node, first = opportunity.node, opportunity.data
+        editor.replace(node, first)
 
 
 def noisy(x):
