@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
+from autograder.course import Course
 from autograder.evidence import Case, Evidence
 from autograder.judging import hidden_cases, judge_case, judge_module, visible_cases
-from autograder.tasks import Task, all_tasks
+from autograder.release import read_source
+from autograder.tasks import DAYS, Task, all_tasks, find_task
 
-GIVEN = {"remove_graph_breaks": "BrokenModel", "exportable_control_flow": "GivenModel"}
-"""Classes that answers inherit from, by task."""
+COURSE = Course(Path(__file__).resolve().parents[3])
+
+GIVEN = {
+    "remove_graph_breaks": "BrokenModel",
+    "exportable_control_flow": "GivenModel",
+    "layer_costs": "layer_of",
+}
+"""What the notebook gives in a cell before the task: classes that answers inherit from, functions that they call."""
+
+EARLIER = {"fuse_attention": "find_attention"}
+"""The task before, whose answer this one builds on."""
 
 TASKS = pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
 
@@ -63,13 +75,25 @@ def test_evidence_of_one_case_does_not_pass_another(task: Task) -> None:
 def reference_answers(task: Task) -> list[Any]:
     """The names that one of the task's right answers defines."""
     source = next(iter(sorted((task.folder / "right").glob("*.py")))).read_text()
-    namespace: dict[str, Any] = {"torch": torch, "nn": torch.nn}
+    namespace: dict[str, Any] = {}
+    exec(compile(set_up(task), "<the notebook's first cell>", "exec"), namespace)
+    if task.name in EARLIER:
+        earlier = find_task(EARLIER[task.name])
+        namespace |= zip(earlier.provides, reference_answers(earlier), strict=True)
     if task.name in GIVEN:
-        # The notebook gives this class in a cell before the task.
         name = GIVEN[task.name]
         namespace[name] = getattr(__import__(task.module + ".visible", fromlist=[name]), name)
     exec(compile(source, "<right answer>", "exec"), namespace)
     return [namespace[name] for name in task.provides]
+
+
+def set_up(task: Task) -> ast.Module:
+    """What the first cell of the task's notebook imports and names, without the tools of the course."""
+    source = COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py"
+    first = next(cell for cell in read_source(source).cells if cell.cell_type == "code")
+    kept = [node for node in ast.parse(first.source).body if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)]
+    tools = ("autograder", "autograder.submit_cell")
+    return ast.Module([node for node in kept if getattr(node, "module", None) not in tools], [])
 
 
 @TASKS

@@ -42,8 +42,8 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other functions to insert."""
-    functions = random.choices([name for name in FUNCTIONS if name != "exp"], k=len(MODELS))
+    """Functions to insert that the visible cases do not."""
+    functions = random.choices([name for name in FUNCTIONS if name not in ("exp", "tanh")], k=len(MODELS))
     return [
         Case(f"hidden {model}", {"model": model, "target": "exp", "function": function})
         for model, function in zip(MODELS, functions, strict=True)

@@ -57,8 +57,8 @@ MISCONCEPTIONS = {
     ),
     "computes something else": "Your result computes something else than the model in evaluation mode.",
     "passes not applied": (
-        "The passes that you report as kept are not in the graph that you return. (They are written for graphs of ATen "
-        "operators, as `torch.export` makes them.)"
+        "The passes that you report as kept are not in the graph that you return. They are written for graphs of ATen "
+        "operators, as `torch.export` makes them."
     ),
     "wrong number of operations": (
         "`operations` is the number of `call_function` nodes, in the graph before all passes and in the result."
