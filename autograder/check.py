@@ -7,6 +7,7 @@ what the learner's own code did. While a notebook is being graded, checks do not
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,9 @@ MARKS = {
     "not written": "… not yet written",
     "error": "✘ error",
 }
+
+CASES_NAMED = 3
+"""How many of the cases that a message is about are named before it."""
 
 
 @dataclass
@@ -45,10 +49,22 @@ class CheckResult:
         """Whether all visible cases pass."""
         return self.outcome.status == "passed"
 
+    def _messages(self) -> list[str]:
+        """The messages, each with the cases that it is about where there are several to choose from."""
+        failed = [verdict for verdict in self.outcome.cases if not verdict.passed]
+        if len(self.outcome.cases) < 2 or not failed:
+            return self.outcome.messages
+        said = []
+        for name, message in zip(self.outcome.misconceptions, self.outcome.messages, strict=True):
+            about = [verdict.case for verdict in failed if any(one.misconception == name for one in verdict.findings)]
+            more = f" and {len(about) - CASES_NAMED} more" if len(about) > CASES_NAMED else ""
+            said.append(f"{', '.join(about[:CASES_NAMED])}{more}: {message}")
+        return said
+
     def __repr__(self) -> str:
         lines = [f"{MARKS[self.outcome.status]}: {self.outcome.title}"]
         lines += [f"  {'✔' if verdict.passed else '✘'} {verdict.case}" for verdict in self.outcome.cases]
-        lines += [f"  → {message}" for message in self.outcome.messages]
+        lines += [f"  → {message}" for message in self._messages()]
         if self.passed:
             lines.append("  Hidden cases are tried when you submit.")
         if self.note:
@@ -62,16 +78,21 @@ class CheckResult:
         rows = "".join(
             f"<li>{'✔' if verdict.passed else '✘'} {html.escape(verdict.case)}</li>" for verdict in self.outcome.cases
         )
-        messages = "".join(f"<p>→ {html.escape(message)}</p>" for message in self.outcome.messages)
+        messages = "".join(f"<p>→ {_with_code(message)}</p>" for message in self._messages())
         hint = "<p>Hidden cases are tried when you submit.</p>" if self.passed else ""
         if self.note:
-            hint += f"<p>{html.escape(self.note)}.</p>"
+            hint += f"<p>{_with_code(self.note)}.</p>"
         exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
         return (
             f'<div style="border-left:4px solid {color};padding-left:0.8em">'
             f"<p><b>{MARKS[self.outcome.status]}: {html.escape(self.outcome.title)}</b></p>"
             f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{messages}{hint}{exhibits}</div>"
         )
+
+
+def _with_code(text: str) -> str:
+    """A message as HTML; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def exhibit_text(exhibit: Any) -> str:

@@ -60,6 +60,7 @@ def lab(
         )
     console.print("Starting JupyterLab; Ctrl+C stops it.")
     try:
+        os.chdir(start.folder)
         os.execve(command[0], command, start.environment)
     except OSError as error:
         raise _refuse(f"could not start {shlex.join(command)}: {error}") from None

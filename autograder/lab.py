@@ -57,11 +57,13 @@ class LabStart:
         command: the command and its arguments.
         environment: its whole environment.
         page: the address at which the browser opens, relative to the server.
+        folder: where it is started, and with it the terminals that are opened there.
     """
 
     command: list[str]
     environment: dict[str, str]
     page: str
+    folder: Path
 
 
 def free_port(wanted: int) -> int:
@@ -132,7 +134,7 @@ def prepare(course: Course, port: int, *, browser: bool = True, instructor: bool
         command.append("--no-browser")
     if os.geteuid() == 0:
         command.append("--allow-root")
-    return LabStart(command, environment, page)
+    return LabStart(command, environment, page, course.root if instructor else course.workspace)
 
 
 def _write_configuration(folder: Path, shown: Path, page: str, instructor: bool) -> None:
@@ -143,6 +145,8 @@ def _write_configuration(folder: Path, shown: Path, page: str, instructor: bool)
         "ServerApp": {
             "root_dir": str(shown),
             "answer_yes": True,
+            # Not a login shell, as a server without a terminal would start: its profile may put another Python first.
+            "terminado_settings": {"shell_command": [os.environ.get("SHELL") or "sh"]},
             "jpserver_extensions": {
                 f"{nbgrader}.validate_assignment": False,
                 "autograder.server_extension": True,

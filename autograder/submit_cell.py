@@ -25,6 +25,7 @@ def submit(exercise: str) -> None:
     except UnsavedAnswersError as error:
         print(error)
         return
+    print("Handing in; then every task is graded, on hidden cases too. This takes one to four minutes.", flush=True)
     command = [sys.executable, "-m", "fxopt_core.cli", "submit", exercise, "--grade"]
     finished = subprocess.run(
         command,

@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -183,7 +184,14 @@ def describe_error(error: BaseException) -> dict[str, Any]:
             if type(link) is kind:
                 return {"raised": kind.__name__, "text": str(link)[:2000]}
     known = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
-    return {"raised": known, "text": f"{type(error).__name__}: {error}"[:2000]}
+    return {"raised": known, "text": f"{type(error).__name__}: {error}"[:1500] + _line_of_a_cell(error)}
+
+
+def _line_of_a_cell(error: BaseException) -> str:
+    """The last line of a notebook's cell that the exception passed through, in words; `""` where there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.line for frame in frames if "ipykernel_" in frame.filename or "<ipython-input" in frame.filename]
+    return f" (in your line `{lines[-1][:200]}`)" if lines and lines[-1] else ""
 
 
 def limit_resources(limits: dict[str, int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,12 @@ from fxopt_core.files import replacing
 from fxopt_core.tables import aligned, choose_kinds
 from fxopt_core.visualize.rendering import PictureError, render_svg
 from fxopt_core.visualize.scene import Scene
+
+PIXELS_A_POINT = 96 / 72
+"""CSS pixels a point (https://www.w3.org/TR/css-values-4/#absolute-lengths)."""
+
+SMALLEST = 0.55
+"""Scale below which a picture is scrolled and not shrunk further: its letters are then about 8 pixels high."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +107,15 @@ class GraphPicture:
         return self.figure_html() + twin
 
     def figure_html(self) -> str:
-        """The picture as an image in a `<figure>`, without its text twin. Raises as `svg` does."""
+        """The picture as an image in a `<figure>`, without its text twin. Raises as `svg` does.
+
+        It shrinks to the width of its place, as far as it can still be read; one that is wider yet is scrolled.
+        """
         data = base64.b64encode(self.svg.encode()).decode()
+        width = re.search(r'<svg [^>]*width="([\d.]+)pt"', self.svg)
+        least = f"; min-width: {float(width[1]) * PIXELS_A_POINT * SMALLEST:.0f}px" if width else ""
         return (
             '<figure style="margin: 0; overflow-x: auto">'
-            f'<img style="max-width: none" src="data:image/svg+xml;base64,{data}" '
+            f'<img style="max-width: 100%{least}" src="data:image/svg+xml;base64,{data}" '
             f'alt="{escape(self.alt_text(), quote=True)}"/></figure>'
         )

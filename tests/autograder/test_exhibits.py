@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 from io import StringIO
+from typing import Any
 
 import nbformat
+import pytest
 import torch
 from classroom import Classroom, cell
 from rich.console import Console
@@ -15,7 +18,8 @@ from autograder.checking import Exhibits, check_notebook, print_outcome
 from autograder.exhibits import before_and_after, table_of_change
 from autograder.release import read_source
 from autograder.tasks import DAYS, find_task
-from autograder.verdict import TaskOutcome
+from autograder.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
+from autograder.worker import describe_error
 
 
 class Small(torch.nn.Module):
@@ -52,6 +56,36 @@ def test_the_pictures_mark_what_is_different() -> None:
     assert "relu_1" in str(before)
     assert str(before) != str(after)
     assert shown._repr_html_().count("<img") == 2
+
+
+def test_messages_name_the_cases_that_they_are_about() -> None:
+    def verdict(case: str, *names: str) -> CaseVerdict:
+        return CaseVerdict(case, False, tuple(Finding(name, f"You {name}.") for name in names))
+
+    several = [verdict("one", "forgot"), verdict("two"), *(verdict(case, "lost", "forgot") for case in "abcd")]
+    shown = CheckResult(outcome_from_verdicts("task", "A task", several))
+    for text in (repr(shown), shown._repr_html_()):
+        assert "→ one, a, b and 2 more: You forgot." in text
+        assert "→ a, b, c and 1 more: You lost." in text
+    coded = verdict("one", "forgot `a < b`")
+    assert (
+        "<p>→ You forgot <code>a &lt; b</code>.</p>"
+        in CheckResult(outcome_from_verdicts("task", "A task", [coded]))._repr_html_()
+    )
+    # With a single case there is nothing to tell apart.
+    assert "→ You forgot." in repr(CheckResult(outcome_from_verdicts("task", "A task", several[:1])))
+
+
+def test_an_exception_names_the_line_of_the_cell() -> None:
+    source, name = "def answer():\n    first = [1]\n    return first[7]\n", "/tmp/ipykernel_1/2.py"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    namespace: dict[str, Any] = {}
+    exec(compile(source, name, "exec"), namespace)
+    with pytest.raises(IndexError) as caught:
+        namespace["answer"]()
+    said = describe_error(caught.value)["text"]
+    assert said == "IndexError: list index out of range (in your line `return first[7]`)"
+    assert describe_error(ValueError("no cell"))["text"] == "ValueError: no cell"
 
 
 def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -16,7 +17,8 @@ from typing import Any
 
 import psutil
 import pytest
-from lab_server import LabServer
+from lab_server import TOKEN, LabServer
+from tornado.websocket import websocket_connect
 
 from autograder.course import Course
 from autograder.lab import LabError, free_port, prepare
@@ -79,6 +81,9 @@ class Place:
         kernel.parent.mkdir(parents=True)
         kernel.write_text(json.dumps({"argv": ["/not/this/python"], "display_name": "trap", "language": "python"}))
 
+        for name in (".profile", ".bash_profile"):
+            (self.home / name).write_text("PATH=/usr/bin:/bin\ncd /\n")
+
     def home_listing(self) -> dict[str, bytes | None]:
         return {
             path.relative_to(self.home).as_posix(): path.read_bytes() if path.is_file() else None
@@ -137,6 +142,32 @@ def test_the_server_answers_others_while_a_notebook_is_checked(place: Place, ser
     thread.join(60)
     assert answers[0]["success"] is True
     assert answers[0]["value"]["failed"][0]["source"].startswith("1 of 1 checks pass.")
+
+
+async def typed_in_a_terminal(server: LabServer, name: str, command: str, until: str) -> str:
+    address = server.url(f"/terminals/websocket/{name}?token={TOKEN}").replace("http", "ws", 1)
+    connection = await websocket_connect(address)
+    await connection.write_message(json.dumps(["stdin", command + "\r"]))
+    shown = ""
+    while until not in shown:
+        message = await asyncio.wait_for(connection.read_message(), 60)
+        assert message is not None, shown
+        kind, *rest = json.loads(message)
+        shown += rest[0] if kind == "stdout" else ""
+    connection.close()
+    return shown
+
+
+def test_a_terminal_opens_in_the_workspace_and_finds_fxopt(place: Place, server: LabServer) -> None:
+    status, text = server.request("POST", "/api/terminals")
+    assert status == 200
+    name = json.loads(text)["name"]
+    # What ends the output is not in the line that is typed.
+    command = "unset HISTFILE; command -v fxopt; echo at:$PWD; echo do''ne"
+    shown = asyncio.run(typed_in_a_terminal(server, name, command, "done"))
+    assert server.request("DELETE", f"/api/terminals/{name}")[0] == 204
+    assert str(Path(sys.executable).parent / "fxopt") in shown
+    assert f"at:{place.workspace}" in shown
 
 
 def test_a_wrong_answer_comes_with_its_message_and_without_injected_markup(server: LabServer) -> None:

@@ -41,6 +41,15 @@ def test_notebooks_show_the_picture_with_its_text(picture: GraphPicture) -> None
     assert "<operations>" not in html
 
 
+def test_a_wide_picture_shrinks_as_far_as_it_can_be_read(picture: GraphPicture) -> None:
+    points = re.search(r'width="(\d+)pt"', picture.svg)
+    style = re.search(r'<img style="max-width: 100%; min-width: (\d+)px"', picture.figure_html())
+    assert points is not None
+    assert style is not None
+    # A point is 4/3 of a pixel; a little over half of the picture's own width is kept in any place.
+    assert 0.5 < int(style[1]) / (int(points[1]) * 4 / 3) < 0.6
+
+
 def test_a_front_end_gets_what_it_asks_for(picture: GraphPicture) -> None:
     assert picture._repr_mimebundle_(include={"image/svg+xml"}) == {"image/svg+xml": picture.svg}
     assert set(picture._repr_mimebundle_(exclude={"text/html"})) == {"text/plain"}
