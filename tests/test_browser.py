@@ -41,6 +41,8 @@ SWITCHES = (
 SLOW = 180_000.0
 """Milliseconds to wait for what imports torch, compiles or grades."""
 
+expect.set_options(timeout=60_000.0)  # other tests run beside this one
+
 
 def browser_path() -> str:
     """The browser to drive; without one the test fails and says what to install."""

@@ -16,6 +16,8 @@ from lab_server import TOKEN, LabServer
 from playwright.sync_api import Page, expect, sync_playwright
 from test_browser import ROOT, SLOW, SWITCHES, Learner, browser_path
 
+expect.set_options(timeout=60_000.0)  # other tests run beside this one
+
 pytestmark = pytest.mark.browser
 
 CELL = """import torch
