@@ -384,10 +384,13 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             interpreter.env = dict(values)
             values[node] = interpreter.run_node(node)
     for node in reversed(list(values)):
-        if node.op == "get_attr":
+        is_tensor = isinstance(values[node], torch.Tensor)
+        if node.op == "get_attr" or (node.users and not is_tensor):  # a size, say, fits in no buffer
             continue
         if node.users:
             name = f"{node.name}_folded"
+            while hasattr(graph_module, name):  # the model may have a buffer of this name
+                name += "_"
             graph_module.register_buffer(name, values[node])
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
@@ -481,7 +484,7 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
         name = f"{node.name}_folded"
         graph_module.add_submodule(name, folded)
-        with graph.inserting_before(node):
+        with graph.inserting_before(source):  # not before `node`: the input may be written in between
             new = graph.call_module(name, source.args, source.kwargs)
         node.replace_all_uses_with(new)
         graph.erase_node(node)
