@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -24,8 +25,8 @@ MISCONCEPTIONS = COMMON | {
     "forgot the root": "You divide by the variance: BatchNorm divides by its square root.",
     "forgot the mean": "Your bias lacks the mean: BatchNorm subtracts it before it scales.",
     "bias forgotten": (
-        "The convolution's own bias is lost: what BatchNorm normalises is `w * x + bias`, so that the bias is shifted and "
-        "scaled, too."
+        "The convolution's own bias is lost: what BatchNorm normalises is `w * x + bias`, so that the bias is shifted "
+        "and scaled, too."
     ),
     "bias not scaled": "The old bias is part of what BatchNorm scales: your new bias takes it over as it was.",
     "gamma forgotten": "The BatchNorm has a weight (gamma) of its own, which scales the result once more.",
@@ -61,8 +62,8 @@ MISCONCEPTIONS = COMMON | {
         "with a shift."
     ),
     "moved the convolution": (
-        "Your convolution stands where the BatchNorm was, and between the two the input was written: it now reads other "
-        "values. Put it where the old convolution is (`graph.inserting_before(convolution)`)."
+        "Your convolution stands where the BatchNorm was, and between the two the input was written: it now reads "
+        "other values. Put it where the old convolution is (`graph.inserting_before(convolution)`)."
     ),
     "folded a transposed convolution": (
         "You folded into a transposed convolution. Its weight is (in, out, …): scaling dimension 0 scales inputs. "
@@ -111,7 +112,8 @@ def hidden_cases(random: Random) -> list[Case]:
         elif trap == "shared":
             body = "return self.act(self.norm(self.conv(x))) + self.conv(x * 2)"
         elif trap == "written input":
-            body = f"h = self.conv(x)\nx.mul_({round(random.uniform(2, 4), 2)})\nreturn self.act(self.norm(h)) + x.sum()"
+            factor = round(random.uniform(2, 4), 2)
+            body = f"h = self.conv(x)\nx.mul_({factor})\nreturn self.act(self.norm(h)) + x.sum()"
         norms = {"training": 1, "read twice": 1, "shared": 1, "written input": 1}.get(trap, 0)
         seed = random.randrange(2**31)
         cases.append(
@@ -202,7 +204,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield problem
 
 
-def _compared(name: str, found: torch.Tensor, wanted: torch.Tensor) -> str:
+def _compared(name: str, found: Any, wanted: torch.Tensor) -> str:
     """In words how a folded weight or bias differs from the right one: found and expected at the worst place."""
     if agrees(found, wanted, relative=1e-4, absolute=1e-5):
         return f"the {name} is right"

@@ -35,8 +35,8 @@ MISCONCEPTIONS = COMMON | {
     ),
     "lost an argument": "Your constant was computed with other arguments than the node has, keywords included.",
     "overwrote a buffer": (
-        "You stored a constant under a name that the model has already given to a buffer of its own, and that buffer is "
-        "gone, without an error. Take a name that is free: go on while `hasattr(graph_module, name)`."
+        "You stored a constant under a name that the model has already given to a buffer of its own, and that buffer "
+        "is gone, without an error. Take a name that is free: go on while `hasattr(graph_module, name)`."
     ),
     "one name for two constants": "Two constants were stored under one name: the second has replaced the first.",
     "spared parameters": "In evaluation parameters do not change either: what depends on them alone can be folded.",

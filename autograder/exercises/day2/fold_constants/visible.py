@@ -120,7 +120,7 @@ def _name_of_a_constant(graph_module: fx.GraphModule, fold_constants: Any) -> st
     if not isinstance(folded, fx.GraphModule):
         return None
     read = (node.target for node in folded.graph.nodes if node.op == "get_attr")
-    return next((name for name in read if name not in before and name.isidentifier()), None)  # type: ignore[union-attr]
+    return next((name for name in read if name not in before and name.isidentifier()), None)
 
 
 def _rename(graph_module: fx.GraphModule, old: str, new: str) -> None:
