@@ -18,10 +18,10 @@
 #
 # Every rewrite takes a `torch.fx.GraphModule` and returns one: the same, changed, or a new one. A check runs your
 # function, draws the graph before and after, and says which trap you fell into. It tries visible cases only; `submit` at
-# the end also tries hidden ones.
+# the end also tries hidden ones. A task is passed whole: its points are for all cases, visible and hidden.
 #
-# You may use everything in `torch.fx`, `effects_of` and `Storages` from `fxopt_core.graphs`. The passes of `fxopt_core`
-# are out of reach while grading.
+# You may use everything in `torch.fx`, `effects_of` and `Storages` from `fxopt_core.graphs`; `help(effects_of)`,
+# `help(Storages)` tell what they know. The passes of `fxopt_core` are out of reach while grading.
 
 # %% nbgrader={"grade": false, "grade_id": "ex02-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -43,6 +43,7 @@ from fxopt_core.visualize import draw
 # 2. **What bounds the time?** Operations that do not wait for each other may run side by side; a chain in which each reads
 #    the one before it cannot. `critical_path(graph_module)` returns the names of the operations (`call_function`,
 #    `call_method`, `call_module`) on a longest chain, first to last. Where there are several longest ones, any will do.
+#    It need not end at `output`: what writes in place takes time, though nobody may read what it returns.
 #
 # The cell below shows where a node keeps its readers.
 #
@@ -101,7 +102,7 @@ check.day2.walk_graph(shared_values, critical_path)
 # (`F.silu(x, inplace=True)`). Nothing else changes, and the modules of the model stay as they are: somebody else may use
 # them.
 #
-# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else, <code>relu6</code> and a module that is merely <em>called</em> <code>relu</code> included?</details>
+# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else, <code>relu6</code>, the module <code>nn.ReLU6</code> and a module that is merely <em>called</em> <code>relu</code> included?</details>
 # <details><summary>Hint 2: the idea</summary>A helper that says of a node: no ReLU, a ReLU, or a ReLU that works in place. Then the five steps of every rewrite.</details>
 # <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>. <code>value = node.args[0] if node.args else node.kwargs["input"]</code>; <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>.</details>
 
@@ -174,9 +175,12 @@ check.day2.replace_relu(replace_relu)
 # a node may also write into a tensor, draw from the random stream, update running statistics or stop a wrong run.
 #
 # Write `remove_dead_code(graph_module)`. It removes every operation and every `get_attr` that is dead, keeps all inputs,
-# and recompiles. `effects_of(node)` tells what a node does besides computing; the next cell prints it.
+# and recompiles. `effects_of(node)` tells what a node does besides computing; the next cell prints it. A write counts
+# even where it goes into a local tensor that nobody reads afterwards: it stays.
 #
-# **Prediction.** Which of the seven lines below may go? Two of them may.
+# **Prediction.** Which of the seven lines before `return` may go? Two of them may. (The cell prints a row for each of the
+# twelve nodes, the input, the output and what others read included. Not `observable` are seven: that alone does not make
+# a node dead.)
 #
 # <details><summary>Hint 1: a question</summary>A node is dead. What about a node that only the dead one read? In which order do you meet both in one walk?</details>
 # <details><summary>Hint 2: the idea</summary>Walk backwards over a copy of the list: a reader comes after what it reads. Erase what has no users and no observable effect.</details>
@@ -247,6 +251,8 @@ check.day2.remove_dead_code(remove_dead_code)
 #
 # - it draws, or has another effect (`effects_of`);
 # - memory was written between the two (it is enough to be careful: after *any* write, forget all you have seen);
+# - a mode was switched between them (`effects_of(node).context`: gradients, autocast), or something ran of which nothing
+#   is known (`opaque`): forget all, too. An assertion changes no value: forget nothing;
 # - one of the two results is written later (`Storages(graph).written(node)` knows, views included);
 # - both are returned (`Storages(graph).returned` is the set of nodes whose memory the caller gets). It is careful: without
 #   shapes, `a + b` might join two lists, and then `a` and `b` themselves are handed on.
@@ -288,8 +294,8 @@ def find_duplicates(graph_module: torch.fx.GraphModule) -> dict[torch.fx.Node, t
     returned = set(storages.returned)
     for node in graph_module.graph.nodes:
         effects = effects_of(node)
-        if effects.writes:
-            seen.clear()  # what was read before the write is another value now
+        if effects.writes or effects.context or effects.opaque:
+            seen.clear()  # what was computed before the write, or in the other mode, is another value now
         if not node.op.startswith("call") or effects.observable or storages.written(node):
             continue
         first = seen.setdefault(key_of(node, stand_in), node)
@@ -329,13 +335,18 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 # - what draws, or has another effect;
 # - a buffer into which the graph writes (`Storages(graph).written(node)`), and a result into which it writes;
 # - a parameter of a module in training (`graph_module.training`): the optimiser will change it;
-# - a value that is returned (`Storages(graph).returned`): the caller would get the stored tensor itself.
-#
-# **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What is printed?
+# - a value that is returned (`Storages(graph).returned`): the caller would get the stored tensor itself. It stays an
+#   operation; whether you fold what is computed from it is up to you.
 #
 # <details><summary>Hint 1: a question</summary>You walk along the graph with a dictionary from node to known value. What must hold for a node to get into it?</details>
 # <details><summary>Hint 2: the idea</summary>First walk: fill the dictionary. Second: each known operation that somebody reads becomes a <code>get_attr</code> node of a buffer with a name of its own; erase from the back.</details>
 # <details><summary>Hint 3: the shape</summary><code>args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)</code> gives the arguments with values for nodes; <code>torch.fx.Interpreter(graph_module).fetch_attr(path)</code> reads an attribute; <code>register_buffer</code>, <code>graph.get_attr(name)</code>, <code>replace_all_uses_with</code>.</details>
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "fold_constants-traps", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Two practical traps: the model may already have a buffer of the name that you choose, and a value need not be a tensor
+# (`w.size(0)`): you may compute with it, but it fits in no buffer, so that its node may stay.
+#
+# **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What is printed?
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "fold_constants-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -384,10 +395,13 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             interpreter.env = dict(values)
             values[node] = interpreter.run_node(node)
     for node in reversed(list(values)):
-        if node.op == "get_attr":
+        is_tensor = isinstance(values[node], torch.Tensor)
+        if node.op == "get_attr" or (node.users and not is_tensor):  # a size, say, fits in no buffer
             continue
         if node.users:
             name = f"{node.name}_folded"
+            while hasattr(graph_module, name):  # the model may have a buffer of this name
+                name += "_"
             graph_module.register_buffer(name, values[node])
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
@@ -414,7 +428,7 @@ check.day2.fold_constants(fold_constants)
 # 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as 1.
 # 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution: a new one, the
 #    old keeps its weights. It leaves alone what must be left alone: a BatchNorm in training, or without running
-#    statistics, and a convolution whose result somebody else reads.
+#    statistics, and a convolution whose result somebody else reads. And the new one reads what the old one read.
 #
 # <details><summary>Hint 1: a question</summary>Call γ/√(σ²+ε) the scale s. What is s·(w*x + b − μ) + β, sorted into a part with x and a part without?</details>
 # <details><summary>Hint 2: the idea</summary>w' = s·w, once for each <em>output</em> channel, which is dimension 0 of the weight; b' = s·(b − μ) + β. In the graph: start from the BatchNorm, and look at what its argument is.</details>
@@ -481,7 +495,7 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
         name = f"{node.name}_folded"
         graph_module.add_submodule(name, folded)
-        with graph.inserting_before(node):
+        with graph.inserting_before(source):  # not before `node`: the input may be written in between
             new = graph.call_module(name, source.args, source.kwargs)
         node.replace_all_uses_with(new)
         graph.erase_node(node)
@@ -669,6 +683,14 @@ print("end of the forward pass ", "".join(str(i) * held[i] for i in range(3)))
 for i in reversed(range(3)):
     present = "".join(str(j) * held[j] for j in range(i)) + str(i) * keeps[i]
     print(f"backward pass at block {i}", present, "← computed again" if i in recomputed else "")
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-answer", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# <details><summary>Can it help to recompute the last block?</summary>
+#
+# No. It makes the end of the forward pass smaller, but the very next moment is the last block's own turn: it keeps
+# everything again, while all blocks before it still hold theirs. That is as much as if it had never been recomputed,
+# and it has cost a second run. A block is worth recomputing only if something *else* happens between its two runs.
+# </details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "recompute-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -370,7 +370,9 @@ for node in effectful.graph.nodes:
     )
 
 # %% [markdown]
-# `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `view` computes nothing: it is
+# `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `dropout` does not work in place,
+# and yet it "shares memory": the column says what *may* be shared, and with a rate of 0, or in evaluation, PyTorch's
+# dropout returns its input itself, no copy. A rewrite has to reckon with that. `view` computes nothing: it is
 # another name for the same memory, an [**alias**](../Glossary.md#alias). And `sum_2` reads that memory: a write through
 # either name changes what the other one reads.
 #
@@ -473,6 +475,10 @@ print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
 #
 # A [**pass**](../Glossary.md#pass) is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a
 # model, runs passes until nothing changes any more, and verifies. This network has all sorts of waste in it.
+#
+# In the report you will meet `_guards_fn`, which nobody wrote: a module that `torch.export`, which captures the model here,
+# puts at the head of the graph. It checks that the inputs are of the kind that the graph was made for, and stops the
+# call if not; it returns nothing. That makes it an assertion: nobody reads it, and dead-code elimination must refuse it.
 
 # %%
 from fxopt_core import zoo

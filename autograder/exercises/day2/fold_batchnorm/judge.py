@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -17,8 +18,16 @@ from autograder.graph_form import decode
 MISCONCEPTIONS = COMMON | {
     "not two tensors": "`folded_weights` must return two tensors: the new weight and the new bias.",
     "forgot eps": "Your scale lacks `eps`: BatchNorm divides by the root of *variance plus eps*.",
+    "eps outside the root": (
+        "You add `eps` to the root of the variance. BatchNorm adds it to the variance, under the root: "
+        "`sqrt(variance + eps)`."
+    ),
     "forgot the root": "You divide by the variance: BatchNorm divides by its square root.",
     "forgot the mean": "Your bias lacks the mean: BatchNorm subtracts it before it scales.",
+    "bias forgotten": (
+        "The convolution's own bias is lost: what BatchNorm normalises is `w * x + bias`, so that the bias is shifted "
+        "and scaled, too."
+    ),
     "bias not scaled": "The old bias is part of what BatchNorm scales: your new bias takes it over as it was.",
     "gamma forgotten": "The BatchNorm has a weight (gamma) of its own, which scales the result once more.",
     "beta forgotten": "The BatchNorm has a bias (beta) of its own, which is added in the end.",
@@ -26,7 +35,7 @@ MISCONCEPTIONS = COMMON | {
         "You scaled along the wrong dimension: a convolution's weight is (out, in, height, width), BatchNorm scales "
         "output channels: dimension 0."
     ),
-    "wrong algebra": "The folded weight or bias is not right: write down what BatchNorm does to `w * x + b`.",
+    "wrong algebra": "What `folded_weights` returns is not right: write down what BatchNorm does to `w * x + b`.",
     "missing weights": (
         "With a convolution without bias, or in groups, or a BatchNorm without weights of its own, your result is off: "
         "what is missing counts as 0 (a bias) or 1 (gamma)."
@@ -52,6 +61,10 @@ MISCONCEPTIONS = COMMON | {
         "You folded through an activation: BatchNorm does not read the convolution there, and ReLU does not commute "
         "with a shift."
     ),
+    "moved the convolution": (
+        "Your convolution stands where the BatchNorm was, and between the two the input was written: it now reads "
+        "other values. Put it where the old convolution is (`graph.inserting_before(convolution)`)."
+    ),
     "folded a transposed convolution": (
         "You folded into a transposed convolution. Its weight is (in, out, …): scaling dimension 0 scales inputs. "
         "Fold `nn.Conv2d` only."
@@ -75,13 +88,14 @@ BY_TRAP = {
     "shared": "changed a shared convolution",
     "in between": "looked past an activation",
     "transposed": "folded a transposed convolution",
+    "written input": "moved the convolution",
 }
 
 
 def hidden_cases(random: Random) -> list[Case]:
     """Random widths, kernel sizes and eps in every kind of place."""
     cases = []
-    for trap in ("plain", "missing weights", "training", "read twice", "branches", "shared"):
+    for trap in ("plain", "missing weights", "training", "read twice", "branches", "shared", "written input"):
         width, eps = 2 * random.randint(2, 4), round(random.uniform(0.05, 0.3), 3)
         convolution = f"nn.Conv2d(4, {width}, {random.choice([1, 2, 3])}"
         convolution += (
@@ -97,7 +111,10 @@ def hidden_cases(random: Random) -> list[Case]:
             body = "a = self.conv(x)\nb = self.other(x)\nreturn self.act(a) + self.norm(b)"
         elif trap == "shared":
             body = "return self.act(self.norm(self.conv(x))) + self.conv(x * 2)"
-        norms = {"training": 1, "read twice": 1, "shared": 1}.get(trap, 0)
+        elif trap == "written input":
+            factor = round(random.uniform(2, 4), 2)
+            body = f"h = self.conv(x)\nx.mul_({factor})\nreturn self.act(self.norm(h)) + x.sum()"
+        norms = {"training": 1, "read twice": 1, "shared": 1, "written input": 1}.get(trap, 0)
         seed = random.randrange(2**31)
         cases.append(
             program(
@@ -121,6 +138,7 @@ def algebra(case: Case) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     gamma, beta = given["gamma"], given["beta"]
     scale = gamma / (variance + 0.1).sqrt()
     plain, squared, bare = gamma / variance.sqrt(), gamma / (variance + 0.1), 1 / (variance + 0.1).sqrt()
+    outside = gamma / (variance.sqrt() + 0.1)
 
     def by(factor: torch.Tensor) -> torch.Tensor:
         return weight * factor.reshape(-1, 1, 1, 1)
@@ -129,8 +147,10 @@ def algebra(case: Case) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     return {
         "": (by(scale), right),
         "forgot eps": (by(plain), (bias - mean) * plain + beta),
+        "eps outside the root": (by(outside), (bias - mean) * outside + beta),
         "forgot the root": (by(squared), (bias - mean) * squared + beta),
         "forgot the mean": (by(scale), bias * scale + beta),
+        "bias forgotten": (by(scale), beta - mean * scale),
         "bias not scaled": (by(scale), bias - mean * scale + beta),
         "gamma forgotten": (by(bare), (bias - mean) * bare + beta),
         "beta forgotten": (by(scale), (bias - mean) * scale),
@@ -144,13 +164,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if found[0] is None or found[1] is None:
         yield "not two tensors", ""
         return
+    tried = algebra(case)
     explained = [
         name
-        for name, pair in algebra(case).items()
+        for name, pair in tried.items()
         if all(agrees(got, want, relative=1e-4, absolute=1e-5) for got, want in zip(found, pair, strict=True))
     ]
     if explained != [""]:
-        yield (explained[0] if explained else "wrong algebra"), ""
+        named = zip(("weight", "bias"), found, tried[""], strict=True)
+        compared = "; ".join(_compared(name, got, want) for name, got, want in named)
+        yield (explained[0] if explained else "wrong algebra"), f"({compared})"
         return
     if problem := unusable(evidence):
         yield problem
@@ -179,6 +202,19 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if problem := stale(evidence, theirs):
         yield problem
+
+
+def _compared(name: str, found: Any, wanted: torch.Tensor) -> str:
+    """In words how a folded weight or bias differs from the right one: found and expected at the worst place."""
+    if agrees(found, wanted, relative=1e-4, absolute=1e-5):
+        return f"the {name} is right"
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        described = [f"{tuple(value.shape)} of {value.dtype}" for value in (found, wanted)]
+        return f"the {name} has shape {described[0]}, expected {described[1]}"
+    distance = (found - wanted).abs().nan_to_num(nan=torch.inf)
+    place = tuple(int(i) for i in torch.unravel_index(distance.argmax(), wanted.shape))
+    where = f"channel {place[0]}" + (f", at {place}" if len(place) > 1 else "")
+    return f"the {name} of {where}: found {found[place].item():.4f}, expected {wanted[place].item():.4f}"
 
 
 def norms(graph_module: fx.GraphModule) -> int:

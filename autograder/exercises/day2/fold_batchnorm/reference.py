@@ -47,7 +47,7 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
         name = f"{node.name}_folded"
         graph_module.add_submodule(name, folded)
-        with graph.inserting_before(node):
+        with graph.inserting_before(source):  # not before `node`: the input may be written in between
             new = graph.call_module(name, source.args, source.kwargs)
         node.replace_all_uses_with(new)
         graph.erase_node(node)

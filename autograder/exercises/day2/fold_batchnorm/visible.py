@@ -98,6 +98,14 @@ def visible_cases() -> list[Case]:
             trap="transposed",
             norms=1,
         ),
+        program(
+            "a write into the input in between",
+            "h = self.conv(x)\nx.mul_(3)\nreturn self.norm(h) + x.sum()",
+            state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
+            inputs=IMAGE,
+            trap="written input",
+            norms=1,
+        ),
     ]
 
 

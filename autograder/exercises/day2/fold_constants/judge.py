@@ -34,6 +34,10 @@ MISCONCEPTIONS = COMMON | {
         "call starts where the last one ended."
     ),
     "lost an argument": "Your constant was computed with other arguments than the node has, keywords included.",
+    "overwrote a buffer": (
+        "You stored a constant under a name that the model has already given to a buffer of its own, and that buffer "
+        "is gone, without an error. Take a name that is free: go on while `hasattr(graph_module, name)`."
+    ),
     "one name for two constants": "Two constants were stored under one name: the second has replaced the first.",
     "spared parameters": "In evaluation parameters do not change either: what depends on them alone can be folded.",
     "spared modules": "A module in evaluation that reads constants alone gives a constant: fold it, too.",
@@ -50,7 +54,9 @@ BY_TRAP = {
     "returned": "returned the constant itself",
     "written result": "folded what is written",
     "two": "lost an argument",
+    "taken name": "overwrote a buffer",
 }
+TAKEN = {"taken": "torch.rand(4)"}
 SPARED = {"parameters": "spared parameters", "modules": "spared modules"}
 
 
@@ -73,6 +79,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "written buffer": (f"r = {f}(self.w)\nself.w.mul_({number})\nreturn x @ r", weight, False, 3),
         "training": (f"return x @ ({f}(self.p) * {number})", parameter, True, 3),
         "returned": (f"c = {f}(self.w)\nreturn x @ {g}(self.v), c.view(-1)", weight, False, 3),
+        "taken name": (f"c = {f}({g}(self.w) * {number})\nreturn x @ c + self.taken", weight | TAKEN, False, 2),
+        "size": (f"c = {f}(self.w * self.w.size({dim}))\nreturn x @ c * self.v.size({1 - dim})", weight, False, 6),
         "written result": (f"t = {f}(self.w)\nt[{dim}].mul_({number})\nreturn x @ t", weight, False, 4),
     }
     return [

@@ -32,10 +32,13 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             interpreter.env = dict(values)
             values[node] = interpreter.run_node(node)
     for node in reversed(list(values)):
-        if node.op == "get_attr":
+        is_tensor = isinstance(values[node], torch.Tensor)
+        if node.op == "get_attr" or (node.users and not is_tensor):  # a size, say, fits in no buffer
             continue
         if node.users:
             name = f"{node.name}_folded"
+            while hasattr(graph_module, name):  # the model may have a buffer of this name
+                name += "_"
             graph_module.register_buffer(name, values[node])
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))

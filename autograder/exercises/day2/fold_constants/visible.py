@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import fx
+
 from autograder.evidence import Case, Evidence
-from autograder.exercises.day2.programs import program, rewrite_evidence, show_rewrite
+from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
 
 WEIGHT = {"w": "torch.rand(4, 4)"}
 
@@ -78,12 +80,57 @@ def visible_cases() -> list[Case]:
             trap="written result",
             least=3,
         ),
+        program(
+            "sizes, which are no tensors",
+            "part = self.w / self.w.size(0)\nreturn (x @ part) * self.w.size(1)",
+            state=WEIGHT,
+            trap="size",
+            least=5,
+        ),
+        program(
+            "a buffer has the name that your constant gets",
+            "return x @ self.w.exp() + self.taken",
+            state=WEIGHT | {"taken": "torch.rand(4)"},
+            trap="taken name",
+            least=2,
+        ),
     ]
 
 
 def probe(case: Case, fold_constants: Any) -> Evidence:
-    """What the learner's function makes of the case's graph."""
-    return rewrite_evidence(case, fold_constants)
+    """What the learner's function makes of the case's graph.
+
+    Where a name is to be taken, the function runs once before, to learn the name that it gives a constant; the graph
+    then has its buffer `taken` under that name.
+    """
+    name = _name_of_a_constant(build(case), fold_constants) if case.parameters["trap"] == "taken name" else None
+
+    def fold(graph_module: fx.GraphModule) -> Any:
+        if name is not None:
+            _rename(graph_module, "taken", name)
+        return fold_constants(graph_module)
+
+    return rewrite_evidence(case, fold)
+
+
+def _name_of_a_constant(graph_module: fx.GraphModule, fold_constants: Any) -> str | None:
+    """A name under which the function stores what it folds, if it is one that a buffer can have."""
+    before = {node.target for node in graph_module.graph.nodes if node.op == "get_attr"}
+    folded = fold_constants(graph_module)
+    if not isinstance(folded, fx.GraphModule):
+        return None
+    read = (node.target for node in folded.graph.nodes if node.op == "get_attr")
+    return next((name for name in read if name not in before and name.isidentifier()), None)
+
+
+def _rename(graph_module: fx.GraphModule, old: str, new: str) -> None:
+    """Give a buffer that one node reads another name, in the module and in the graph; nothing, where it has it."""
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr" and node.target == old:
+            graph_module.register_buffer(new, graph_module.get_buffer(old))
+            delattr(graph_module, old)
+            node.target = new
+    graph_module.recompile()
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -23,6 +23,10 @@ MISCONCEPTIONS = COMMON | {
         "You fused a layer whose result another node still reads, or which is returned: that one now gets the value "
         "after the ReLU, or nothing."
     ),
+    "computed the layer twice": (
+        "You fused a layer whose result somebody else reads. That reader still needs the layer, so it is now computed "
+        "twice: leave this layer alone."
+    ),
     "three dimensions": (
         "You fused a layer with an input of three dimensions: `_addmm_activation` multiplies matrices only. The "
         "example inputs tell how many dimensions there are."
@@ -100,6 +104,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     fused, wanted = sum(node.target is FUSED for node in theirs.graph.nodes), case.parameters["fused"]
     if fused < wanted:
         yield ("only one form" if fused else "nothing fused"), f"({fused} of {wanted})"
+        return
+    if fused > wanted and case.parameters["trap"] == "read twice":
+        yield "computed the layer twice", f"({fused} fused, at most {wanted} may be)"
         return
     if any(_count(theirs, names) > _count(original, names) - fused for names in (LAYERS, ACTIVATIONS)):
         yield "left the old nodes", ""

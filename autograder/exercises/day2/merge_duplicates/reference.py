@@ -26,8 +26,8 @@ def find_duplicates(graph_module: torch.fx.GraphModule) -> dict[torch.fx.Node, t
     returned = set(storages.returned)
     for node in graph_module.graph.nodes:
         effects = effects_of(node)
-        if effects.writes:
-            seen.clear()  # what was read before the write is another value now
+        if effects.writes or effects.context or effects.opaque:
+            seen.clear()  # what was computed before the write, or in the other mode, is another value now
         if not node.op.startswith("call") or effects.observable or storages.written(node):
             continue
         first = seen.setdefault(key_of(node, stand_in), node)

@@ -14,6 +14,7 @@ from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.day2.replace_relu.visible import classes_of
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
 from autograder.graph_form import decode
+from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = COMMON | {
     "functions missed": "A ReLU that is called as a function is left: `torch.relu` and `F.relu` are two targets.",
@@ -31,8 +32,8 @@ MISCONCEPTIONS = COMMON | {
         "Your SiLU works in place where the ReLU did not: whoever else reads the input now reads changed values."
     ),
     "went by the name": (
-        "You replaced something that is no ReLU: `relu6`, a `LeakyReLU`, or another module at a path called `relu`. "
-        "Compare targets and classes, not parts of names."
+        "You replaced something that is no ReLU: `relu6`, the module `nn.ReLU6`, a `LeakyReLU`, or another module at a "
+        "path called `relu`. Compare targets and classes, not parts of names."
     ),
     "changed the modules": (
         "You changed or exchanged a module of the model that the graph came from. Change the node, not the module: "
@@ -59,7 +60,7 @@ FORMS = {
     "keyword": ["F.relu(input={})", "torch.relu(input={})"],
 }
 WRITING = ["{}.relu_()", "torch.relu_({})", "F.relu({}, inplace=True)", "F.relu_({})", "self.inside({})"]
-OTHER = ["F.relu6({} * 4)", "self.leaky({})", "F.elu({})", "torch.tanh({})", "self.relu({})"]
+OTHER = ["F.relu6({} * 4)", "self.six({} * 4)", "self.leaky({})", "F.elu({})", "torch.tanh({})", "self.relu({})"]
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -68,6 +69,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "act": "nn.ReLU()",
         "block": "nn.Sequential(nn.Linear(4, 4), nn.ReLU())",
         "inside": "nn.ReLU(inplace=True)",
+        "six": "nn.ReLU6()",
         "leaky": f"nn.LeakyReLU({random.choice([0.1, 0.2, 0.4])})",
         "relu": "nn.Tanh()",
     }
@@ -128,7 +130,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             kind = "lost the write"
         elif not _differs(replaced(build(case), write=True), theirs, case):
             kind = "writes where none was"
-        elif trap == "look-alikes" and not left:
+        elif _silus(theirs) > _silus(replaced(build(case))) or (trap == "look-alikes" and not left):
             kind = "went by the name"
         else:
             kind = MISSED[trap] if left else "something else"
@@ -142,6 +144,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if problem := stale(evidence, theirs):
         yield problem
+
+
+def _silus(graph_module: fx.GraphModule) -> int:
+    """How many nodes are a SiLU, as a function or as a module."""
+    names = (operation_name(node) for node in graph_module.graph.nodes if is_operation(node))
+    return sum(name in ("silu", "SiLU") for name in names)
 
 
 def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, case: Case) -> str | None:

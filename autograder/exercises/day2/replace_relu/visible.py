@@ -34,6 +34,12 @@ def visible_cases() -> list[Case]:
             state={"relu": "nn.Identity()", "leaky": "nn.LeakyReLU(0.3)"},
             trap="look-alikes",
         ),
+        program(
+            "a ReLU that ends at 6",
+            "return self.six(x * 5) + self.act(x)",
+            state={"six": "nn.ReLU6()", "act": "nn.ReLU()"},
+            trap="look-alikes",
+        ),
     ]
 
 

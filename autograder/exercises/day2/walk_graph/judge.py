@@ -33,6 +33,11 @@ MISCONCEPTIONS = {
         "A critical path is made of operations: `placeholder`, `get_attr` and `output` compute nothing."
     ),
     "not a chain": "Your path is no chain: each node on it must read the one before it.",
+    "only what is returned": (
+        "Yours is the longest chain that ends at `output`, and there is a longer one that does not. An operation that "
+        "writes in place (`h[0].exp_()`) takes its time, too, though nobody reads what it returns: look for the "
+        "longest chain among all nodes."
+    ),
     "path too short": (
         "There is a longer chain. Which reader to follow cannot be decided at the fork: for every node you need the "
         "length of the longest chain that ends in it."
@@ -43,7 +48,7 @@ UNARY = ("torch.relu({})", "torch.tanh({})", "{}.exp()", "{}.sigmoid()", "torch.
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Random graphs of ten to sixteen operations with forks, joins, lists and several outputs."""
+    """Random graphs of ten to sixteen operations with forks, joins, lists and several outputs; a chain of writes."""
     cases = []
     for number in range(4):
         values, lines, unread = ["x", "y"], [], {"x", "y"}
@@ -59,7 +64,9 @@ def hidden_cases(random: Random) -> list[Case]:
         seed = random.randrange(2**31)
         shapes = ((2, 4), (2, 4))
         cases.append(program(f"hidden {number}", "\n".join(lines), arguments="x, y", inputs=shapes, seed=seed))
-    return cases
+    writes = random.sample(["exp_()", "sin_()", "cos_()", "tanh_()", "neg_()"], random.randint(3, 5))
+    body = f"h = {random.choice(UNARY).format('x')}\nh[{random.choice([0, 1])}].{'.'.join(writes)}\nreturn h, h * 2"
+    return [*cases, program("hidden writes", body, seed=random.randrange(2**31))]
 
 
 def shared_values(graph: fx.Graph) -> list[str]:
@@ -85,7 +92,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     graph = build(case).graph
     if shared != shared_values(graph):
         yield _explain_shared(shared, graph), f"(found {', '.join(map(str, shared[:8])) or 'none'})"
-    longest = max(lengths(graph).values())
+    found = lengths(graph)
+    longest, returned = max(found.values()), max(found[node] for node in graph.nodes if node.op == "output")
     nodes = {node.name: node for node in graph.nodes}
     if not all(name in nodes for name in path):
         yield "not a chain", "(it names what is no node of the graph)"
@@ -96,7 +104,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     elif not all(chain[i] in chain[i + 1].all_input_nodes for i in range(len(chain) - 1)):
         yield "not a chain", f"(found {' → '.join(path)})"
     elif len(chain) < longest:
-        yield "path too short", f"(found {len(chain)} operations, the longest chain has {longest})"
+        kind = "only what is returned" if len(chain) == returned else "path too short"
+        yield kind, f"(found {len(chain)} operations, the longest chain has {longest})"
 
 
 def _explain_shared(found: list[Any], graph: fx.Graph) -> str:

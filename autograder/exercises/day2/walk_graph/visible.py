@@ -9,7 +9,7 @@ from autograder.exercises.day2.programs import build, program
 
 
 def visible_cases() -> list[Case]:
-    """A fork, a node that reads a value twice, lists of values, a value that is returned, and a path that misleads."""
+    """A fork, a value read twice, lists, a value that is returned, paths that mislead, and one that ends in a write."""
     return [
         program("a fork", "a = torch.relu(x)\nb = torch.tanh(a)\nreturn torch.exp(a) + b"),
         program("a value read twice by one node", "a = torch.relu(x)\nreturn a * a"),
@@ -26,6 +26,7 @@ def visible_cases() -> list[Case]:
             arguments="x, y",
             inputs=((2, 4), (2, 4)),
         ),
+        program("the longest way ends in a write", "h = x * 2\nh[0].exp_().sin_().cos_()\nreturn h"),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from autograder.evidence import Case, Evidence
 from autograder.exercises.day2.merge_duplicates.judge import least
@@ -25,8 +26,8 @@ MISCONCEPTIONS = {
     "nothing merged": "After the pass equal nodes are still two: `transform` has to take the opportunity it is given.",
     "one at a time": "A second run found more to do: `analyze` must find all opportunities at once.",
     "bypassed the editor": (
-        "The graph is rewritten, but the editor's log is empty: change the graph through `editor.replace`, so that "
-        "the report can name every node that went."
+        "The graph is rewritten, but not every node that went is in the editor's log: change the graph through "
+        "`editor.replace`, so that the report can name them all."
     ),
     "merged draws": "You merged two random draws, which are two different values.",
     "no refusals": (
@@ -76,8 +77,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     merged = operations(original) - wanted
     if len(values["rewrites"]) != merged or not all(removed for _, removed in values["rewrites"]):
-        yield "bypassed the editor", f"({merged} nodes went, the log knows of {values['rewrites']})"
-        return
+        yield "bypassed the editor", f"({_logged(values['rewrites'], merged)})"
+        # No return: whether draws are refused is another question, which `analyze` answers.
     refused = {name for name, _ in values["refusals"]}
     if not draws <= refused:
         yield "no refusals", f"(draws: {', '.join(sorted(draws))})"
@@ -93,3 +94,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if operations(decode(evidence.graphs["optimized"])) != wanted:
         yield "not optimised", ""
+
+
+def _logged(rewrites: list[list[Any]], merged: int) -> str:
+    """In words how many nodes went, and which of them the log names."""
+    named = [node for node, removed in rewrites if removed]
+    unnamed = [node for node, removed in rewrites if not removed]
+    went = f"{merged} {'node' if merged == 1 else 'nodes'} went, and the log has {len(named)} of them"
+    return went + (f"; for {', '.join(unnamed)} it says that nothing was removed" if unnamed else "")

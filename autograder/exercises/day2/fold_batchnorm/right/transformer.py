@@ -22,39 +22,38 @@ class Folding(torch.fx.Transformer):
     def __init__(self, module):
         super().__init__(module)
         self.count = 0
-        self.garbage_collect_values = False
+        self.folded = set()
+
+    def norm_of(self, node):
+        """The BatchNorm that alone reads a convolution, if it may be folded."""
+        if node.op != "call_module" or type(self.module.get_submodule(node.target)) is not nn.Conv2d:
+            return None, None
+        if len(node.users) != 1:
+            return None, None
+        (reader,) = node.users
+        norm = self.module.get_submodule(reader.target) if reader.op == "call_module" else None
+        fixed = type(norm) is nn.BatchNorm2d and not norm.training and norm.running_mean is not None
+        return (reader, norm) if fixed else (None, None)
 
     def run_node(self, node):
-        if node.op == "call_module" and type(self.module.get_submodule(node.target)) is nn.BatchNorm2d:
-            norm, source = self.module.get_submodule(node.target), node.args[0]
-            if (
-                source.op == "call_module"
-                and len(source.users) == 1
-                and not norm.training
-                and norm.running_mean is not None
-            ):
-                conv = self.module.get_submodule(source.target)
-                if type(conv) is nn.Conv2d:
-                    clone = copy.deepcopy(conv)
-                    w, b = folded_weights(
-                        conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
-                    )
-                    clone.weight, clone.bias = nn.Parameter(w.detach()), nn.Parameter(b.detach())
-                    name = f"conv_with_norm_{self.count}"
-                    while hasattr(self.module, name):
-                        self.count += 1
-                        name = f"conv_with_norm_{self.count}"
-                    self.module.add_submodule(name, clone)
-                    args, kwargs = self.fetch_args_kwargs_from_env(source)
-                    return self.call_module(name, args, kwargs)
-        return super().run_node(node)
+        if node in self.folded:
+            return self.env[node.args[0]]
+        reader, norm = self.norm_of(node)
+        if reader is None:
+            return super().run_node(node)
+        self.folded.add(reader)
+        conv = self.module.get_submodule(node.target)
+        clone = copy.deepcopy(conv)
+        w, b = folded_weights(
+            conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
+        )
+        clone.weight, clone.bias = nn.Parameter(w.detach()), nn.Parameter(b.detach())
+        while hasattr(self.module, f"conv_with_norm_{self.count}"):
+            self.count += 1
+        self.module.add_submodule(f"conv_with_norm_{self.count}", clone)
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        return self.call_module(f"conv_with_norm_{self.count}", args, kwargs)
 
 
 def fold_batchnorm(graph_module):
-    folded = Folding(graph_module).transform()
-    for node in reversed(list(folded.graph.nodes)):
-        is_convolution = node.op == "call_module" and type(folded.get_submodule(node.target)) is nn.Conv2d
-        if is_convolution and not node.users:
-            folded.graph.erase_node(node)
-    folded.recompile()
-    return folded
+    return Folding(graph_module).transform()

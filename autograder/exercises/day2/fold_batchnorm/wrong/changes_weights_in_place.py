@@ -39,7 +39,7 @@ def fold_batchnorm(graph_module):
         with torch.no_grad():
             conv.weight.copy_(weight)
         graph_module.add_submodule(f"folded_{node.name}", folded)
-        with graph.inserting_before(node):
+        with graph.inserting_before(source):
             new = graph.call_module(f"folded_{node.name}", source.args, source.kwargs)
         node.replace_all_uses_with(new)
         graph.erase_node(node)

@@ -37,7 +37,7 @@ def fold_batchnorm(graph_module):
             nn.Parameter(bias.detach()) if conv.bias is not None else None,
         )
         graph_module.add_submodule(f"folded_{node.name}", folded)
-        with graph.inserting_before(node):
+        with graph.inserting_before(source):
             new = graph.call_module(f"folded_{node.name}", source.args, source.kwargs)
         node.replace_all_uses_with(new)
         graph.erase_node(node)

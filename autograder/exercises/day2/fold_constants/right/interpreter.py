@@ -25,7 +25,8 @@ class Known(torch.fx.Interpreter):
     def fill(self):
         for node in self.module.graph.nodes:
             if self.is_constant(node):
-                self.env[node] = self.run_node(node).detach()
+                value = self.run_node(node)
+                self.env[node] = value.detach() if isinstance(value, torch.Tensor) else value
         return self.env
 
 
@@ -37,6 +38,10 @@ def fold_constants(graph_module):
         if node not in values or node.op == "get_attr" or node in known.storages.returned:
             continue
         if any(user not in values or user in known.storages.returned for user in node.users):
+            if not isinstance(values[node], torch.Tensor):
+                continue
+            while hasattr(graph_module, f"c{number}_{node.name}"):
+                number += 1
             graph_module.register_buffer(f"c{number}_{node.name}", values[node])
             with graph.inserting_after(node):
                 stored = graph.get_attr(f"c{number}_{node.name}")

@@ -12,11 +12,15 @@ def fold_constants(graph_module):
     runner = torch.fx.Interpreter(graph_module, garbage_collect_values=False)
 
     def copied(node):
+        if node not in copies and not isinstance(constants[node], torch.Tensor):
+            return constants[node]
         if node not in copies:
             if node.op == "get_attr":
                 copies[node] = new.node_copy(node)
             else:
-                path = f"known_{node.name}"
+                path = "known_" + node.name
+                while hasattr(graph_module, path):
+                    path = "well_" + path
                 graph_module.register_buffer(path, constants[node].detach().clone())
                 copies[node] = new.get_attr(path)
         return copies[node]

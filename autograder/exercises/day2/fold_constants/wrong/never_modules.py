@@ -48,10 +48,12 @@ def fold_constants(graph_module):
             is_stored = node.op == "get_attr"
             values[node] = attribute(graph_module, node.target) if is_stored else compute(node, graph_module, values)
     for node in reversed(list(values)):
-        if node.op == "get_attr":
+        if node.op == "get_attr" or (node.users and not isinstance(values[node], torch.Tensor)):
             continue
         if node.users:
             name = f"folded_{node.name}"
+            while hasattr(graph_module, name):
+                name += "_"
             graph_module.register_buffer(name, values[node])
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))

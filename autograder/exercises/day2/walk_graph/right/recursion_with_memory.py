@@ -1,4 +1,4 @@
-"""Recursion from the end, with a cache."""
+"""Recursion from every node, with a cache."""
 
 from functools import cache
 
@@ -13,4 +13,4 @@ def critical_path(graph_module):
         chain = max((best(source) for source in node.all_input_nodes), key=len, default=())
         return (*chain, node.name) if node.op.startswith("call_") else chain
 
-    return list(best(next(node for node in graph_module.graph.nodes if node.op == "output")))
+    return list(max(map(best, graph_module.graph.nodes), key=len))
