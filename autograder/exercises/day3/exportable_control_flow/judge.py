@@ -203,10 +203,7 @@ def explain(
         ("off by one", lambda count: max(count - 1, 0)),
         ("off by one", lambda count: min(count, given.most_steps - 1)),
     ]
-    others += [
-        ("most_steps of another model", lambda count, most=most: min(count, most))
-        for most in range(2, given.most_steps - 1)
-    ]
+    others += [("most_steps of another model", at_most(most)) for most in range(2, given.most_steps - 1)]
     for (side, side_name), (count_name, count_of) in product(SIDES.items(), [*counts.items(), *others]):
         if all(
             close(theirs, variant(given, x, side, count_of(count)))
@@ -214,6 +211,11 @@ def explain(
         ):
             return [name for name in (side_name, count_name) if name]
     return ["computes something else"]
+
+
+def at_most(most: int) -> Callable[[int], int]:
+    """The number of steps of a graph whose loop is `most` long."""
+    return lambda count: min(count, most)
 
 
 def variant(given: GivenModel, x: torch.Tensor, side: str, count: int) -> torch.Tensor:
