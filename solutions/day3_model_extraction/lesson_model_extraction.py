@@ -360,9 +360,9 @@ for rows in (1, 7, 64, 65):
         print(f"{rows:3} rows: {type(error).__name__}")
 
 # %% [markdown]
-# The size is a symbol in the graph (a [**symbolic size**](../Glossary.md#symbolic-size)): `s77` in the picture is the
-# exporter's own name for your `batch`. PyTorch writes its range `VR[1, 64]`; without a `max` it would be
-# `VR[1, int_oo]`, from 1 up without end. The range is a
+# The size is a symbol in the graph (a [**symbolic size**](../Glossary.md#symbolic-size)): in the picture an `s` and a
+# number (`s31`, elsewhere `s77`), which is the exporter's own name for your `batch`. PyTorch writes its range
+# `VR[1, 64]`; without a `max` it would be `VR[1, int_oo]`, from 1 up without end. The range is a
 # [**constraint**](../Glossary.md#constraint): part of the program, checked at each call. (Dynamo's *guards* ask "may I
 # use this graph again?", and compile anew if not. A constraint is a promise to the caller: outside of it there is
 # nothing.)
