@@ -267,6 +267,8 @@ check.day3.dynamic_export(export_reader)
 #    0 to `self.most_steps`, for every batch size;
 # 3. called directly it computes the same.
 #
+# If you take `torch.cond`: a side may not return one of its operands as it came; return `operand.clone()`.
+#
 # <details><summary>Hint 1: a question</summary>Both sides of the branch can be computed. What must not happen to the side that was not wanted, when it is <code>nan</code>?</details>
 # <details><summary>Hint 2: the idea</summary>A branch is a choice between two tensors, by <code>torch.where</code> or <code>torch.cond</code>. A loop of unknown length is a loop of the greatest length in which late steps change nothing.</details>
 # <details><summary>Hint 3: the shape</summary><code>torch.where(level &gt; 0, one, other)</code>; <code>for i in range(self.most_steps): hidden = torch.where(i &lt; steps, refined, hidden)</code>.</details>
@@ -313,7 +315,7 @@ check.day3.exportable_control_flow(ExportableModel)
 # *15 minutes, medium.* Your model is to run where neither your notebook nor the class of the model exists. Write
 #
 # 1. `save_model(model, example, path)`, which writes *everything that is needed to run* into one file. `example` is one
-#    batch of shape (batch, width); other batch sizes will be asked for.
+#    batch of shape (batch, width), perhaps of a single row; batches of any size will be asked for.
 # 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows nothing
 #    but torch. The check starts it in an empty folder as `python -c SOURCE model.pt2 inputs.pt outputs.pt`. `inputs.pt`
 #    is a list of input tensors, written with `torch.save`; write the list of outputs to `outputs.pt` likewise.
@@ -335,7 +337,8 @@ print(source[source.index("class Scorer") : source.index("# As with a class")])
 def save_model(model: nn.Module, example: torch.Tensor, path: str) -> None:
     """Write to `path` all that is needed to run `model` on batches (batch, width) of any size."""
     ### BEGIN SOLUTION
-    program = torch.export.export(model, (example,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    several = example.repeat(2, 1)  # an example of one row is no example of many
+    program = torch.export.export(model, (several,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
     torch.export.save(program, path)
     ### END SOLUTION
 
@@ -361,23 +364,27 @@ def make_loader() -> str:
 # %% nbgrader={"grade": true, "grade_id": "round_trip", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day3.round_trip(save_model, make_loader)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "round_trip-after", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# <details><summary>The answer to the prediction</summary><code>mean</code>. <code>scale</code> is registered with <code>persistent=False</code>, and a <code>state_dict</code> leaves such buffers out. The exported program has both: it holds all that the graph reads.</details>
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 7. Three kinds of model through one function
 #
 # *25 minutes, hard.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
-# lists of inputs, dictionaries of outputs, in training mode or not. Write `extract(model, example_inputs)`.
-# `example_inputs` is a tuple of positional arguments or a dictionary of keyword arguments. Return an `ExportedProgram` that
+# lists of inputs, numbers among them, dictionaries of outputs, in training mode, or only some modules in it. Write
+# `extract(model, example_inputs)`. `example_inputs` is a tuple of positional arguments or a dictionary of keyword
+# arguments; the batch has at least two rows. Return an `ExportedProgram` that
 #
 # 1. takes the model's inputs under their own names and returns all of its outputs;
-# 2. computes what the model computes in evaluation mode, for every batch size from 1 up (the batch is dimension 0 of
+# 2. computes what the model computes in evaluation mode, for every batch size from 1 up, without end (the batch is dimension 0 of
 #    every tensor input);
 # 3. consists of **core ATen** operators only.
 #
-# The model itself, its weights, buffers and modes, must be afterwards as it was before. The three kinds are printed below;
+# The model itself, its weights, buffers and the mode of each module, must be afterwards as it was before. The three kinds are printed below;
 # there is no need for any `if` that asks which one it is.
 #
 # <details><summary>Hint 1: a question</summary><code>dynamic_shapes</code> has the structure of the inputs. How do you make it from inputs of any structure?</details>
-# <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of each tensor. A deep copy may be put into any mode.</details>
+# <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of each tensor, and <code>None</code> in that of a number. A deep copy may be put into any mode.</details>
 # <details><summary>Hint 3: the shape</summary><code>export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=…)</code>, then <code>.run_decompositions()</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "extract_any-models", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -390,7 +397,7 @@ for model_class in (Images, Encoder, Detector):
 # %% nbgrader={"grade": false, "grade_id": "extract_any-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 import copy
 
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_map
 
 
 def extract(model: nn.Module, example_inputs: tuple | dict) -> ExportedProgram:
@@ -398,7 +405,7 @@ def extract(model: nn.Module, example_inputs: tuple | dict) -> ExportedProgram:
     ### BEGIN SOLUTION
     args, kwargs = ((), example_inputs) if isinstance(example_inputs, dict) else (example_inputs, {})
     batch = Dim("batch", min=1)
-    dynamic_shapes = tree_map_only(torch.Tensor, lambda tensor: {0: batch}, example_inputs)
+    dynamic_shapes = tree_map(lambda value: {0: batch} if isinstance(value, torch.Tensor) else None, example_inputs)
     program = export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=dynamic_shapes)
     return program.run_decompositions()
     ### END SOLUTION
@@ -421,6 +428,11 @@ try:
     print("ranges:", program.range_constraints)
 except NotImplementedError:
     print("not yet written")
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-use-answer", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# About 200: two small layers of attention are some hundred operations each once nothing is left but core operators.
+# The symbol in the ranges is your batch (the exporter has names of its own, whatever you called it), and
+# `VR[1, int_oo]` says: from 1 up, an integer without a greatest value.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex03-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit

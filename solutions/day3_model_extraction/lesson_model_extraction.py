@@ -117,9 +117,13 @@ with torch.no_grad():
 
 # %% [markdown]
 # No error, no warning that survives into production: **silently wrong**. The trace has one side of the branch; the
-# other is nowhere in it. Here is what it kept: count the linear layers.
+# other is nowhere in it. Here is the `forward` of the model, and what the trace kept of it: count the linear layers in
+# both.
 
 # %%
+import inspect
+
+print(inspect.getsource(type(control).forward))
 print(traced.code)
 
 # %% [markdown]
@@ -195,11 +199,12 @@ draw(pieces.graphs[0], title="The first piece: up to the decision")
 
 # %% [markdown]
 # The second piece is the side that the example took. And these are some of the conditions under which the pieces may be
-# used again:
+# used again, about dtypes and shapes:
 
 # %%
-for guard in pieces.guards[-4:]:
-    print(guard.expression)
+about_tensors = [guard.expression for guard in pieces.guards if "size=[" in guard.expression]
+for expression in about_tensors[:3]:
+    print(expression)
 
 # %% [markdown]
 # Nothing is wrong with that: where a [**guard**](../Glossary.md#guard) (such a condition) fails, the call goes back to
@@ -225,7 +230,13 @@ draw(both.graphs[1], title="The backward graph of the perceptron: it reads what 
 # ## The table, measured
 #
 # *15 minutes.* Every model through every method. `capture` from `fxopt_core` also runs what it captured on inputs of
-# its own, and compares with the model. **Prediction.** Which column has no bad word in it? Is there any?
+# its own, and compares with the model. One of the models has two loops, each with a length of another kind:
+
+# %% tags=["nbval-check-output"]
+print(inspect.getsource(type(models["loops"].model).forward))
+
+# %% [markdown]
+# **Prediction.** Which column has no bad word in it? Is there any?
 
 
 # %%
@@ -252,6 +263,10 @@ for name, row in table.items():
 # rows: the plain models are easy for everybody; the transformers are whole for `export` and Dynamo and fail in FX and
 # in scripting; decisions on data are what tells all methods apart.
 #
+# Why does `export` refuse `loops`? The first loop goes over a *shape*: the exporter knows it, and unrolls the loop. How
+# often the second one goes round comes from *data*, and a fake tensor has none.
+
+# %% [markdown]
 # [**ONNX**](../Glossary.md#onnx) is a file format for other runtimes, not a way of capturing: today's
 # `torch.onnx.export` calls `torch.export` first and translates the result. So it can take at most what the column
 # *export* takes. Translating needs the packages `onnx` and `onnxscript`, which this course does without.
@@ -345,7 +360,9 @@ for rows in (1, 7, 64, 65):
         print(f"{rows:3} rows: {type(error).__name__}")
 
 # %% [markdown]
-# The size is a symbol in the graph (a [**symbolic size**](../Glossary.md#symbolic-size)), and the range is a
+# The size is a symbol in the graph (a [**symbolic size**](../Glossary.md#symbolic-size)): in the picture an `s` and a
+# number (`s31`, elsewhere `s77`), which is the exporter's own name for your `batch`. PyTorch writes its range
+# `VR[1, 64]`; without a `max` it would be `VR[1, int_oo]`, from 1 up without end. The range is a
 # [**constraint**](../Glossary.md#constraint): part of the program, checked at each call. (Dynamo's *guards* ask "may I
 # use this graph again?", and compile anew if not. A constraint is a promise to the caller: outside of it there is
 # nothing.)
@@ -433,7 +450,8 @@ with torch.no_grad():
 draw(deciding.graph_module.false_graph_0, title="The side that is not taken by the example is in the program, too")
 
 # %% [markdown]
-# Both sides must return the same shapes and dtypes, take what they need as operands, and change nothing in place. Where
+# Both sides must return the same shapes and dtypes, take what they need as operands, change nothing in place, and return
+# no operand as it came (return `operand.clone()`). Where
 # both sides are cheap, `torch.where` does the same in one line: it computes both and chooses. The difference shows
 # where the side that is not chosen cannot be computed.
 #

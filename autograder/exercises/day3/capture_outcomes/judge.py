@@ -22,8 +22,8 @@ MISCONCEPTIONS = {
     ),
     "unknown word": "`measure_capture` must return one of the words whole, pieces, wrong, refused.",
     "silent mistake missed": (
-        "You say 'whole' where the captured program gives wrong answers without a word. Compare it with the *model* "
-        "(not with itself), and on the other inputs too: on the example it is always right."
+        "You say 'whole' of a recording (`trace` or `symbolic_trace`) that gives wrong answers without a word. Compare "
+        "it with the *model* (not with itself), and on the other inputs too: on the example it is mostly right."
     ),
     "refusal taken for a mistake": (
         "You say 'wrong' where the captured program refuses other inputs with an error. That is honest: wrong is only "

@@ -52,6 +52,11 @@ MISCONCEPTIONS = {
         "Your program promises lengths at which nothing is left after the prompt (`model.skip`): the result is `nan`, "
         "silently. The least length is in the model that you were given."
     ),
+    "left length one out": (
+        "Your program promises lengths from 2 up, but this model skips nothing (`model.skip` is 0) and has an answer "
+        "at length 1, too. Size 1 is trouble for the *example* only: export with a longer one, and begin the range "
+        "where the model begins, at `model.skip + 1`."
+    ),
     "range too narrow": (
         "The model is right for more sizes than your program promises: batches from 1 to 64, and every length from the "
         "least to the greatest that it can serve."
@@ -61,14 +66,14 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other tables, prompts and examples."""
+    """Other tables, prompts and examples; one model has no prompt, so that a single token is enough for it."""
     cases = []
-    for i in range(2):
-        skip, positions = random.randint(1, 5), random.randint(14, 60)
+    for i in range(3):
+        skip, positions = random.randint(1, 5) if i < 2 else 0, random.randint(14, 60)
         parameters = {
             "positions": positions,
             "skip": skip,
-            "batch": random.randint(2, 4) if i == 0 else 1,
+            "batch": random.randint(2, 4) if i != 1 else 1,
             "length": random.randint(skip + 3, positions - 3),
             "seed": random.randrange(2**31),
         }
@@ -176,5 +181,7 @@ def promised(case: Case, shapes: dict[str, Any], ranges: dict[str, Any]) -> Iter
         yield "promises lengths that fail", said
     elif from_ is None or from_ < least:
         yield "promises lengths without an answer", said
+    elif from_ == 2 and least == 1:
+        yield "left length one out", said
     elif from_ > least or to < most or (rows_from or 0) > 1 or (rows_to is not None and rows_to < MOST_ROWS):
         yield "range too narrow", said

@@ -9,6 +9,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from autograder.evidence import Case, Evidence
+from autograder.exercises.day3.ranges import promised_ranges
 from autograder.graph_form import GraphFormatError, encode
 
 VOCABULARY, WIDTH, CLASSES = 40, 8, 3
@@ -74,23 +75,12 @@ def probe(case: Case, export_reader: Any) -> Evidence:
         return Evidence({"kind": "refused", "text": f"{type(error).__name__}: {error}"[:6000]})
     if not isinstance(program, ExportedProgram):
         return Evidence({"kind": type(program).__name__})
-    ranges = {str(symbol): [_bound(limits.lower), _bound(limits.upper)] for symbol, limits in _ranges(program)}
-    evidence = Evidence({"kind": "program", "ranges": ranges})
+    evidence = Evidence({"kind": "program", "ranges": promised_ranges(program)})
     try:
         evidence.graphs["graph"] = encode(program.module())
     except GraphFormatError as error:
         evidence.values |= {"kind": "unreadable", "text": str(error)[:500]}
     return evidence
-
-
-def _ranges(program: ExportedProgram) -> list[tuple[Any, Any]]:
-    return list(program.range_constraints.items())
-
-
-def _bound(value: Any) -> int | None:
-    """A bound as a number; `None` for none, which torch writes as infinity or as the largest index."""
-    number = int(value) if str(value).isdigit() else None
-    return number if number is not None and number < 2**31 else None
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -14,6 +14,9 @@ from autograder.graph_form import decode, run
 
 Variant = Callable[[GivenModel, torch.Tensor, int], torch.Tensor]
 
+SMALL = 1e-7
+"""A level that every floor changes by which learners keep a square root from `nan`, down to a millionth."""
+
 MISCONCEPTIONS = {
     "other state_dict": (
         "Your model's `state_dict` has other names or shapes than the given one, so that trained parameters no longer "
@@ -51,6 +54,12 @@ MISCONCEPTIONS = {
         "in your graph, or you blend both with factors 0 and 1; but 0 times `nan` is `nan`. Choose with `torch.where` "
         "or `torch.cond`, which take one and drop the other."
     ),
+    "small levels changed": (
+        "Your graph is right for ordinary inputs, but not where the level is positive and very small: there it divides "
+        "by something else than `level.sqrt()`. A floor (`clamp(min=0.01)`, `+ 1e-3`) keeps `nan` away from the side "
+        "that is *not* wanted, and changes the one that is. There is no need for it: `torch.where` and `torch.cond` "
+        "take one side and drop the other, `nan` and all."
+    ),
     "baked the steps in": (
         "Your graph makes as many steps as the example asked for, whatever `steps` says. The count was recorded as a "
         "plain number."
@@ -61,6 +70,10 @@ MISCONCEPTIONS = {
     ),
     "off by one": (
         "Your graph makes one step too many or one too few: step number `i`, from 0, is made when `i < steps`."
+    ),
+    "most_steps of another model": (
+        "Your graph makes a number of steps that is right for a model with another `most_steps`: the greatest length "
+        "of the loop stands there as a plain number (`range(3)`). Each model has its own: `range(self.most_steps)`."
     ),
     "no steps": "Your graph makes no refinements at all.",
     "computes something else": "For some inputs your graph does not compute what the given model computes.",
@@ -78,10 +91,10 @@ REFUSALS = (
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other sizes and parameters, examples on both sides."""
+    """Other sizes and parameters, examples on both sides; a longer loop than the visible ones."""
     cases = []
     for i in range(2):
-        most_steps = random.randint(2, 4)
+        most_steps = 5 if i == 0 else random.randint(2, 3)  # in none is a visible case's count too short by just one
         parameters = {
             "width": random.randint(3, 7),
             "hidden": random.randint(2, 8),
@@ -89,6 +102,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "batch": random.randint(2, 5),
             "steps": random.randint(1, most_steps - 1),
             "positive": i % 2 == 0,
+            "bias": i % 2 == 0,
             "seed": random.randrange(2**31),
         }
         cases.append(Case(f"hidden {i}", parameters))
@@ -110,7 +124,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "hidden from the graph", f"({values.get('opaque', 'no graph')})"
         return
     graph = decode(evidence.graphs["graph"])
-    samples = list(samples_of(case, given))
+    ordinary = list(samples_of(case, given))
+    samples = [*ordinary, *small_samples_of(case, given)]
     found = []
     with torch.no_grad():
         for sample, count in samples:
@@ -123,8 +138,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         wrong = [i for i, (one, other) in enumerate(zip(found, wanted, strict=True)) if not close(one, other)]
         if wrong:
             sample, count = samples[wrong[0]]
+            if wrong[0] >= len(ordinary):
+                level = float(given.first(sample).mean())
+                yield "small levels changed", f"(wrong where the level is {level:.1e}; on all ordinary inputs right)"
+                return
             detail = f"(wrong on {len(wrong)} of {len(samples)} inputs, one of them {len(sample)} rows, {count} steps)"
-            for name in explain(case, given, samples, found):
+            for name in explain(case, given, ordinary, found[: len(ordinary)]):
                 yield name, detail
         elif not close(evidence.tensors.get("eager"), given(x, steps)):
             yield "eager mode differs", ""
@@ -143,6 +162,18 @@ def samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, in
     for count, positive in product(range(given.most_steps + 1), (True, False)):
         batch = int(torch.randint(1, 8, (), generator=generator))
         yield draw_input(given, batch, positive, generator), count
+
+
+def small_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
+    """Inputs of which the level is positive and about `SMALL`, where the case's model is one that has such.
+
+    Without a bias the first layer scales with its input, so that rounding is as small, against the level, as elsewhere.
+    """
+    if not case.parameters["bias"]:
+        generator = torch.Generator().manual_seed(case.parameters["seed"] + 2)
+        for count in (0, given.most_steps):
+            x = draw_input(given, 4, True, generator)
+            yield x * (SMALL / float(given.first(x).mean())), count
 
 
 SIDES = {
@@ -172,6 +203,7 @@ def explain(
         ("off by one", lambda count: max(count - 1, 0)),
         ("off by one", lambda count: min(count, given.most_steps - 1)),
     ]
+    others += [("most_steps of another model", at_most(most)) for most in range(2, given.most_steps - 1)]
     for (side, side_name), (count_name, count_of) in product(SIDES.items(), [*counts.items(), *others]):
         if all(
             close(theirs, variant(given, x, side, count_of(count)))
@@ -179,6 +211,11 @@ def explain(
         ):
             return [name for name in (side_name, count_name) if name]
     return ["computes something else"]
+
+
+def at_most(most: int) -> Callable[[int], int]:
+    """The number of steps of a graph whose loop is `most` long."""
+    return lambda count: min(count, most)
 
 
 def variant(given: GivenModel, x: torch.Tensor, side: str, count: int) -> torch.Tensor:

@@ -47,11 +47,29 @@ def visible_cases() -> list[Case]:
     return [
         Case(
             "the example takes the first side",
-            {"width": 4, "hidden": 6, "most_steps": 3, "batch": 3, "steps": 2, "positive": True, "seed": 0},
+            {
+                "width": 4,
+                "hidden": 6,
+                "most_steps": 3,
+                "batch": 3,
+                "steps": 2,
+                "positive": True,
+                "bias": True,
+                "seed": 0,
+            },
         ),
         Case(
             "the example takes the second side",
-            {"width": 5, "hidden": 3, "most_steps": 2, "batch": 2, "steps": 0, "positive": False, "seed": 1},
+            {
+                "width": 5,
+                "hidden": 3,
+                "most_steps": 2,
+                "batch": 2,
+                "steps": 0,
+                "positive": False,
+                "bias": False,
+                "seed": 1,
+            },
         ),
     ]
 
@@ -64,6 +82,8 @@ def build(case: Case) -> tuple[GivenModel, torch.Tensor, torch.Tensor]:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.uniform_(-1.0, 1.0, generator=generator)
+        if not given["bias"]:
+            model.first.bias.zero_()
     x = draw_input(model, given["batch"], given["positive"], generator)
     return model, x, torch.tensor(given["steps"])
 

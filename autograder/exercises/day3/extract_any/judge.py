@@ -22,7 +22,16 @@ MISCONCEPTIONS = {
         "After the extraction the caller's model is in another mode than before. Whoever calls you may be in the "
         "middle of training: put each mode back, or work on a copy."
     ),
+    "one mode for all modules": (
+        "The model as a whole is in the mode that it had, but some of its modules are not: `model.train(True)` sets "
+        "*all* of them, also a batch normalisation that somebody froze with `.eval()` in the middle of a model in "
+        "training. Put back the mode of each module, or work on a copy."
+    ),
     "model changed": "After the extraction the caller's model has other parameters or buffers than before.",
+    "size of a number": (
+        "`torch.export` refuses your `dynamic_shapes`: one of the inputs is no tensor but a number, and a number has "
+        "no dimension 0. In its place stands `None`."
+    ),
     "inputs lost": (
         "Your program does not take all inputs of the model by their names. Every tensor that the model is handed must "
         "be an input of the program, also those in a list."
@@ -42,6 +51,10 @@ MISCONCEPTIONS = {
         "Your program serves only the batch size of the example. Dimension 0 of *every* tensor input varies, also in a "
         "list, and also when the example is of another kind than the first that you tried."
     ),
+    "range with an end": (
+        "Your program promises batches up to a greatest size, and refuses greater ones. The model takes any: leave "
+        "`max` out of `Dim`."
+    ),
     "not core ATen": (
         "Your program still has operators that are made of simpler ones. `run_decompositions()` on an exported program "
         "gives one in core ATen, the short list of operators that every other system has to know."
@@ -51,7 +64,11 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Each kind of model, with other sizes and in the other mode."""
+    """Each kind of model, with other sizes and in the other mode: one in part frozen, one with a number as an input."""
+    more: dict[str, dict[str, Any]] = {
+        "images": {"frozen": True},
+        "detector": {"scale": random.choice([0.5, 2.0, 3.0])},
+    }
     return [
         Case(
             f"hidden {i}",
@@ -59,8 +76,9 @@ def hidden_cases(random: Random) -> list[Case]:
                 "model": name,
                 "channels": random.randint(3, 7),
                 "batch": random.randint(2, 5),
-                "training": name != "images" or random.random() < 0.5,
+                "training": True,
                 "seed": random.randrange(2**31),
+                **more.get(name, {}),
             },
         )
         for i, name in enumerate(("images", "encoder", "detector"))
@@ -80,19 +98,23 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["kind"] == "unreadable":
         yield "unreadable", f"({values['text']})"
         return
+    if values["kind"] == "size of a number":
+        yield "size of a number", f"({str(values['text']).splitlines()[0][:200]})"
+        return
     if values["kind"] != "program":
         yield "no exported program", f"(found a {values['kind']})"
         return
     graph = decode(evidence.graphs["graph"])
-    finding = next(computed(case, graph), None)
+    finding = next(computed(case, graph), None) or next(promised(graph, values["ranges"]), None)
     if finding:
         yield finding
         return
     left = sorted({str(node.target) for node in graph.graph.nodes if node.op == "call_function"} & decomposable())
     if left:
         yield "not core ATen", f"({', '.join(left[:4])})"
-    if not values["mode_kept"]:
-        yield "model left in another mode", ""
+    if changed := values["modes_changed"]:
+        # The name of the model itself, among its modules, is empty.
+        yield ("model left in another mode", "") if "" in changed else ("one mode for all modules", f"({changed})")
     if not values["state_kept"]:
         yield "model changed", ""
 
@@ -100,7 +122,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     """What running the graph shows, on the example's batch size first."""
     model = build(case)
-    batch, seed = case.parameters["batch"], case.parameters["seed"]
+    batch, seed, scale = case.parameters["batch"], case.parameters["seed"], case.parameters.get("scale", 1.0)
     placeholders = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
     inputs = draw_inputs(case, batch, seed + 1)
     if set(placeholders) - {"scale"} != set(inputs):
@@ -108,7 +130,7 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
         return
     wanted = answers(case, model.eval(), inputs)
     try:
-        found = [run_flat(graph, {**inputs, "scale": 1.0}, draw) for draw in range(2)]
+        found = [run_flat(graph, {**inputs, "scale": scale}, draw) for draw in range(2)]
     except Exception as error:  # a graph from outside may raise anything
         name = "inputs swapped" if case.parameters["model"] == "encoder" else "computes something else"
         yield name, f"(it raises {str(error).splitlines()[0][:200]})"
@@ -123,7 +145,7 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     for size in (1, batch + 3, 17):
         inputs = draw_inputs(case, size, seed + size)
         try:
-            right = same(run_flat(graph, {**inputs, "scale": 1.0}), answers(case, model, inputs))
+            right = same(run_flat(graph, {**inputs, "scale": scale}), answers(case, model, inputs))
         except Exception:  # sizes that do not fit raise all kinds of errors
             right = False
         if not right:
@@ -132,6 +154,15 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     shapes = [node.meta.get(ENCODED_VALUE) for node in placeholders.values()]
     if any(isinstance(shape, dict) and type(shape.get("shape", ["s"])[0]) is int for shape in shapes):
         yield "froze the batch size", f"(the program accepts batches of {batch} only)"
+
+
+def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]]) -> Iterator[tuple[str, str]]:
+    """What the ranges say of the batch size: it must have no end."""
+    for node in graph.graph.nodes:
+        shape = (node.meta.get(ENCODED_VALUE) or {}).get("shape") if node.op == "placeholder" else None
+        most = ranges.get(str(shape[0]), [None, None])[1] if shape else None
+        if most is not None:
+            yield "range with an end", f"(yours ends at {most})"
 
 
 def answers(case: Case, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[Any]:

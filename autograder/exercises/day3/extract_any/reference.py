@@ -6,13 +6,13 @@ from torch.export import Dim
 from torch.export import ExportedProgram
 from torch.export import export
 import copy
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_map
 
 
 def extract(model: nn.Module, example_inputs: tuple | dict) -> ExportedProgram:
     """`model` in evaluation mode as one graph of core ATen operators, for any batch size. `model` stays as it is."""
     args, kwargs = ((), example_inputs) if isinstance(example_inputs, dict) else (example_inputs, {})
     batch = Dim("batch", min=1)
-    dynamic_shapes = tree_map_only(torch.Tensor, lambda tensor: {0: batch}, example_inputs)
+    dynamic_shapes = tree_map(lambda value: {0: batch} if isinstance(value, torch.Tensor) else None, example_inputs)
     program = export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=dynamic_shapes)
     return program.run_decompositions()

@@ -28,6 +28,14 @@ MISCONCEPTIONS = {
     "froze the batch size": (
         "The loaded program refuses batches of another size than the example's. Export with dimension 0 dynamic."
     ),
+    "range with an end": (
+        "The loaded program refuses batches beyond the greatest size that you gave to `Dim`. Batches of any size will "
+        "be asked for: leave `max` out."
+    ),
+    "example of one row": (
+        "`torch.export` refuses an example with one row as an example of many: size 1 is treated apart from all others "
+        "(it broadcasts). Export with at least two rows: repeat the one that you have."
+    ),
     "loader failed": "Your loader raised an error in the fresh process.",
     "no outputs": (
         "The loader must write `outputs_path` with `torch.save`: a list of tensors, one for each of the inputs."
@@ -52,6 +60,8 @@ FAILURES = (
     ("Can't get attribute", "class is missing there"),
     ("Weights only load failed", "class is missing there"),
     ("Unsupported global: GLOBAL __main__", "class is missing there"),
+    ("size()[0] <= ", "range with an end"),
+    ("to be <= ", "range with an end"),
     ("Guard failed", "froze the batch size"),
     ("to be equal to", "froze the batch size"),
     ("'dict' object is not callable", "weights without program"),
@@ -65,14 +75,14 @@ FAILURES = (
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other widths and other batches."""
+    """Other widths and other batches, far larger ones, too; one example has a single row."""
     return [
         Case(
             f"hidden {i}",
             {
                 "width": random.randint(3, 9),
-                "batch": random.randint(2, 4),
-                "others": [1, *random.sample(range(5, 30), 2)],
+                "batch": random.randint(2, 4) if i == 0 else 1,
+                "others": [1, random.randint(5, 30), random.randint(1000, 3000)],
                 "seed": random.randrange(2**31),
             },
         )
@@ -80,7 +90,12 @@ def hidden_cases(random: Random) -> list[Case]:
     ]
 
 
-STAGES = {"loader": "loader is no text", "saving": "nothing saved", "outputs": "no outputs"}
+STAGES = {
+    "loader": "loader is no text",
+    "exporting": "example of one row",
+    "saving": "nothing saved",
+    "outputs": "no outputs",
+}
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:

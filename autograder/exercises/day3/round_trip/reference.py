@@ -6,7 +6,8 @@ from torch import nn
 
 def save_model(model: nn.Module, example: torch.Tensor, path: str) -> None:
     """Write to `path` all that is needed to run `model` on batches (batch, width) of any size."""
-    program = torch.export.export(model, (example,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    several = example.repeat(2, 1)  # an example of one row is no example of many
+    program = torch.export.export(model, (several,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
     torch.export.save(program, path)
 
 

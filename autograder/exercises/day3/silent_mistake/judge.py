@@ -85,9 +85,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     x = evidence.tensors["found"]
     model, traced, example = build(case)
-    fits = x.dtype == torch.float32 and x.dim() == 3 and x.shape[2] == example.shape[2] and 0 < x.numel() <= 10**6
-    if not fits or not bool(torch.isfinite(x).all()) or float(x.abs().max()) > MOST:
-        yield "outside the domain", f"(found shape {tuple(x.shape)}, {x.dtype})"
+    if why := unfair(x, example):
+        yield "outside the domain", f"({why})"
         return
     with torch.no_grad():
         wanted = model(x)
@@ -98,3 +97,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             return
     if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-3, atol=1e-4):
         yield ("faithful trace accused" if name == "faithful" else "no difference there"), ""
+
+
+def unfair(x: torch.Tensor, example: torch.Tensor) -> str:
+    """What makes an input unfair, as a learner reads it; empty when it is fair."""
+    width = example.shape[2]
+    if x.dtype != torch.float32:
+        return f"yours has {x.dtype}"
+    if x.dim() != 3 or x.shape[2] != width or x.numel() == 0:
+        return f"yours has shape {tuple(x.shape)}; the example's width is {width}"
+    if x.numel() > 10**6:
+        return f"yours has {x.numel()} values; a million is the most that is tried here"
+    if not bool(torch.isfinite(x).all()):
+        return "yours has values that are not finite"
+    largest = float(x.abs().max())
+    return f"the largest absolute value in yours is {largest:.6g}" if largest > MOST else ""

@@ -13,7 +13,8 @@ def extract(model, example_inputs):
         example_inputs = tuple(example_inputs[name] for name in names if name in example_inputs)
     collection = ShapesCollection()
     for leaf in pytree.tree_leaves(example_inputs):
-        collection[leaf] = {0: Dim("n", min=1)}
+        if isinstance(leaf, torch.Tensor):
+            collection[leaf] = {0: Dim("n", min=1)}
     twin = copy.deepcopy(model)
     twin.train(False)
     return torch.export.export(twin, example_inputs, dynamic_shapes=collection).run_decompositions()

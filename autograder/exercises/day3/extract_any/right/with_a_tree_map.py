@@ -17,8 +17,8 @@ def evaluating(model):
 
 
 def extract(model, example_inputs):
-    rows = torch.export.Dim("rows", min=1, max=2**20)
-    shapes = tree_map(lambda value: (rows, *[None] * (value.dim() - 1)), example_inputs)
+    rows = torch.export.Dim("rows", min=1)
+    shapes = tree_map(lambda value: (rows, *value.shape[1:]) if hasattr(value, "shape") else None, example_inputs)
     with evaluating(model), torch.no_grad():
         if isinstance(example_inputs, tuple):
             program = torch.export.export(model, example_inputs, dynamic_shapes=shapes)

@@ -1,0 +1,14 @@
+"""small levels changed
+
+Keeps the square root from `nan` by a least level.
+"""
+
+
+class ExportableModel(GivenModel):
+    def forward(self, x, steps):
+        hidden = self.first(x)
+        level = hidden.mean()
+        hidden = torch.where(level > 0, hidden / level.clamp(min=0.01).sqrt(), torch.tanh(hidden))
+        for i in range(self.most_steps):
+            hidden = torch.where(i < steps, hidden + torch.sin(self.refine(hidden)), hidden)
+        return hidden

@@ -1,0 +1,24 @@
+"""range with an end
+
+Copies the range of another task.
+"""
+
+import copy
+
+from torch.export import Dim, export
+
+
+def batch_is_dynamic(value):
+    if isinstance(value, torch.Tensor):
+        return {0: Dim("batch", min=1, max=64)}
+    if isinstance(value, (list, tuple)):
+        return type(value)(batch_is_dynamic(item) for item in value)
+    if isinstance(value, dict):
+        return {key: batch_is_dynamic(item) for key, item in value.items()}
+    return None
+
+
+def extract(model, example_inputs):
+    args, kwargs = ((), example_inputs) if isinstance(example_inputs, dict) else (example_inputs, {})
+    program = export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=batch_is_dynamic(example_inputs))
+    return program.run_decompositions()
