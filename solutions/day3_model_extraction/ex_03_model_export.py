@@ -371,17 +371,17 @@ check.day3.round_trip(save_model, make_loader)
 # ## Task 7. Three kinds of model through one function
 #
 # *25 minutes, hard.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
-# lists of inputs, numbers among them, dictionaries of outputs, in training mode, or only some modules in it. Write
+# lists, numbers, dictionaries of outputs, in training mode, or only some modules in it. Write
 # `extract(model, example_inputs)`. `example_inputs` is a tuple of positional arguments or a dictionary of keyword
 # arguments; the batch has at least two rows. Return an `ExportedProgram` that
 #
 # 1. takes the model's inputs under their own names and returns all of its outputs;
-# 2. computes what the model computes in evaluation mode, for every batch size from 1 up, without end (the batch is dimension 0 of
-#    every tensor input);
+# 2. computes what the model computes in evaluation mode, for every batch size from 1 up (dimension 0 of every tensor
+#    input), without end;
 # 3. consists of **core ATen** operators only.
 #
-# The model itself, its weights, buffers and the mode of each module, must be afterwards as it was before. The three kinds are printed below;
-# there is no need for any `if` that asks which one it is.
+# The model, its weights, buffers and the mode of each module, must be afterwards as it was. The three kinds are printed
+# below; no `if` needs to ask which one it is.
 #
 # <details><summary>Hint 1: a question</summary><code>dynamic_shapes</code> has the structure of the inputs. How do you make it from inputs of any structure?</details>
 # <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of each tensor, and <code>None</code> in that of a number. A deep copy may be put into any mode.</details>
