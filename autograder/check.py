@@ -56,7 +56,12 @@ class CheckResult:
             return self.outcome.messages
         said = []
         for name, message in zip(self.outcome.misconceptions, self.outcome.messages, strict=True):
-            about = [verdict.case for verdict in failed if any(one.misconception == name for one in verdict.findings)]
+            # Of an exception, or of what has no name, the message tells which it is.
+            about = [
+                verdict.case
+                for verdict in failed
+                if any(one.misconception == name and message.startswith(one.message) for one in verdict.findings)
+            ]
             more = f" and {len(about) - CASES_NAMED} more" if len(about) > CASES_NAMED else ""
             said.append(f"{', '.join(about[:CASES_NAMED])}{more}: {message}")
         return said

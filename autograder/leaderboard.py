@@ -7,13 +7,13 @@ so that the same capstones give the same ranking whenever and however often they
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autograder.capstone import Report
+from fxopt_core.files import replacing
 from fxopt_core.tables import Sheet, Shown
 
 
@@ -87,9 +87,8 @@ def write_board(path: Path, entries: Iterable[Entry]) -> None:
     """Write the entries, each once: a later one takes the place of an earlier one with the same key."""
     unique = {entry.key: entry for entry in entries}
     lines = [json.dumps(vars(unique[key]), sort_keys=True) for key in sorted(unique)]
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text("".join(f"{line}\n" for line in lines))
-    os.replace(beside, path)
+    with replacing(path) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines))
 
 
 @dataclass(frozen=True)

@@ -138,9 +138,11 @@ def switch_on() -> RefuseWhatMPSLacks:
         return called
 
     def unseen_inside(call: Callable[..., Any]) -> Callable[..., Any]:
+        run = unseen(call)
+
         @functools.wraps(call)
         def called(script: Any, *args: Any, **kwargs: Any) -> Any:
-            result = unseen(call)(script, *args, **kwargs)
+            result = run(script, *args, **kwargs)
             weights = list(script.parameters()) if isinstance(script, torch.nn.Module) else []
             mode.follow((args, kwargs, weights), result, "TorchScript")
             return result

@@ -67,6 +67,10 @@ def test_messages_name_the_cases_that_they_are_about() -> None:
     for text in (repr(shown), shown._repr_html_()):
         assert "→ one, a, b and 2 more: You forgot." in text
         assert "→ a, b, c and 1 more: You lost." in text
+    unnamed = [CaseVerdict(case, False, (Finding("", f"It is {case}."),)) for case in ("odd", "even")]
+    said = repr(CheckResult(outcome_from_verdicts("task", "A task", unnamed)))
+    assert "→ odd: It is odd." in said
+    assert "→ even: It is even." in said
     coded = verdict("one", "forgot `a < b`")
     assert (
         "<p>→ You forgot <code>a &lt; b</code>.</p>"

@@ -163,7 +163,9 @@ class PiecesAtOnce(TorchFunctionMode):
         sizes, dims = zip(*(self._wholes.get(one, (None, None)) for one in (query, key, value)), strict=True)
         plain = attn_mask is None and len(rest) < 2 and not kwargs.get("is_causal")
         if not plain or any(one is not sizes[0] for one in sizes) or set(dims) != {query.dim() - 2}:
-            raise CaptureError("auto", "attention among pieces is not plain self-attention.", "see method=recorder.")
+            raise CaptureError(
+                "auto", "attention among pieces is not plain self-attention.", "leave the pieces as they are."
+            )
         place = torch.arange(query.shape[-2], device=query.device)
         piece = (place[:, None] >= sizes[0].cumsum(0)).sum(-1)
         self.reasons["attention within pieces by a mask"] = None

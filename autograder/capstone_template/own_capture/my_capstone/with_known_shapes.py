@@ -72,7 +72,7 @@ class ShapeTracer(fx.Tracer):
                     return getattr(args[0], target)(*args[1:], **kwargs)
                 called = self.twin.get_submodule(target).forward if kind == "call_module" else target
                 return called(*args, **kwargs)
-        except Exception:
+        except Exception:  # operators fail on unknown or fake values in any way; then there is no example
             return None
 
 
