@@ -8,7 +8,8 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 
 from fxopt_core.capture import capture
 from fxopt_core.capture.auto.adapting import Adapted
-from fxopt_core.capture.auto.opening import PiecesAtOnce, opened, places_of_patches
+from fxopt_core.capture.auto.opening import PiecesAtOnce, opened
+from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens
 
 AT_ONCE = "pieces of a batch at once"
 
@@ -139,3 +140,73 @@ def test_places_of_patches_are_those_of_transformers(merge, temporal):
         own = {"position_ids": grids}
         assert vision_utils.get_vision_position_ids(grids, merge, kwargs=own) is grids
     assert list(pieces.reasons) == ["places of patches at once"]
+
+
+def rows_of(*rows: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Kinds of tokens (`t` text, `i` image) and the mask (`.` is padding) of rows of equal length."""
+    kinds = torch.tensor([["t.i".index(one) // 2 for one in row] for row in rows])
+    return kinds, torch.tensor([[one != "." for one in row] for row in rows]).long()
+
+
+@pytest.mark.parametrize(
+    "family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "glm4v", "ernie4_5_vl_moe", "paddleocr_vl", "cosmos3_edge"]
+)
+@pytest.mark.parametrize("masked", [True, False])
+def test_places_of_tokens_are_those_of_transformers(family, masked):
+    model = tokens_model(family)
+    rows = (
+        ("ttiiiitttii", "iitiiiiiiti", "ttttttttttt") if not masked else ("..iiiitt.ii", "iitiiiiiit.", "t..........")
+    )
+    kinds, mask = rows_of(*rows)
+    grids = torch.tensor([[1, 4, 4], [1, 2, 4], [1, 4, 2], [3, 4, 2], [1, 2, 2]])
+    grids = grids if not masked else grids[:4]
+    given = {"image_grid_thw": grids, "attention_mask": mask if masked else None}
+    expected = model.get_rope_index(kinds + 5, kinds, **given)
+    for one, other in zip(places_of_tokens(kinds, grids, 2, given["attention_mask"]), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, check_dtype=False)
+    with PiecesAtOnce(model) as pieces:
+        for one, other in zip(model.get_rope_index(kinds + 5, kinds, **given), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+        assert list(pieces.reasons) == ["places of tokens at once"]
+    assert "get_rope_index" not in vars(model)
+
+
+def tokens_model(family):
+    """The part of a model that places tokens, without its layers."""
+    from importlib import import_module
+    from types import SimpleNamespace
+
+    module = import_module(f"transformers.models.{family}.modeling_{family}")
+    kind = next(one for one in vars(module).values() if isinstance(one, type) and "get_rope_index" in vars(one))
+
+    class Placing(nn.Module):
+        get_rope_index = kind.get_rope_index
+        get_vision_position_ids = kind.get_vision_position_ids
+
+    model = Placing()
+    model.config = SimpleNamespace(
+        vision_config=SimpleNamespace(spatial_merge_size=2, tokens_per_second=2, temporal_merge_size=2)
+    )
+    return model
+
+
+@pytest.mark.parametrize(
+    ("row", "grid"), [("tii", [1, 4, 4]), ("tiiiii", [1, 4, 4]), ("...", [1, 4, 4]), ("tiitii", [1, 2, 4])]
+)
+def test_tokens_that_do_not_fit_the_grids_have_no_places(row, grid):
+    kinds, mask = rows_of(row)
+    with pytest.raises((RuntimeError, IndexError)):
+        places_of_tokens(kinds, torch.tensor([grid]), 2, mask)
+
+
+def test_tokens_of_videos_are_left_to_the_model():
+    model = tokens_model("qwen2_vl")
+    kinds, grids = torch.tensor([[0, 2, 2, 0, 1]]), torch.tensor([[2, 2, 2]])
+    given = {"image_grid_thw": torch.tensor([[1, 2, 2]]), "video_grid_thw": grids}
+    expected = model.get_rope_index(kinds, kinds, **given)
+    with PiecesAtOnce(model) as pieces:
+        for one, other in zip(model.get_rope_index(kinds, kinds, **given), expected, strict=True):
+            assert torch.equal(one, other)
+        assert not pieces.reasons
+    with pytest.raises(RuntimeError):
+        places_of_tokens(kinds, given["image_grid_thw"], 2, None)

@@ -22,12 +22,15 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxopt_core.capture.auto.adapting import Adapted
+from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import private_copy
 
 _SPLITS = (torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes)
 _ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _POSITIONS = "get_vision_position_ids"
+_TOKENS = "get_rope_index"
+_NEEDED = {"input_ids", "mm_token_type_ids", "image_grid_thw", "video_grid_thw", "attention_mask"}
 
 
 def opened(adapted: Adapted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Adapted | None:
@@ -42,7 +45,7 @@ def opened(adapted: Adapted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         return None
     copied: Any
     copied, args, kwargs = private_copy(adapted.model, args, kwargs, "auto")
-    pieces = PiecesAtOnce()
+    pieces = PiecesAtOnce(copied)
     try:
         with torch.no_grad(), pieces:
             copied(*args, **kwargs)
@@ -52,14 +55,14 @@ def opened(adapted: Adapted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if not pieces.reasons or any(int((sizes > 0).sum()) < 2 for sizes in pieces.sizes):
         return None
     copied = private_copy(adapted.model, (), {}, "auto")[0]
-    call = functools.partial(_call_at_once, copied.forward)
+    call = functools.partial(_call_at_once, copied, copied.forward)
     call.__signature__ = inspect.signature(copied.forward)  # type: ignore[attr-defined]
     copied.forward = call
     return Adapted(copied, (*adapted.adaptations, *pieces.reasons), adapted.without)
 
 
-def _call_at_once(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    with PiecesAtOnce():
+def _call_at_once(model: torch.nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with PiecesAtOnce(model):
         return forward(*args, **kwargs)
 
 
@@ -84,13 +87,17 @@ class _Numbers(Sequence[int]):
 class PiecesAtOnce(TorchFunctionMode):
     """While active, a split by numbers that come from a tensor gives the whole as the only piece.
 
+    Args:
+        model: of which parts that place the tokens of images and text row by row place them at once meanwhile.
+
     Attributes:
         sizes: of the pieces, for each such split.
         reasons: what was done, in words.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: torch.nn.Module | None = None) -> None:
         super().__init__()
+        self._model = model
         self.sizes: list[torch.Tensor] = []
         self.reasons: dict[str, None] = {}
         self._wholes = WeakTensorKeyDictionary()
@@ -99,6 +106,8 @@ class PiecesAtOnce(TorchFunctionMode):
 
     def __enter__(self) -> PiecesAtOnce:
         self._patched.enter_context(self._positions_at_once())
+        for part in self._model.modules() if self._model is not None else ():
+            self._patched.enter_context(self._tokens_at_once(part))
         for kind in (FakeTensor, FunctionalTensor):
             self._patched.enter_context(self._read_later(kind))
         super().__enter__()
@@ -192,30 +201,33 @@ class PiecesAtOnce(TorchFunctionMode):
             for one in holders:
                 setattr(one, _POSITIONS, original)
 
+    @contextmanager
+    def _tokens_at_once(self, part: Any) -> Iterator[None]:
+        """Within, a part of Qwen2-VL's kind places the tokens of all rows at once; of videos it is left as it is."""
+        original: Any = getattr(part, _TOKENS, None)
+        side = getattr(getattr(getattr(part, "config", None), "vision_config", None), "spatial_merge_size", None)
+        if original is None or side is None or not _NEEDED.issubset(inspect.signature(original).parameters):
+            yield
+            return
+
+        def at_once(
+            input_ids: Any, mm_token_type_ids: Any, image_grid_thw: Any = None, attention_mask: Any = None, **rest: Any
+        ) -> Any:
+            if image_grid_thw is None or any(one is not None for one in rest.values()):
+                named = {"image_grid_thw": image_grid_thw, "attention_mask": attention_mask}
+                return original(input_ids, mm_token_type_ids, **named, **rest)
+            self.sizes.append(image_grid_thw[:, 0])
+            self.reasons["places of tokens at once"] = None
+            places, shift = places_of_tokens(mm_token_type_ids, image_grid_thw, side, attention_mask)
+            return places.to(input_ids.dtype), shift
+
+        setattr(part, _TOKENS, at_once)
+        try:
+            yield
+        finally:
+            delattr(part, _TOKENS)
+
 
 def _arguments_of_split(tensor: Any, *rest: Any, dim: int = 0, **sizes: Any) -> tuple[Any, Any, int]:
     every = (*rest, *sizes.values())
     return tensor, every[0], every[1] if len(every) > 1 else dim
-
-
-def places_of_patches(grids: torch.Tensor, merge: int | torch.Tensor, temporal: bool) -> torch.Tensor:
-    """Where in its image each patch is, as `transformers.vision_utils.get_vision_position_ids` says it.
-
-    Args:
-        grids: frames, rows and columns of each image, `[images, 3]`.
-        merge: side of the squares of patches that stand together; for each image, `[images]`, or for all.
-        temporal: whether to tell the frame too.
-
-    Returns:
-        (frame,) row and column, `[patches, 2 or 3]`.
-    """
-    counts = grids.prod(-1)
-    image = torch.repeat_interleave(counts)
-    side = merge[image] if isinstance(merge, torch.Tensor) else merge
-    _, rows, columns = grids[image].unbind(-1)
-    place = torch.arange(image.shape[0], device=grids.device) - (counts.cumsum(0) - counts)[image]
-    within = place % (rows * columns)
-    square, inside = within // (side * side), within % (side * side)
-    across = columns // side
-    row, column = square // across * side + inside // side, square % across * side + inside % side
-    return torch.stack([place // (rows * columns), row, column] if temporal else [row, column], dim=-1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -34,7 +35,8 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     example's; of several the one that refuses least is taken. One that is wrong on any trial, or refuses new values of
     the same shapes, is not taken. Partitions may refuse, never be wrong. Strategies of which an earlier failure says
     that they would fail too are left out. Where Python goes through a batch piece by piece, which fixes its size, a
-    copy that takes all pieces at once is tried. Where no strategy gives a graph, one run is recorded.
+    copy that takes all pieces at once is tried as soon as the first strategy fails or fixes a size: the others take
+    long and end at the pieces all the same. Where no strategy gives a graph, one run is recorded.
 
     The trials are the example, new values of the same shapes, a padded mask where the example has a full one, and
     other sizes where `dynamic` names them or lets all vary: those that the model itself can do.
@@ -44,95 +46,116 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
         Exception: the model's own, where it fails on the example.
     """
     trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
-    attempts: list[Attempt] = []
+    search = _Search(trials, dynamic, may_refuse([on for (on, _, _), _ in trials]))
     specialised: list[Captured] = []
-    refusable = may_refuse([on for (on, _, _), _ in trials])
     outputs = trials[0][1].outputs
     held = returns_a_cache(model, outputs)
     if held:
-        attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
-    known: set[str] = set()
+        search.attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
     tried: list[Adapted] = []
     for adapted in adapted_models(model, outputs):
         if held and not adapted.adaptations:
             continue
         tried.append(adapted)
-        begun, partly = len(attempts), dict[str, tuple[str, ...]]()
-        for name, strategy in STRATEGIES.items():
-            if hopeless(name, [one.failure for one in attempts[begun:]], partly, dynamic):
-                continue
-            captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)
-            if captured is not None and not captured.specialised:
-                return _taken(captured, attempts)
-            if captured is not None:
-                specialised.append(captured)
-                partly[name] = captured.specialised
-            elif len(attempts) == begun + 1:
-                if attempts[-1].failure in known:
-                    break  # the adaptation is none for what it fails at
-                known.add(attempts[-1].failure)
-        if specialised:
-            break  # these adaptations are for models that cannot be captured
-    wider: Adapted | None = None
-    for name, strategy in OPENED.items():
-        if not dynamic.choice or not all(refuses_batch_or_length(one.specialised) for one in specialised):
-            break
-        wider = wider or opened(tried[-1] if specialised else tried[0], args, kwargs)
-        if wider is None:
-            break
-        captured = _attempt(name, strategy, wider, trials, dynamic, attempts, refusable)
-        if captured is not None and not captured.specialised:
-            return _taken(captured, attempts)
-        specialised += [captured] if captured is not None else []
+        for captured in search.captures(adapted):
+            if not captured.specialised:
+                return search.taken(captured)
+            specialised.append(captured)
+        if any(one.adaptations == adapted.adaptations for one in specialised):
+            break  # further adaptations are for models that cannot be captured
     if specialised:
         # The first of the least specialised is the best.
-        return _taken(min(specialised, key=lambda one: len(one.specialised)), attempts)
+        return search.taken(min(specialised, key=lambda one: len(one.specialised)))
     for (name, strategy), adapted in product(LAST_RESORT.items(), tried):
-        captured = _attempt(name, strategy, adapted, trials, dynamic, attempts, refusable)
-        if captured is not None:
-            return _taken(captured, attempts)
+        recorded = search.attempt(name, strategy, adapted)
+        if recorded is not None:
+            return search.taken(recorded)
     # Of a branch on data, partitions hold one side, and refuse the other.
-    others = frozenset(on for (on, _, _), _ in trials[1:])
-    captured = _attempt("dynamo, partitions", capture_with_dynamo, Adapted(model), trials, dynamic, attempts, others)
-    if captured is not None:
-        return _taken(captured, attempts)
-    told = "; ".join(f"{one.strategy}{''.join(f', {a}' for a in one.adaptations)}: {one.failure}" for one in attempts)
+    search.refusable = frozenset(on for (on, _, _), _ in trials[1:])
+    partitions = search.attempt("dynamo, partitions", capture_with_dynamo, Adapted(model))
+    if partitions is not None:
+        return search.taken(partitions)
+    told = "; ".join(
+        f"{one.strategy}{''.join(f', {a}' for a in one.adaptations)}: {one.failure}" for one in search.attempts
+    )
     raise CaptureError("auto", f"no way gave graphs that agree with the model. {told}", 'see method="dynamo".')
 
 
-def _taken(captured: Captured, attempts: list[Attempt]) -> Captured:
-    return replace(captured, caveats=captured.caveats + caveats_of(captured.agreements), attempts=tuple(attempts))
+@dataclass
+class _Search:
+    """What is compared with, and what was tried so far.
 
+    Attributes:
+        trials: inputs, and what the model gives for them; the first is the example.
+        dynamic: which sizes may vary.
+        refusable: the trials that a capture may refuse.
+        attempts: so far.
+        known: how the first strategy failed on the models tried so far.
+    """
 
-def _attempt(
-    name: str,
-    strategy: Strategy,
-    adapted: Adapted,
-    trials: list[Trial],
-    dynamic: Dynamic,
-    attempts: list[Attempt],
-    refusable: frozenset[str],
-) -> Captured | None:
-    """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
-    _, args, kwargs = trials[0][0]
-    found: list[Agreement] = []
+    trials: list[Trial]
+    dynamic: Dynamic
+    refusable: frozenset[str]
+    attempts: list[Attempt] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
 
-    def note(failure: str) -> None:
-        attempts.append(Attempt(name, adapted.adaptations, failure, tuple(found)))
+    def captures(self, adapted: Adapted) -> Iterator[Captured]:
+        """What the strategies that are not hopeless give for a model, and for it with its sizes opened."""
+        failures, partly = list[str](), dict[str, tuple[str, ...]]()
+        for name, strategy in STRATEGIES.items():
+            if hopeless(name, failures, partly, self.dynamic):
+                continue
+            captured = self.attempt(name, strategy, adapted)
+            first = not failures
+            failures.append(self.attempts[-1].failure)
+            if captured is not None:
+                partly[name] = captured.specialised
+                yield captured
+            elif first and failures[0] in self.known:
+                return  # the adaptation is none for what it fails at
+            self.known.update(failures[:1])
+            if first and self.dynamic.choice and all(map(refuses_batch_or_length, partly.values())):
+                yield from self._opened(adapted)
 
-    try:
-        with same_random_state(adapted.model, args, kwargs):
-            captured = strategy(*private_copy(adapted.model, args, kwargs, "auto"), dynamic)
-    except Exception as error:
-        note(in_one_line(error, name, dynamic))
-        return None
-    if captured.runner is None:
-        raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
-    for (on, args, kwargs), expected in trials:
-        found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
-        if not found[-1].agrees and not (found[-1].refusal and on in refusable):
-            note(str(found[-1]))
+    def _opened(self, adapted: Adapted) -> Iterator[Captured]:
+        _, args, kwargs = self.trials[0][0]
+        wider = opened(adapted, args, kwargs)
+        if wider is None:
+            return
+        for name, strategy in OPENED.items():
+            captured = self.attempt(name, strategy, wider)
+            if captured is None:
+                continue
+            yield captured
+            if not refuses_batch_or_length(captured.specialised):
+                return
+
+    def attempt(self, name: str, strategy: Strategy, adapted: Adapted) -> Captured | None:
+        """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
+        _, args, kwargs = self.trials[0][0]
+        found: list[Agreement] = []
+
+        def note(failure: str) -> None:
+            self.attempts.append(Attempt(name, adapted.adaptations, failure, tuple(found)))
+
+        try:
+            with same_random_state(adapted.model, args, kwargs):
+                captured = strategy(*private_copy(adapted.model, args, kwargs, "auto"), self.dynamic)
+        except Exception as error:
+            note(in_one_line(error, name, self.dynamic))
             return None
-    refused = ", ".join(one.on for one in found if one.refusal)
-    note(f"specialised: it refuses {refused}." if refused else "")
-    return replace(captured, adaptations=adapted.adaptations, agreements=tuple(found))
+        if captured.runner is None:
+            raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
+        for (on, args, kwargs), expected in self.trials:
+            found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
+            if not found[-1].agrees and not (found[-1].refusal and on in self.refusable):
+                note(str(found[-1]))
+                return None
+        refused = ", ".join(one.on for one in found if one.refusal)
+        note(f"specialised: it refuses {refused}." if refused else "")
+        return replace(captured, adaptations=adapted.adaptations, agreements=tuple(found))
+
+    def taken(self, captured: Captured) -> Captured:
+        """A capture, with all that was tried."""
+        caveats = captured.caveats + caveats_of(captured.agreements)
+        return replace(captured, caveats=caveats, attempts=tuple(self.attempts))
