@@ -448,10 +448,10 @@ def test_an_analysis_allocates_nothing_of_the_size_of_the_model() -> None:
 
 def test_gpt2_xl_is_analysed_in_seconds() -> None:
     model, inputs = gpt2_xl(48)
-    start = time.perf_counter()
+    start = time.process_time()
     analysis = analyze(model, inputs)
-    # About four seconds on a quiet machine.
-    assert time.perf_counter() - start < 30
+    # About four seconds of the processor; what else runs on the machine does not count.
+    assert time.process_time() - start < 30
     # Source of the parameters: Radford et al. 2019 and their repository, openai/gpt-2: "1.5B".
     assert analysis.parameters == 1_557_611_200
     block = 2 * 1024 * 12 * 1600**2 + 2 * 2 * 1024**2 * 1600
