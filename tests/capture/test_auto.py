@@ -263,6 +263,23 @@ def test_batch_and_length_of_a_language_model_may_vary(gpt2):
     assert [one.name for one in captured.symbols] == ["batch", "length"]
 
 
+def test_experts_that_python_goes_through_become_one_operator():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = transformers.MixtralConfig(vocab_size=50, num_hidden_layers=1, num_local_experts=4, **sizes)
+    model = transformers.MixtralForCausalLM(config).eval()
+    model.set_experts_implementation("eager")
+    tokens = torch.randint(0, 50, (2, 7))
+    with torch.no_grad():
+        captured = capture(model, {"input_ids": tokens}, "auto", dynamic=True)
+        assert captured.adaptations[1:] == ('experts implementation "grouped_mm"',)
+        assert not captured.specialised
+        tokens = torch.full((3, 5), 7)  # to the same two experts
+        expected = model(input_ids=tokens)["logits"]
+        torch.testing.assert_close(captured.run(input_ids=tokens)["logits"], expected, rtol=1e-4, atol=1e-5)
+    assert model.config._experts_implementation == "eager"
+
+
 def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch):
     def only_eager(model, args, kwargs, dynamic):
         if model.config._attn_implementation != "eager" or not isinstance(model(*args, **kwargs), tuple):

@@ -15,6 +15,8 @@ import torch
 
 from fxopt_core.capture.isolation import Model, private_copy
 
+_EXPERTS = "_experts_implementation"
+
 
 @dataclass(frozen=True)
 class Adapted:
@@ -40,7 +42,8 @@ def adapted_models(model: Model, outputs: Any) -> Iterator[Adapted]:
     """
     current = Adapted(model)
     yield current
-    for adapt in (_without_cache, _with_tuple, _with_eager_attention) if _configurations(model) else ():
+    ways = (_without_cache, _with_grouped_experts, _with_tuple, _with_eager_attention)
+    for adapt in ways if _configurations(model) else ():
         copied: Any = private_copy(current.model, (), {}, "auto")[0]
         description = adapt(copied, outputs)
         if description is not None:
@@ -74,6 +77,16 @@ def _without_cache(model: torch.nn.Module, outputs: Any) -> str | None:
         one.use_cache = False
     lacking = ", ".join(_objects(outputs))
     return "use_cache=False" + (f" (the result lacks {lacking})" if lacking else "")
+
+
+def _with_grouped_experts(model: torch.nn.Module, outputs: Any) -> str | None:
+    """All experts in one operator, where Python goes through those that some token was sent to."""
+    if not getattr(model, "_can_set_experts_implementation", bool)():
+        return None
+    configurations = [one for one in _configurations(model) if getattr(one, _EXPERTS, None) == "eager"]
+    for one in configurations:
+        setattr(one, _EXPERTS, "grouped_mm")
+    return 'experts implementation "grouped_mm"' if configurations else None
 
 
 def _with_tuple(model: torch.nn.Module, outputs: Any) -> str | None:
