@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from traitlets.config import Config
@@ -144,4 +145,8 @@ def course_config(course: Course) -> Config:
         "nbgrader.preprocessors.AssignLatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
     ]
+    config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
+    pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"
+    config.FeedbackExporter.template_name = "fxopt_feedback"
+    config.FeedbackExporter.extra_template_basedirs = [str(Path(__file__).parent / "feedback_pages"), str(pages)]
     return config

@@ -1,4 +1,4 @@
-"""How nbgrader grades with our worker and judge: two classes named in its configuration (`course.course_config`).
+"""How nbgrader grades with our worker and judge: classes named in its configuration (`course.course_config`).
 
 nbgrader's command line, its form grader and `fxopt grade` all read that configuration, so that they share one
 grading path. Imports no torch.
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbconvert.exporters import NotebookExporter
+from nbconvert.exporters import HTMLExporter, NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Unicode
+from traitlets import Unicode, default
 
 from autograder.course import Course
 from autograder.grading import NotebookOutcome, grade_notebook
@@ -59,6 +59,14 @@ class TolerantNotebookExporter(NotebookExporter):
         notebook.metadata[PROBLEMS_KEY] = {"problems": problems, "unreadable": unreadable}
         notebook.metadata["kernelspec"] = release.metadata["kernelspec"]
         return self.from_notebook_node(notebook, resources=resources or {}, **options)
+
+
+class FeedbackExporter(HTMLExporter):
+    """Writes feedback pages, from a template that builds on nbgrader's and finds it by its folder."""
+
+    @default("template_paths")
+    def _template_paths(self, prune: bool = True, root_dirs: list[str] | None = None) -> list[str]:
+        return [*super()._template_paths(prune, root_dirs), *self.extra_template_basedirs]
 
 
 def kernel_problems(notebook: NotebookNode) -> list[str]:
@@ -140,7 +148,8 @@ def task_outputs(task: TaskOutcome) -> list[NotebookNode]:
     lines = task.messages or ["All visible and hidden cases pass."]
     body = "".join(f"<p>→ {html.escape(line)}</p>" for line in lines)
     data = {"text/plain": f"{task.points:g}", "text/html": f"<p><b>{html.escape(head)}</b></p>{body}"}
-    return [nbformat.v4.new_output("execute_result", data=data, metadata={}, execution_count=None)]
+    told = {"title": task.title, "status": task.status}  # for the list at the head of the feedback page
+    return [nbformat.v4.new_output("execute_result", data=data, metadata=told, execution_count=None)]
 
 
 def outcome_file(course: Course, student: str, day: str, notebook: str) -> Path:
