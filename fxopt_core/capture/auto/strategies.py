@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from fxopt_core.capture.auto.formulas import short_formulas
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
@@ -21,8 +22,16 @@ from fxopt_core.capture.result import Captured
 
 Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 
+
+def _capture_with_short_formulas(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
+) -> Captured:
+    with short_formulas():
+        return capture_with_export(model, args, kwargs, dynamic)
+
+
 STRATEGIES: dict[str, Strategy] = {
-    "export": capture_with_export,
+    "export": _capture_with_short_formulas,
     "export, batch and length": partial(capture_with_export, axes=2),
     "export, real values": partial(capture_with_export, real_values=True, axes=2),
     "export, real values, fixed sizes": partial(capture_with_export, real_values=True, axes=0),
