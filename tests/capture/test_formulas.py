@@ -1,0 +1,46 @@
+"""Sizes that become long formulas: noticed while the model is read, so that fewer sizes vary in time."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module
+
+from fxopt_core.capture import CaptureError, capture
+from fxopt_core.capture.auto.formulas import short_formulas
+
+
+class Windows(nn.Module):
+    """Fills rows up to whole windows and halves them, stage after stage."""
+
+    def __init__(self, stages: int) -> None:
+        super().__init__()
+        self.stages, self.layer = stages, nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.stages):
+            x = nn.functional.pad(x, (0, -x.shape[-1] % 3))
+            x = self.layer(x)[..., ::2]
+        return x
+
+
+@pytest.mark.parametrize(("stages", "strategy"), [(1, "export"), (6, "export, batch and length")])
+def test_where_formulas_grow_long_fewer_sizes_vary(stages, strategy):
+    model = Windows(stages)
+    captured = capture(model, (torch.randn(2, 3, 50),), "auto", dynamic=True)
+    assert captured.attempts[-1].strategy == strategy
+    assert ("a size is a formula of" in captured.attempts[0].failure) == (stages > 1)
+    assert bool(captured.specialised) == (stages > 1)
+    x = torch.randn(5, 4, 50 if stages > 1 else 71)
+    assert torch.equal(captured.run(x), model(x))
+
+
+def test_the_length_of_a_formula_is_measured_where_modules_take_and_give():
+    size = {"x": {2: torch.export.Dim.AUTO}}
+    with short_formulas(longest=20), pytest.raises(CaptureError, match=r"a formula of \d\d operations"):
+        torch.export.export(Windows(6), (torch.randn(2, 3, 50),), dynamic_shapes=size)
+    with short_formulas(longest=20):
+        torch.export.export(Windows(1), (torch.randn(2, 3, 50),), dynamic_shapes=size)
+        assert module._global_forward_hooks
+        assert module._global_forward_pre_hooks
+    assert not module._global_forward_hooks
+    assert not module._global_forward_pre_hooks
