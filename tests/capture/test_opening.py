@@ -9,7 +9,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from fxopt_core.capture import capture
 from fxopt_core.capture.auto.adapting import Adapted
 from fxopt_core.capture.auto.opening import PiecesAtOnce, opened
-from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens
+from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens, windows_of_patches
 
 AT_ONCE = "pieces of a batch at once"
 
@@ -140,6 +140,25 @@ def test_places_of_patches_are_those_of_transformers(merge, temporal):
         own = {"position_ids": grids}
         assert vision_utils.get_vision_position_ids(grids, merge, kwargs=own) is grids
     assert list(pieces.reasons) == ["places of patches at once"]
+
+
+@pytest.mark.parametrize("merge", [1, 2])
+@pytest.mark.parametrize("side", [1, 2, 3])
+def test_windows_of_patches_are_those_of_transformers(merge, side):
+    from transformers import vision_utils
+
+    grids = torch.tensor([[1, 4, 6], [2, 8, 2], [3, 2, 2], [1, 12, 10]])
+    sizes = grids, merge, side * merge * 7, 7
+    expected = vision_utils.get_vision_window_index(*sizes)
+    for one, other in zip(windows_of_patches(grids, merge, side), expected, strict=True):
+        assert torch.equal(one, other)
+        assert one.dtype == other.dtype
+    with PiecesAtOnce() as pieces:
+        for one, other in zip(vision_utils.get_vision_window_index(*sizes), expected, strict=True):
+            assert torch.equal(one, other)
+        own = {"window_index": grids, "cu_window_seqlens": grids}
+        assert vision_utils.get_vision_window_index(*sizes, kwargs=own)[0] is grids
+    assert list(pieces.reasons) == ["windows of patches at once"]
 
 
 def rows_of(*rows: str) -> tuple[torch.Tensor, torch.Tensor]:

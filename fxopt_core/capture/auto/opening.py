@@ -22,13 +22,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxopt_core.capture.auto.adapting import Adapted
-from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens
+from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens, windows_of_patches
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.isolation import private_copy
 
 _SPLITS = (torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes)
 _ATTENTION = torch.nn.functional.scaled_dot_product_attention
-_POSITIONS = "get_vision_position_ids"
+_POSITIONS, _WINDOWS = "get_vision_position_ids", "get_vision_window_index"
 _TOKENS = "get_rope_index"
 _NEEDED = {"input_ids", "mm_token_type_ids", "image_grid_thw", "video_grid_thw", "attention_mask"}
 
@@ -105,7 +105,8 @@ class PiecesAtOnce(TorchFunctionMode):
         self._patched = ExitStack()
 
     def __enter__(self) -> PiecesAtOnce:
-        self._patched.enter_context(self._positions_at_once())
+        self._patched.enter_context(self._images_at_once(_POSITIONS, self._positions))
+        self._patched.enter_context(self._images_at_once(_WINDOWS, self._windows))
         for part in self._model.modules() if self._model is not None else ():
             self._patched.enter_context(self._tokens_at_once(part))
         for kind in (FakeTensor, FunctionalTensor):
@@ -180,26 +181,39 @@ class PiecesAtOnce(TorchFunctionMode):
         self.reasons["attention within pieces by a mask"] = None
         return _ATTENTION(query, key, value, piece[:, None] == piece, *rest, **kwargs)
 
-    @contextmanager
-    def _positions_at_once(self) -> Iterator[None]:
-        """Within, transformers computes the places of patches of all images at once, where it goes one by one."""
-        original: Any = getattr(sys.modules.get("transformers.vision_utils"), _POSITIONS, None)
-
+    def _positions(self, original: Any) -> Any:
         def at_once(grid_thw: Any, merge: Any, include_temporal: bool = False, kwargs: Any = None, **named: Any) -> Any:
             if named or (kwargs or {}).get("position_ids") is not None:
                 return original(grid_thw, merge, include_temporal, kwargs, **named)
             self.reasons["places of patches at once"] = None
             return places_of_patches(grid_thw, merge, include_temporal)
 
-        modules = [one for name, one in list(sys.modules.items()) if name.startswith("transformers.") and original]
-        holders = [one for one in modules if vars(one).get(_POSITIONS) is original]
+        return at_once
+
+    def _windows(self, original: Any) -> Any:
+        def at_once(
+            grid_thw: Any, spatial_merge_size: int, window_size: int, patch_size: int, kwargs: Any = None
+        ) -> Any:
+            if (kwargs or {}).get("window_index") is not None:
+                return original(grid_thw, spatial_merge_size, window_size, patch_size, kwargs)
+            self.reasons["windows of patches at once"] = None
+            return windows_of_patches(grid_thw, spatial_merge_size, window_size // spatial_merge_size // patch_size)
+
+        return at_once
+
+    @contextmanager
+    def _images_at_once(self, name: str, replacement: Callable[[Any], Any]) -> Iterator[None]:
+        """Within, transformers computes this of all images at once, where it goes one by one."""
+        original: Any = getattr(sys.modules.get("transformers.vision_utils"), name, None)
+        modules = [one for key, one in list(sys.modules.items()) if key.startswith("transformers.") and original]
+        holders = [one for one in modules if vars(one).get(name) is original]
         for one in holders:
-            setattr(one, _POSITIONS, at_once)
+            setattr(one, name, replacement(original))
         try:
             yield
         finally:
             for one in holders:
-                setattr(one, _POSITIONS, original)
+                setattr(one, name, original)
 
     @contextmanager
     def _tokens_at_once(self, part: Any) -> Iterator[None]:

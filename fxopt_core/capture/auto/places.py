@@ -28,6 +28,33 @@ def places_of_patches(grids: torch.Tensor, merge: int | torch.Tensor, temporal: 
     return torch.stack([place // (rows * columns), row, column] if temporal else [row, column], dim=-1)
 
 
+def windows_of_patches(grids: torch.Tensor, merge: int, side: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """In which order patches go by windows, as `transformers.vision_utils.get_vision_window_index` says it.
+
+    Args:
+        grids: frames, rows and columns of patches of each image, `[images, 3]`.
+        merge: side of the square of patches that stand together.
+        side: of a window, in such squares.
+
+    Returns:
+        Index of each square, window by window, `[squares]`, and how many patches come before each window and at the
+        end, int32 `[windows + 1]`.
+    """
+    frames, rows, columns = grids[:, 0], grids[:, 1] // merge, grids[:, 2] // merge
+    counts = frames * rows * columns
+    image = torch.repeat_interleave(counts)
+    place = torch.arange(image.shape[0], device=grids.device) - (counts.cumsum(0) - counts)[image]
+    down, across = (rows + side - 1) // side, (columns + side - 1) // side
+    windows = frames * down * across
+    rows, columns, down, across = rows[image], columns[image], down[image], across[image]
+    frame, row, column = place // (rows * columns), place // columns % rows, place % columns
+    window = (windows.cumsum(0) - windows)[image] + (frame * down + row // side) * across + column // side
+    window, order = window.sort(stable=True)
+    _, sizes = torch.unique_consecutive(window, return_counts=True)
+    ends = torch.nn.functional.pad(sizes.cumsum(0), (1, 0)) * merge**2
+    return order, ends.to(torch.int32)
+
+
 def places_of_tokens(
     kinds: torch.Tensor, grids: torch.Tensor, merge: int, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
