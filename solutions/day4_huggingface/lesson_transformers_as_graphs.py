@@ -93,7 +93,7 @@ learned.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", 
 tokenizer = transformers.PreTrainedTokenizerFast(
     tokenizer_object=learned, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
 )
-batch = tokenizer(["a graph", "the graph of a model and a pass"], padding=True, return_tensors="pt").to(device)
+batch = tokenizer(["a graph", "the graph of a model and a graph"], padding=True, return_tensors="pt").to(device)
 print(batch["attention_mask"].cpu())
 
 # %% [markdown]
