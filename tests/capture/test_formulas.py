@@ -34,6 +34,13 @@ def test_where_formulas_grow_long_fewer_sizes_vary(stages, strategy):
     assert torch.equal(captured.run(x), model(x))
 
 
+def test_sizes_that_were_named_are_tried_however_long_their_formulas():
+    dynamic = {"x": {2: ("width", 8, 64)}}
+    with pytest.raises(CaptureError, match=r"'width' .* does not hold its range") as told:
+        capture(Windows(6), (torch.randn(2, 3, 50),), "auto", dynamic=dynamic)
+    assert "a size is a formula" not in str(told.value)
+
+
 def test_the_length_of_a_formula_is_measured_where_modules_take_and_give():
     size = {"x": {2: torch.export.Dim.AUTO}}
     with short_formulas(longest=20), pytest.raises(CaptureError, match=r"a formula of \d\d operations"):

@@ -111,9 +111,10 @@ class _Search:
             if captured is not None:
                 partly[name] = captured.specialised
                 yield captured
-            elif first and failures[0] in self.known:
-                return  # the adaptation is none for what it fails at
-            self.known.update(failures[:1])
+            elif first:
+                if failures[0] in self.known:
+                    return  # the adaptation is none for what it fails at
+                self.known.add(failures[0])
             if first and self.dynamic.choice and all(map(refuses_batch_or_length, partly.values())):
                 yield from self._opened(adapted)
 

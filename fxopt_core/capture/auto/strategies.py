@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,8 @@ Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 def _capture_with_short_formulas(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
-    with short_formulas():
+    # Only where fewer sizes may vary instead: those that were named have to, however long it takes.
+    with short_formulas() if dynamic.choice else nullcontext():
         return capture_with_export(model, args, kwargs, dynamic)
 
 
