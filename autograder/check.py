@@ -7,12 +7,12 @@ what the learner's own code did. While a notebook is being graded, checks do not
 from __future__ import annotations
 
 import html
-import re
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from autograder.markup import with_code
 from autograder.own_functions import reference_module
 from autograder.tasks import DAYS, Task, all_tasks, find_task
 from autograder.verdict import NOT_WRITTEN, CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
@@ -83,21 +83,16 @@ class CheckResult:
         rows = "".join(
             f"<li>{'✔' if verdict.passed else '✘'} {html.escape(verdict.case)}</li>" for verdict in self.outcome.cases
         )
-        messages = "".join(f"<p>→ {_with_code(message)}</p>" for message in self._messages())
+        messages = "".join(f"<p>→ {with_code(message)}</p>" for message in self._messages())
         hint = "<p>Hidden cases are tried when you submit.</p>" if self.passed else ""
         if self.note:
-            hint += f"<p>{_with_code(self.note)}.</p>"
+            hint += f"<p>{with_code(self.note)}.</p>"
         exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
         return (
             f'<div style="border-left:4px solid {color};padding-left:0.8em">'
             f"<p><b>{MARKS[self.outcome.status]}: {html.escape(self.outcome.title)}</b></p>"
             f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{messages}{hint}{exhibits}</div>"
         )
-
-
-def _with_code(text: str) -> str:
-    """A message as HTML; what stands between backticks is code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def exhibit_text(exhibit: Any) -> str:

@@ -21,6 +21,7 @@ from traitlets import Unicode, default
 
 from autograder.course import Course
 from autograder.grading import NotebookOutcome, grade_notebook
+from autograder.markup import with_code
 from autograder.notebooks import (
     UnreadableNotebookError,
     compare_with_release,
@@ -146,7 +147,7 @@ def task_outputs(task: TaskOutcome) -> list[NotebookNode]:
     """Output of a check cell: messages as HTML; as plain text the points, which is where nbgrader reads them."""
     head = f"{task.status}: {task.points:g} of {task.max_points:g} points"
     lines = task.messages or ["All visible and hidden cases pass."]
-    body = "".join(f"<p>→ {html.escape(line)}</p>" for line in lines)
+    body = "".join(f"<p>→ {with_code(line)}</p>" for line in lines)
     data = {"text/plain": f"{task.points:g}", "text/html": f"<p><b>{html.escape(head)}</b></p>{body}"}
     told = {"title": task.title, "status": task.status}  # for the list at the head of the feedback page
     return [nbformat.v4.new_output("execute_result", data=data, metadata=told, execution_count=None)]

@@ -37,6 +37,7 @@ AUTOGRADER_FLOORS = (
     {
         "channel",
         "graph_form",
+        "markup",
         "tasks",
         "verdict",
         "withheld",

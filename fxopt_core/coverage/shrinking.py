@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from torch.utils._pytree import tree_leaves, tree_map
+
 Config = Any
 """A `PreTrainedConfig` of transformers, which this module does not need to import."""
 
@@ -19,8 +21,10 @@ SPECIAL_TOKENS = 20
 """Ids from `VOCABULARY - SPECIAL_TOKENS` on stand for the special tokens of the vocabulary as it was."""
 
 WIDTHS = (WIDTH, 2 * WIDTH, WIDTH // 2, WIDTH // HEADS)
+PATCHES = 4
+"""Patches along the edge of an image."""
 IMAGE = 64
-"""Edge of an image in pixels, 4 × 4 patches of 16."""
+"""Edge of an image in pixels, `PATCHES` patches of 16."""
 
 SIZES: tuple[tuple[str, int | None], ...] = (
     (r"topk_group|n_group$|num_expert_group|n_groups$", 1),
@@ -37,8 +41,9 @@ SIZES: tuple[tuple[str, int | None], ...] = (
     (r"head_dim$|^d_kv$|^d_head$|dim_head$|head_size$|kv_channels|rotary_dim", WIDTH // HEADS),
     (r"(layers?|blocks?|depth)$|^n_layer|num_hidden_groups", 2),
     (r"intermediate|ffn|mlp_dim|mlp_hidden|d_ff|d_inner|feedforward|ff_dim|inner_dim", 2 * WIDTH),
-    (r"lora_rank|lowrank", WIDTH // 2),
+    (r"lora_rank|lowrank|num_pos_feats", WIDTH // 2),
     (r"max_position|n_positions|max_seq|n_ctx|max_(source|target)_positions|position_embeddings$", 128),
+    (r"max_text_length", 8),
     (r"sliding_window|window_size|attention_window|chunk_size|local_attention|block_size|_window$", 8),
     (r"num_queries|num_proposals|num_latents|num_query_tokens|num_codevectors|codebook_size", 16),
     (r"hidden_(size|dim|channels)|d_model|embed_dim|n_embd|embedding_(size|dim)|^dim$|^width$|_dim$|_width$", WIDTH),
@@ -111,11 +116,13 @@ class Shrinker:
             return len(kept)
         if name == "window_size" and _is_size(value) and patch is not None and self.level < 2:
             # In pixels, or in patches of which the last stage of a pyramid has 2 × 2.
-            return 4 * patch if value >= 4 * patch else min(value, 2)
+            return PATCHES * patch if value >= PATCHES * patch else min(value, 2)
         if TOKEN.search(name):
             return self._token(value)
         if re.search(r"image_size|img_size|input_size$|^crop_size$|^resolution$", name) and self.level < 2:
             return self._image(value, patch)
+        if re.search(r"image_embedding_size$|feature_sizes$", name) and self.level < 2:
+            return _maps(value)
         if isinstance(value, (list, tuple)) and value and all(_is_size(one) for one in value):
             return type(value)(self._list(name, list(value), layers))
         return self._number(name, value) if _is_size(value) else value
@@ -158,7 +165,7 @@ class Shrinker:
             return type(value)(self._image(one, patch) for one in value)
         if not _is_size(value) or value <= IMAGE:
             return value
-        return 4 * patch if _is_size(patch) and patch >= 8 else IMAGE
+        return PATCHES * patch if _is_size(patch) and patch >= 8 else IMAGE
 
     def _rope(self, value: dict[str, Any], width: int) -> dict[str, Any]:
         """Rotary embeddings: time, height and width share out half of what is turned of a head of the new width."""
@@ -196,6 +203,12 @@ class Shrinker:
             first.setdefault(kind, index)
         chosen = sorted(first.values())
         return chosen if len(chosen) > 1 else [0, 1]
+
+
+def _maps(value: Any) -> Any:
+    """Edges of maps of features, the coarsest of which has one feature a patch."""
+    coarsest = min(tree_leaves(value), default=0)
+    return tree_map(lambda edge: edge * PATCHES // coarsest, value) if coarsest > PATCHES else value
 
 
 def _is_size(value: Any) -> bool:

@@ -23,6 +23,7 @@ from autograder.course import course_config
 from autograder.gradebook import publish_feedback, recorded_points
 from autograder.judging import hidden_cases
 from autograder.tasks import tasks_of_notebook
+from autograder.verdict import TaskOutcome
 
 KEEPS_THE_LAST = when_called("self.graphs = []")
 
@@ -234,6 +235,12 @@ def test_a_sandbox_that_is_demanded_is_not_silently_left_out(monkeypatch: pytest
     monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
     with pytest.raises(sandbox.SandboxError, match="install the system package"):
         sandbox.Worker([TASK], sandboxed=True)
+
+
+def test_feedback_shows_code_as_code_and_markup_of_a_message_as_text() -> None:
+    outcome = TaskOutcome("any", "Any", "wrong", ["Return `a < b`, not <b>True</b>."])
+    (output,) = nbgrader_plugin.task_outputs(outcome)
+    assert "Return <code>a &lt; b</code>, not &lt;b&gt;True&lt;/b&gt;." in output["data"]["text/html"]
 
 
 def test_submit_and_grade_from_the_notebook_gives_feedback_in_the_workspace(classroom: Classroom) -> None:
