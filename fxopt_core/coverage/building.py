@@ -64,7 +64,7 @@ def _spread_weights(model: torch.nn.Module) -> None:
                 parameter.add_(0.1 * torch.randn_like(parameter))
             elif parameter.ndim >= 2:
                 wanted = (parameter.numel() / parameter.shape[0]) ** -0.5
-                parameter.mul_(max(1.0, wanted / max(float(parameter.std()), 1e-6)))
+                parameter.mul_(max(1.0, wanted / max(float(parameter.std()), 1e-12)))
         for module in model.modules():
             scale = getattr(module, "weight", None) if "norm" in type(module).__name__.lower() else None
             if isinstance(scale, torch.nn.Parameter) and float(scale.mean().abs()) < 0.5:

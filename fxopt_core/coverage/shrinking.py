@@ -140,6 +140,10 @@ class Shrinker:
         return value // 8 if self.level == 1 and value % 8 == 0 else value
 
     def _list(self, name: str, values: list[int], layers: int | None) -> list[int]:
+        if name == "blocks_per_stage":
+            return [min(value, 2) for value in values]
+        if name == "global_attention_blocks":
+            return [4]  # the second one of the third stage; the first of a stage has to attend within windows
         if re.search(r"depths|num_blocks|layers$|repeats|num_layers", name) and "out_" not in name:
             return [min(value, 1) for value in values]
         if re.search(r"heads", name):

@@ -8,12 +8,10 @@ sizes open); those of Swin, Swin v2, Hiera and SAM 2 pass 40 (measured in Novemb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.errors import CaptureError
@@ -22,35 +20,33 @@ LONGEST = 36
 """Operations in the formula of a size."""
 
 
-@contextmanager
-def short_formulas(longest: int = LONGEST) -> Iterator[None]:
-    """Within, a module that takes or gives a tensor with a size of a longer formula raises.
+class ShortFormulas(TorchFunctionMode):
+    """While active, an operation that gives a tensor with a size of a longer formula raises.
 
     Args:
         longest: operations in a formula.
 
     Raises:
-        CaptureError: from the call of the module.
+        CaptureError: from the call of the operation.
     """
-    hooks = [
-        register_module_forward_pre_hook(lambda module, taken: _check(taken, longest)),
-        register_module_forward_hook(lambda module, taken, given: _check(given, longest)),
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
+    def __init__(self, longest: int = LONGEST) -> None:
+        super().__init__()
+        self._longest = longest
 
-def _check(values: Any, longest: int) -> None:
-    for one in tree_leaves(values):
-        for size in one.shape if isinstance(one, torch.Tensor) else ():
-            operations = int(size.node.expr.count_ops()) if isinstance(size, torch.SymInt) else 0
-            if operations > longest:
-                raise CaptureError(
-                    "auto",
-                    f"a size is a formula of {operations} operations on those of the inputs, and what follows from "
-                    "it would take long to prove.",
-                    "let fewer sizes vary.",
-                )
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Make the call and look at the sizes of what it gives."""
+        given = function(*args, **(kwargs or {}))
+        for one in tree_leaves(given):
+            for size in one.shape if isinstance(one, torch.Tensor) else ():
+                operations = int(size.node.expr.count_ops()) if isinstance(size, torch.SymInt) else 0
+                if operations > self._longest:
+                    raise CaptureError(
+                        "auto",
+                        f"a size is a formula of {operations} operations on those of the inputs, and what follows "
+                        "from it would take long to prove.",
+                        "let fewer sizes vary.",
+                    )
+        return given

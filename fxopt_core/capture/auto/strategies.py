@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from fxopt_core.capture.auto.formulas import short_formulas
+from fxopt_core.capture.auto.formulas import ShortFormulas
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
@@ -28,7 +28,7 @@ def _capture_with_short_formulas(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     # Only where fewer sizes may vary instead: those that were named have to, however long it takes.
-    with short_formulas() if dynamic.choice else nullcontext():
+    with ShortFormulas() if dynamic.choice else nullcontext():
         return capture_with_export(model, args, kwargs, dynamic)
 
 
