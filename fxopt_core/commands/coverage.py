@@ -97,7 +97,7 @@ def summary(rows: Iterable[Row]) -> Table:
     eager = counts.pop("eager", {})
     title = f"{sum(eager.values())} model types, of which {eager.get('runs', 0)} run eagerly"
     table = Table("method", title=title, title_justify="left")
-    for heading in (*VERDICTS, "captured and right", "median seconds"):
+    for heading in (*VERDICTS, "one right graph", "median seconds"):
         table.add_column(heading, justify="right")
     for method, verdicts in counts.items():
         total = sum(verdicts.values())

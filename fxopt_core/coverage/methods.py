@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.capture import Captured, CaptureError, capture
+from fxopt_core.capture import capture
 from fxopt_core.coverage.outputs import without_caches
 
 Inputs = Mapping[str, torch.Tensor]
@@ -105,8 +105,8 @@ def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor
 
 
 def auto(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
-    """`fxopt_core.capture.capture(method="auto")`, one graph; it fixes by itself the sizes that cannot vary."""
-    captured = _single(capture(model, dict(inputs), "auto", dynamic=True))
+    """`fxopt_core.capture.capture(method="auto")`; it fixes by itself the sizes that cannot vary."""
+    captured = capture(model, dict(inputs), "auto", dynamic=True)
     details = {
         "method": captured.method,
         "strategy": next(one.strategy for one in captured.attempts if one.agreements == captured.agreements),
@@ -114,12 +114,6 @@ def auto(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
         "refuses": list(captured.specialised),
     }
     return Recording(captured.run, captured.graphs, details, drops_caches=True)
-
-
-def _single(captured: Captured) -> Captured:
-    if len(captured.partitions) != 1:
-        raise CaptureError("auto", f"it takes {len(captured.partitions)} graphs.", 'see method="dynamo".')
-    return captured
 
 
 METHODS: dict[str, Method] = {

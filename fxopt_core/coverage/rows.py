@@ -20,6 +20,7 @@ REFUSED = "refused"
 VERDICTS = {
     "general": "right on every input tried, another batch and length among them",
     "specialised": "right on new values; other sizes or a padded mask it refuses, or the model itself takes no other",
+    "partitioned": "as general or specialised, but in several graphs with Python between them",
     "wrong": "somewhere it gives another answer than the model, and says nothing",
     "failed": "not captured, or the captured module does not even take new values of the same shapes",
 }
@@ -74,6 +75,8 @@ def judge(row: Row) -> Row:
     for needed in ("example", "new_values"):
         if row.errors.get(needed) == REFUSED:
             return replace(row, verdict="failed", reason=row.reason or f"the captured module refuses {needed}")
+    if row.graphs > 1:
+        return replace(row, verdict="partitioned")
     everywhere = len(answered) == len(row.errors) and "other_sizes" in answered
     return replace(row, verdict="general" if everywhere else "specialised")
 

@@ -47,7 +47,11 @@ def refuses(model, inputs):
             raise ValueError("sizes of the example only")
         return model(**given)
 
-    return Recording(call, [_graph(), _graph()])
+    return Recording(call, [_graph()])
+
+
+def two_graphs(model, inputs):
+    return Recording(model, [_graph(), _graph()])
 
 
 def refuses_values(model, inputs):

@@ -44,6 +44,10 @@ def captured(errors, tolerated=None):
         (captured(GOOD | {"other_sizes": "refused"}), "specialised"),
         (captured(GOOD | {"padded_mask": "refused"}), "specialised"),
         (captured({"example": 0.0, "new_values": 0.0}), "specialised"),
+        (replace(captured(GOOD), graphs=2), "partitioned"),
+        (replace(captured(GOOD | {"other_sizes": "refused"}), graphs=2), "partitioned"),
+        (replace(captured(GOOD | {"new_values": "refused"}), graphs=2), "failed"),
+        (replace(captured(GOOD | {"padded_mask": 0.3}, {"padded_mask": False}), graphs=2), "wrong"),
         (captured(GOOD | {"padded_mask": 0.3}, {"padded_mask": False}), "wrong"),
         (captured(GOOD | {"other_sizes": "refused", "new_values": 0.3}, {"new_values": False}), "wrong"),
         (captured(GOOD | {"example": "infinite"}, {"example": False}), "wrong"),
@@ -86,7 +90,7 @@ def test_tensors_are_found_in_caches_and_can_be_left_out():
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory):
     """The rows of all scripted methods on BERT, and on a type that cannot be built."""
-    names = "honest bakes_values bakes_branch loses_an_output refuses refuses_values raises hangs eats dies".split()
+    names = "honest bakes_values bakes_branch loses_an_output refuses two_graphs refuses_values raises hangs eats dies".split()
     methods = [f"scripted_methods:{name}" for name in names]
     folder = tmp_path_factory.mktemp("scripted")
     rows = run_coverage(["bert", "bark"], methods, folder, jobs=2, seconds=15, gibibytes=2.5)
@@ -102,6 +106,7 @@ def scripted(tmp_path_factory):
         ("bakes_branch", "captured", "wrong"),
         ("loses_an_output", "captured", "wrong"),
         ("refuses", "captured", "specialised"),
+        ("two_graphs", "captured", "partitioned"),
         ("refuses_values", "captured", "failed"),
         ("raises", "error", "failed"),
         ("hangs", "timeout", "failed"),
@@ -118,7 +123,7 @@ def test_rows_say_what_happened(scripted):
     _, rows = scripted
     assert rows["bert", "honest"].errors == dict.fromkeys(GOOD, 0.0)
     assert rows["bert", "honest"].nodes == 3
-    assert rows["bert", "refuses"].graphs == 2
+    assert rows["bert", "two_graphs"].graphs == 2
     assert rows["bert", "refuses"].errors["other_sizes"] == "refused"
     assert "sizes of the example only" in rows["bert", "refuses"].details["other_sizes_refused"]
     branch = rows["bert", "bakes_branch"]
