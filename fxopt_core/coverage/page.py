@@ -14,6 +14,7 @@ table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .6
 td { vertical-align: top; }
 th { position: sticky; top: 0; background: #eef1f6; } tr:nth-child(even) td { background: #f8f9fb; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
+#rows td:first-child { min-width: 9rem; max-width: 12rem; overflow-wrap: anywhere; }
 td.reason { min-width: 20rem; max-width: 45rem; overflow-wrap: anywhere; }
 .general, .runs { color: #12633a; } .specialised { color: #7a5200; } .partitioned { color: #4b3a8f; }
 .wrong { color: #b00020; font-weight: 700; }

@@ -211,8 +211,10 @@ class Shrinker:
 
 def _maps(value: Any) -> Any:
     """Edges of maps of features, the coarsest of which has one feature a patch."""
-    coarsest = min(tree_leaves(value), default=0)
-    return tree_map(lambda edge: edge * PATCHES // coarsest, value) if coarsest > PATCHES else value
+    edges = tree_leaves(value)
+    if not all(map(_is_size, edges)) or min(edges, default=0) <= PATCHES:
+        return value
+    return tree_map(lambda edge: edge * PATCHES // min(edges), value)
 
 
 def _is_size(value: Any) -> bool:
