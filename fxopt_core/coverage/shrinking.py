@@ -23,8 +23,8 @@ SPECIAL_TOKENS = 20
 WIDTHS = (WIDTH, 2 * WIDTH, WIDTH // 2, WIDTH // HEADS)
 PATCHES = 4
 """Patches along the edge of an image."""
-IMAGE = 64
-"""Edge of an image in pixels, `PATCHES` patches of 16."""
+IMAGE = 16 * PATCHES
+"""Edge of an image in pixels."""
 
 SIZES: tuple[tuple[str, int | None], ...] = (
     (r"topk_group|n_group$|num_expert_group|n_groups$", 1),

@@ -2,9 +2,9 @@
 
 Where a model pads an image to whole windows, stage after stage, the size of a late stage is a formula of hundreds of
 operations on that of the image. Each view then makes SymPy simplify it: the Swin of Donut, with 64 by 64 pixels, was
-not done after 240 s. The sizes of models that are done in seconds have at most 27 operations (RT-DETR, all sizes open)
-or 55 (the vision model of SAM 3); those of Swin, Swin v2, Hiera and SAM 2 soon pass 70 (measured in November 2026,
-torch 2.13, transformers 5.23).
+not done after 240 s. Of the image models of transformers that this leaves with all sizes open, only those of SAM 3 (55
+operations) and Unlimited-OCR were stopped by a limit of 36; Swin, Swin v2, Hiera and SAM 2 soon pass 70 (measured in
+November 2026, torch 2.13, transformers 5.23).
 """
 
 from __future__ import annotations
