@@ -59,6 +59,7 @@ VIEW_MODULES = (
     "check",
     "evidence",
     "learner_shell",
+    "markup",
     "own_functions",
     "probing",
     "submit_cell",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.sandbox import build_view
+from autograder.sandbox import VIEW_MODULES, build_view
 from autograder.tasks import DAYS, all_tasks, tasks_of_notebook
 
 TASKS = tasks_of_notebook("ex_02_fx_graph_manipulation")
@@ -46,3 +46,22 @@ def test_withheld_modules_are_empty_or_gone_and_their_package_can_be_imported(vi
     command = [sys.executable, "-P", "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.startswith(str(view)), done.stderr
+
+
+def test_the_modules_of_the_view_need_none_that_it_leaves_out(view: Path) -> None:
+    modules = ["autograder" if name == "__init__" else f"autograder.{name}" for name in VIEW_MODULES]
+    code = """
+import sys
+for name in sys.argv[1:]:
+    __import__(name)
+for name, module in list(sys.modules.items()):
+    if name.partition(".")[0] in ("autograder", "fxopt_core") and getattr(module, "__file__", None):
+        print(module.__file__)
+"""
+    # A linked package is found again where it is linked to, so that an import alone would succeed.
+    command = [sys.executable, "-P", "-c", code, *modules]
+    environment = os.environ | {"PYTHONPATH": str(view)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    files = done.stdout.split()
+    assert len(files) >= len(VIEW_MODULES), done.stderr
+    assert not [path for path in files if not path.startswith(str(view))]
