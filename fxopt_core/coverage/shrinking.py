@@ -44,6 +44,7 @@ SIZES: tuple[tuple[str, int | None], ...] = (
     (r"lora_rank|lowrank|num_pos_feats", WIDTH // 2),
     (r"max_position|n_positions|max_seq|n_ctx|max_(source|target)_positions|position_embeddings$", 128),
     (r"max_text_length", 8),
+    (r"^context_length$", 256),
     (r"sliding_window|window_size|attention_window|chunk_size|local_attention|block_size|_window$", 8),
     (r"num_queries|num_proposals|num_latents|num_query_tokens|num_codevectors|codebook_size", 16),
     (r"hidden_(size|dim|channels)|d_model|embed_dim|n_embd|embedding_(size|dim)|^dim$|^width$|_dim$|_width$", WIDTH),

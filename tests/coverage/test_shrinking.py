@@ -30,6 +30,7 @@ DIVERSE = {
     "sam_hq": {"pixel_values"},
     "sam3_tracker": {"pixel_values"},
     "slanet": {"pixel_values"},
+    "timesfm2_5": {"past_values"},
     "qwen2_vl": {"input_ids", "attention_mask", "pixel_values", "image_grid_thw", "mm_token_type_ids"},
 }
 """Model type → the arguments that it is called with."""
@@ -90,6 +91,12 @@ def test_steps_of_a_decoder_are_few():
     config = AutoConfig.for_model("slanet")
     Shrinker(0).shrink(config)
     assert config.max_text_length == 8
+
+
+def test_series_are_short():
+    config = AutoConfig.for_model("timesfm2_5")
+    Shrinker(0).shrink(config)
+    assert config.context_length == 8 * config.patch_length
 
 
 def test_special_tokens_stay_apart_and_within_the_vocabulary():
