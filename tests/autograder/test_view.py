@@ -42,9 +42,7 @@ def test_withheld_modules_are_empty_or_gone_and_their_package_can_be_imported(vi
         assert not path.exists()
         assert not path.with_suffix(".py").exists() or path.with_suffix(".py").read_text() == ""
     code = "import fxopt_core.optimizer as m; print(m.__file__)"
-    environment = os.environ | {"PYTHONPATH": str(view)}
-    command = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = _run_in(view, code)
     assert done.stdout.startswith(str(view)), done.stderr
 
 
@@ -59,9 +57,14 @@ for name, module in list(sys.modules.items()):
         print(module.__file__)
 """
     # A linked package is found again where it is linked to, so that an import alone would succeed.
-    command = [sys.executable, "-P", "-c", code, *modules]
-    environment = os.environ | {"PYTHONPATH": str(view)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    files = done.stdout.split()
+    done = _run_in(view, code, *modules)
+    files = done.stdout.splitlines()
     assert len(files) >= len(VIEW_MODULES), done.stderr
+    assert str(view / "autograder" / "check.py") in files
     assert not [path for path in files if not path.startswith(str(view))]
+
+
+def _run_in(view: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(view)}
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
