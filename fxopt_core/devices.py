@@ -100,7 +100,7 @@ def choose_device(name: str | None = None) -> torch.device:
 def _stand_in(kind: str) -> torch.device:
     if kind != "mps":
         raise DeviceUnavailableError(f"{AS_IF_VARIABLE} is {kind!r}; the only device that can be stood in for is 'mps'")
-    from fxopt_core import as_if_mps
+    from fxopt_workbench import as_if_mps
 
     as_if_mps.switch_on()
     return as_if_mps.STAND_IN

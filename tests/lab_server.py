@@ -48,7 +48,7 @@ class LabServer:
         self._command = [
             sys.executable,
             "-c",
-            "from fxopt_core.cli import main; main()",
+            "from fxopt_workbench.cli import main; main()",
             "lab",
             "--port",
             str(self.port),

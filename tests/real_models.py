@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 ARCHITECTURES = ("bert", "gpt2", "vit", "resnet", "detr", "t5")
 """Encoder, decoder, vision transformer, convolutional network, detector, encoder with decoder."""

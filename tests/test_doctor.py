@@ -15,10 +15,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fxopt_core import devices, doctor
-from fxopt_core.cli import app
-from fxopt_core.commands import doctor as command
-from fxopt_core.doctor import FAILED, OK, WARNING, CheckOutcome, CheckResult, attempt, judge_sandbox
+from fxopt_core import devices
+from fxopt_workbench import doctor
+from fxopt_workbench.cli import app
+from fxopt_workbench.commands import doctor as command
+from fxopt_workbench.doctor import FAILED, OK, WARNING, CheckOutcome, CheckResult, attempt, judge_sandbox
 
 BY_NAME = {check.name: check for check in doctor.CHECKS}
 ABSENT = next(kind for kind in ("mps", "cuda") if kind not in devices.available_devices())
@@ -55,7 +56,7 @@ def program(path: Path, text: str) -> None:
 
 def test_this_machine_passes() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "fxopt_core.cli", "doctor", "--json"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "fxopt_workbench.cli", "doctor", "--json"], capture_output=True, text=True, check=False
     )
     document = json.loads(ran.stdout)
     statuses = {check["name"]: check["status"] for check in document["checks"]}
@@ -188,7 +189,7 @@ def added(shadow: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, doctor.Che
     """Checks of an installed package, as this process and new ones see them."""
     (shadow / "more_checks.py").write_text(
         "import os, subprocess, sys, time\n"
-        "from fxopt_core.doctor import CheckOutcome\n"
+        "from fxopt_workbench.doctor import CheckOutcome\n"
         "def good(): return CheckOutcome('warning', 'half full', ('ex_99',), 'fill it')\n"
         "def crashes(): print('goodbye', file=sys.stderr); sys.stderr.flush(); os._exit(3)\n"
         "def forgetful(): return True\n"
@@ -289,7 +290,7 @@ def test_the_command_fails_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_is_light_to_import() -> None:
-    code = "import sys, fxopt_core.cli; print([m for m in ('torch', 'transformers', 'matplotlib') if m in sys.modules])"
+    code = "import sys, fxopt_workbench.cli; print([m for m in ('torch', 'transformers', 'matplotlib') if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": ""}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.strip() == "[]"

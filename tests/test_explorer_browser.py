@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 
 CELL = """import torch
 from fxopt_core.capture import capture
-from fxopt_core.interactive import explore
+from fxopt_workbench.explorer import explore
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -8,10 +8,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from autograder import cli
-from autograder.course import Course
-from autograder.gate import KINDS, GateResult, GateRow, run_gate
-from autograder.tasks import all_tasks
+from autograder.authoring.gate import KINDS, GateResult, GateRow, run_gate
+from autograder.commands import cli
+from autograder.course.course import Course
+from autograder.course.tasks import all_tasks
 
 COURSE = Course(Path(__file__).resolve().parents[1])
 
@@ -38,13 +38,13 @@ def test_the_command_prints_the_matrix_and_its_exit_code_says_whether_it_is_clea
     rows = [GateRow("task", kind, "an answer", "passed", "passed", True, 0.1, ()) for kind in KINDS]
     wrong = replace(rows[2], found="misconception: raised", ok=False, messages=("Your code raised ValueError.",))
     for found, exit_code in ((rows, 0), ([*rows, wrong], 1), (rows[1:], 1), ([], 1)):
-        monkeypatch.setattr("autograder.gate.run_gate", lambda *_, found=found: GateResult(found))
+        monkeypatch.setattr("autograder.authoring.gate.run_gate", lambda *_, found=found: GateResult(found))
         done = CliRunner().invoke(app, ["gate", "--json", str(tmp_path / "gate.json")])
         assert done.exit_code == exit_code, done.output
         written = json.loads((tmp_path / "gate.json").read_text())
         assert written["ok"] == (exit_code == 0)
         assert len(written["rows"]) == len(found)
-    monkeypatch.setattr("autograder.gate.run_gate", lambda *_: GateResult([*rows, wrong]))
+    monkeypatch.setattr("autograder.authoring.gate.run_gate", lambda *_: GateResult([*rows, wrong]))
     done = CliRunner().invoke(app, ["gate"])
     assert "1/2 WRONG" in done.output
     assert "task, wrong 'an answer': expected 'passed', found 'misconception: raised'. Your code raised" in done.output

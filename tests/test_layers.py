@@ -169,7 +169,7 @@ def test_modules_that_claim_to_import_no_torch_import_none() -> None:
 
 def test_the_command_line_starts_without_torch() -> None:
     code = (
-        "import sys\nfrom fxopt_core.cli import app, main\nsys.argv = ['fxopt', '--help']\n"
+        "import sys\nfrom fxopt_workbench.cli import app, main\nsys.argv = ['fxopt', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\nassert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

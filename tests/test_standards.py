@@ -9,9 +9,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.notebooks import grade_id, points_of
-from autograder.release import read_source
-from autograder.tasks import DAYS, Task, WrittenTask, all_tasks, written_tasks
+from autograder.authoring.release import read_source
+from autograder.course.notebooks import grade_id, points_of
+from autograder.course.tasks import DAYS, Task, WrittenTask, all_tasks, written_tasks
 
 ROOT = Path(__file__).parents[1]
 

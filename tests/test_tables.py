@@ -11,16 +11,17 @@ import rich.console
 import torch
 from torch import nn
 
-from fxopt_core.analysis import analyze, estimate, record_allocations
-from fxopt_core.analysis.hardware import hardware_sheet, published
-from fxopt_core.analysis.roofline_plot import comparison
 from fxopt_core.benchmark import benchmark
 from fxopt_core.capture import capture
+from fxopt_core.costs import analyze, record_allocations
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import GraphEditor, make_pass
-from fxopt_core.tables import Sheet, Shown, print_sheets
 from fxopt_core.verification import check_equivalence
+from fxopt_workbench.hardware.hardware import hardware_sheet, published
+from fxopt_workbench.hardware.roofline import estimate
+from fxopt_workbench.hardware.roofline_plot import comparison
+from fxopt_workbench.tables import Sheet, Shown, print_sheets
 
 X = torch.randn(2, 5)
 

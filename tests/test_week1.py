@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.checklist import LINE, read_checklist
+from autograder.course.checklist import LINE, read_checklist
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "Week1.md").read_text()

@@ -39,7 +39,7 @@ def test_it_holds_both_packages_with_their_types_and_nothing_else(wheel: Path) -
         "fxopt_core/py.typed",
         "autograder/py.typed",
         "fxopt_core/backend.py",
-        "fxopt_core/interactive/explorer.js",
+        "fxopt_workbench/explorer/explorer.js",
     } <= set(names)
     template = {
         path.relative_to(ROOT).as_posix()

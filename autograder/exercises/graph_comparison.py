@@ -12,8 +12,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten
 
-from autograder.evidence import Evidence, agrees
-from autograder.graph_form import decode, process_state_restored
+from autograder.exchange.evidence import Evidence, agrees
+from autograder.exchange.graph_form import decode, process_state_restored
 from fxopt_core.graphs import is_operation, operation_name
 
 COMMON = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fxopt_core.benchmark.measuring import Measurement
-from fxopt_core.tables import NONE, Sheet, Shown
+from fxopt_workbench.tables import NONE, Sheet, Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,10 @@ from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import GraphInput, Partition
 from fxopt_core.capture.result import Attempt, Captured
-from fxopt_core.capture.script_partition import ScriptPartition
-from fxopt_core.capture.standalone import save_standalone
 from fxopt_core.capture.symbols import Symbol
 from fxopt_core.graphs.names import count_operations, is_operation, operation_name
+from fxopt_workbench.standalone import save_standalone
+from fxopt_workbench.torchscript.partition import ScriptPartition
 
 __all__ = [
     "METHODS",

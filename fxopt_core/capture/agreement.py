@@ -15,9 +15,9 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.failures import in_one_line
-from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.running import Runner, state_of
-from fxopt_core.capture.writes import PLAIN, changed
+from fxopt_core.verification.isolation import Model, private_copy, same_random_state
+from fxopt_core.verification.mutations import PLAIN, changed
 
 
 @dataclass(frozen=True)

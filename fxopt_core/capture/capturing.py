@@ -10,21 +10,21 @@ from fxopt_core.capture.auto import capture_automatically
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
 from fxopt_core.capture.failures import explain_failure
-from fxopt_core.capture.isolation import (
+from fxopt_core.capture.methods.aot import capture_with_aot_autograd
+from fxopt_core.capture.methods.dynamo import capture_with_dynamo
+from fxopt_core.capture.methods.exporting import capture_with_export
+from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
+from fxopt_core.capture.new_values import new_values
+from fxopt_core.capture.result import Captured
+from fxopt_core.capture.second_run import with_second_run
+from fxopt_core.verification.isolation import (
     ExampleInputs,
     Model,
     private_copy,
     same_random_state,
     split_example_inputs,
 )
-from fxopt_core.capture.methods.aot import capture_with_aot_autograd
-from fxopt_core.capture.methods.dynamo import capture_with_dynamo
-from fxopt_core.capture.methods.exporting import capture_with_export
-from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
-from fxopt_core.capture.methods.torchscript import capture_with_jit_script, capture_with_jit_trace
-from fxopt_core.capture.new_values import new_values
-from fxopt_core.capture.result import Captured
-from fxopt_core.capture.second_run import with_second_run
+from fxopt_workbench.torchscript.capture import capture_with_jit_script, capture_with_jit_trace
 
 Method = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 

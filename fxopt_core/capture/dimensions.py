@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.isolation import Model
+from fxopt_core.verification.isolation import Model
 
 
 @dataclass(frozen=True)

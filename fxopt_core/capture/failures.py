@@ -10,8 +10,8 @@ import torch
 
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.violations import violated
+from fxopt_core.verification.isolation import Model
 
 ADVICE = {
     "dynamo": "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",

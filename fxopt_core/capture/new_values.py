@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
-from fxopt_core.capture.isolation import Model
+from fxopt_core.verification.isolation import Model
 
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 """What is new about the inputs, in words; positional arguments; keyword arguments."""

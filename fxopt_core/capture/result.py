@@ -15,7 +15,7 @@ from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.symbols import Symbol
-from fxopt_core.tables import Sheet, Shown
+from fxopt_workbench.tables import Sheet, Shown
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Captured(Shown):
     def sheets(self) -> list[Sheet]:
         """What a notebook shows: the graphs, and what a reader must know to trust them.
 
-        `fxopt_core.visualize.draw` and `fxopt_core.interactive.explore` show the nodes.
+        `fxopt_workbench.pictures.draw` and `fxopt_workbench.explorer.explore` show the nodes.
         """
         graphs = [
             (str(number), one.role, str(len(one.inputs)), str(counts.total()), _listed(counts.most_common()))

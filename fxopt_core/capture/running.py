@@ -13,9 +13,9 @@ from torch import fx
 
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.partition import Partition
-from fxopt_core.capture.writes import changed, same_tensor
+from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.mutations import changed, same_tensor
 
 ASSERTION = "Runtime assertion failed for expression "
 """How the message of a check inside a graph of `torch.export` begins."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare, reference
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.new_values import SIZES, Call
 from fxopt_core.capture.result import Captured
+from fxopt_core.verification.isolation import Model
 
 Trial = tuple[Call, Reference]
 """Inputs and what the model itself makes of them."""

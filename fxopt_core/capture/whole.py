@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxopt_core.capture.dynamo_log import without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import explain_failure
-from fxopt_core.capture.isolation import (
+from fxopt_core.capture.methods.exporting import without_partial_graph
+from fxopt_core.verification.isolation import (
     ExampleInputs,
     Model,
     as_module,
@@ -20,8 +22,6 @@ from fxopt_core.capture.isolation import (
     same_random_state,
     split_example_inputs,
 )
-from fxopt_core.capture.listening import without_repeated_warnings
-from fxopt_core.capture.methods.exporting import without_partial_graph
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import fx
 
 from fxopt_core.graphs.editor import NodeSnapshot, snapshot
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
-from fxopt_core.tables import Sheet, Shown
+from fxopt_workbench.tables import Sheet, Shown
 
 GraphLike = fx.GraphModule | fx.Graph | Iterable[NodeSnapshot]
 

@@ -13,13 +13,11 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.benchmark import BenchmarkReport, benchmark
 from fxopt_core.capture import CaptureError
-from fxopt_core.capture.isolation import ExampleInputs, Model, private_copy, same_random_state, split_example_inputs
 from fxopt_core.capture.whole import WHOLE_METHODS, WholeModule, capture_whole
 from fxopt_core.devices import choose_device
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
 from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
 from fxopt_core.passes import OptimizationPass, choose_passes
-from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification import (
     EXACT,
     Equivalence,
@@ -29,6 +27,14 @@ from fxopt_core.verification import (
     check_equivalence,
     same_state,
 )
+from fxopt_core.verification.isolation import (
+    ExampleInputs,
+    Model,
+    private_copy,
+    same_random_state,
+    split_example_inputs,
+)
+from fxopt_workbench.tables import Sheet, Shown
 
 AUTOMATIC = ("export", "dynamo", "symbolic_trace")
 """Methods of capture from the most to the least faithful: one graph with checked inputs; several graphs with guards

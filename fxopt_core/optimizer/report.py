@@ -10,16 +10,16 @@ from typing import Any
 
 from torch import fx
 
-from fxopt_core.analysis import Analysis, analyze_graph
+from fxopt_core.costs import Analysis, analyze_graph
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
 from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
 from fxopt_core.passes import Refusal
-from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification import Equivalence
-from fxopt_core.visualize import GraphPicture, draw
+from fxopt_workbench.pictures import GraphPicture, draw
+from fxopt_workbench.tables import Sheet, Shown
 
 MOST_SHOWN = 20
 """How many rewrites the printed report shows one by one."""

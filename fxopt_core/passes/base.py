@@ -12,8 +12,8 @@ from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.graphs.source_lines import without_folders
-from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification import EXACT, Tolerance
+from fxopt_workbench.tables import Sheet, Shown
 
 
 class PassError(RuntimeError):

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import torch
 
-from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
-from fxopt_core.tables import Sheet, Shown
 from fxopt_core.verification.cases import SPECIAL, Case, cases
+from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.verification.observation import Function, Observation, Place, observe
 from fxopt_core.verification.tolerance import (
     EXACT,
@@ -24,6 +23,7 @@ from fxopt_core.verification.tolerance import (
     tensor_error,
     with_overflow_forgiven,
 )
+from fxopt_workbench.tables import Sheet, Shown
 
 Gradients = Literal["all", "inputs", "none"]
 

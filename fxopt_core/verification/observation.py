@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten_with_path
 
-from fxopt_core.capture.isolation import same_random_state
 from fxopt_core.verification.cases import Case, fresh_copy
+from fxopt_core.verification.isolation import same_random_state
 from fxopt_core.verification.state import module_of, require_dense, same_state
 from fxopt_core.verification.tolerance import compared_by_identity, same_value
 

@@ -46,7 +46,7 @@ folder = Path(tempfile.mkdtemp()) / "capstone"
 def fxopt(*arguments):
     """What you would type in a terminal as `fxopt …`; in JupyterLab: File, New, Terminal."""
     plain = os.environ | {"NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS": "140"}
-    command = [sys.executable, "-m", "fxopt_core.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "fxopt_workbench.cli", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=plain)
     print(done.stdout + done.stderr)
 

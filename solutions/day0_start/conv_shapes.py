@@ -220,7 +220,7 @@ print(f"channels last: {milliseconds(last_layer, last_x):6.2f} ms")
 
 # %%
 from fxopt_core.capture import capture
-from fxopt_core.visualize import draw
+from fxopt_workbench.pictures import draw
 
 small = network.eval()
 captured = capture(small, (torch.randn(2, 3, 32, 32, device=device),))

@@ -44,7 +44,7 @@ print(formula(a, b))
 # **Prediction.** How many boxes will there be, and how many arrows leave the box of `a`?
 
 # %%
-from fxopt_core.visualize import draw
+from fxopt_workbench.pictures import draw
 
 traced = fx.symbolic_trace(formula)
 draw(traced, title="total * active")

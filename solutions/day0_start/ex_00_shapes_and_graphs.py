@@ -23,8 +23,7 @@
 import torch
 from torch import fx, nn
 
-from autograder import check
-from autograder.submit_cell import submit
+from autograder import check, submit
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "conv_output_shape-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. The output shape of a convolution

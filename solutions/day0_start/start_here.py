@@ -36,7 +36,7 @@ import sys
 def fxopt(*arguments):
     """What you would type in a terminal as `fxopt …`; in JupyterLab: File, New, Terminal."""
     plain = os.environ | {"NO_COLOR": "1", "COLUMNS": "110"}
-    command = [sys.executable, "-m", "fxopt_core.cli", *arguments]
+    command = [sys.executable, "-m", "fxopt_workbench.cli", *arguments]
     print(subprocess.run(command, capture_output=True, text=True, env=plain).stdout)
 
 

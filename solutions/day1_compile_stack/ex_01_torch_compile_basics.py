@@ -22,8 +22,7 @@
 import torch
 from torch import nn
 
-from autograder import check
-from autograder.submit_cell import submit
+from autograder import check, submit
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "record_graphs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Record every captured graph
@@ -124,7 +123,7 @@ check.day1.operation_histogram(operation_histogram)
 # Your two tools together, on a BERT encoder built from its configuration. What do you expect at the top?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "operation_histogram-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 bert = zoo.build("bert")
 try:

@@ -37,7 +37,7 @@
 import graphviz
 from IPython.display import SVG, display
 
-from fxopt_core.visualize import render_svg
+from fxopt_workbench.pictures import render_svg
 
 STAGES = [
     ("Python", "your forward()", "bytecode"),
@@ -65,8 +65,8 @@ for name, does, hands_on in STAGES:
 import torch
 from torch import nn
 
-from fxopt_core import zoo
 from fxopt_core.devices import capabilities, choose_device
+from fxopt_workbench import zoo
 
 device = choose_device()
 entry = zoo.build("simple", device=device)
@@ -127,7 +127,7 @@ _ = looked_at(torch.randn(3))
 
 # %%
 from fxopt_core.capture import capture
-from fxopt_core.visualize import draw
+from fxopt_workbench.pictures import draw
 
 captured = capture(model, example_inputs)
 picture = draw(captured.graphs[0], title="The network, as Dynamo captured it")

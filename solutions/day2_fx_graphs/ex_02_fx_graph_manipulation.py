@@ -27,11 +27,10 @@
 import torch
 from torch import nn
 
-from autograder import check
-from autograder.submit_cell import submit
+from autograder import check, submit
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.effects import effects_of
-from fxopt_core.visualize import draw
+from fxopt_workbench.pictures import draw
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "walk_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Who reads what, and the longest way through
@@ -564,9 +563,9 @@ check.day2.write_a_pass(MergePass)
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "write_a_pass-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from IPython.display import display
 
-from fxopt_core import zoo
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
+from fxopt_workbench import zoo
 
 wasteful = zoo.build("redundant")
 wasteful.model.requires_grad_(False)  # as it is deployed: only values count, not gradients

@@ -31,7 +31,7 @@ import torch
 from torch import fx, nn
 
 from fxopt_core.devices import choose_device
-from fxopt_core.visualize import draw
+from fxopt_workbench.pictures import draw
 
 device = choose_device()
 print("torch", torch.__version__, "on", device.type)
@@ -481,8 +481,8 @@ print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
 # call if not; it returns nothing. That makes it an assertion: nobody reads it, and dead-code elimination must refuse it.
 
 # %%
-from fxopt_core import zoo
 from fxopt_core.optimizer import GraphOptimizer
+from fxopt_workbench import zoo
 
 entry = zoo.build("redundant", device=device)
 entry.model.requires_grad_(False)  # as it is deployed: only values count, not gradients

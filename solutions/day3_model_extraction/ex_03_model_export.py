@@ -28,8 +28,7 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
-from autograder import check
-from autograder.submit_cell import submit
+from autograder import check, submit
 
 # TorchScript says at each use that its time is over, the tracer has doubts, the exporter logs what its errors say too.
 for category in (DeprecationWarning, FutureWarning, torch.jit.TracerWarning):
@@ -419,7 +418,7 @@ check.day3.extract_any(extract)
 # how many nodes: about 50, 200 or 1000?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "extract_any-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 bert = zoo.build("bert", device="cpu")
 try:

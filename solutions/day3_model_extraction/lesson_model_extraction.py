@@ -42,10 +42,10 @@ import torch
 import transformers
 from torch import nn
 
-from fxopt_core import zoo
 from fxopt_core.capture import CaptureError, capture
 from fxopt_core.devices import choose_device
-from fxopt_core.visualize import draw
+from fxopt_workbench import zoo
+from fxopt_workbench.pictures import draw
 
 for category in (DeprecationWarning, FutureWarning):
     warnings.filterwarnings("ignore", category=category)  # TorchScript says at each use that its time is over

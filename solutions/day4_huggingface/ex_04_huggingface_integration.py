@@ -27,9 +27,8 @@ import transformers
 from torch import fx, nn
 from torch.export import Dim, ExportedProgram, export
 
-from autograder import check
+from autograder import check, submit
 from autograder.exercises.day4.models import build_transformer, draw_text, flat_graph
-from autograder.submit_cell import submit
 
 aten = torch.ops.aten
 torch._logging.set_logs(all=logging.CRITICAL)  # what the exporter logs, its errors say too
@@ -342,7 +341,7 @@ check.day4.dynamic_gpt2(compile_gpt2)
 # <details><summary>Hint 3: the shape</summary><code>found = measure(function, …)</code> for each function, cost is <code>found["compile_seconds"] - found["median_seconds"]</code>; <code>max(1, math.ceil(more / saved))</code>; <code>min(profile, key=lambda name: …)</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "compile_profile-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
-from autograder.own_functions import use
+from autograder import use
 
 measure = use("measure")
 print("measure returns compile_seconds (the whole first call), median_seconds and spread_seconds")

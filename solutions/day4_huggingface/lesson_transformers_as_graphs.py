@@ -52,12 +52,12 @@ from torch import nn
 from torch.export import Dim, export
 
 import fxopt_core
-from fxopt_core import zoo
 from fxopt_core.capture import capture
 from fxopt_core.devices import choose_device
 from fxopt_core.optimizer import GraphOptimizer
-from fxopt_core.structure import find_repeats, find_stages, values_in_meta
-from fxopt_core.visualize import draw
+from fxopt_workbench import zoo
+from fxopt_workbench.pictures import draw
+from fxopt_workbench.structure import find_repeats, find_stages, values_in_meta
 
 torch._logging.set_logs(all=logging.CRITICAL)  # every refusal below is shown; the log would show it twice
 transformers.logging.set_verbosity_error()

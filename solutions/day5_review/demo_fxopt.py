@@ -23,13 +23,13 @@ import warnings
 import torch
 from torch import nn
 
-from fxopt_core.analysis import estimate
-from fxopt_core.analysis.hardware import published
-from fxopt_core.analysis.roofline_plot import plot
 from fxopt_core.benchmark import benchmark
 from fxopt_core.devices import choose_device
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_pass
+from fxopt_workbench.hardware.hardware import published
+from fxopt_workbench.hardware.roofline import estimate
+from fxopt_workbench.hardware.roofline_plot import plot
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 device = choose_device()

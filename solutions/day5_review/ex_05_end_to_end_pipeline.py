@@ -33,8 +33,7 @@ import torch
 from torch import fx, nn
 from torch.export import Dim, export
 
-from autograder import check
-from autograder.submit_cell import submit
+from autograder import check, submit
 
 for category in (DeprecationWarning, FutureWarning, torch.jit.TracerWarning):
     warnings.filterwarnings("ignore", category=category)

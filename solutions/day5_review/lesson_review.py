@@ -43,13 +43,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fxopt_core.analysis import analyze, estimate
-from fxopt_core.analysis.hardware import published
-from fxopt_core.analysis.roofline_plot import comparison, plot
 from fxopt_core.benchmark import measure
+from fxopt_core.costs import analyze
 from fxopt_core.devices import choose_device, synchronize
 from fxopt_core.optimizer import GraphOptimizer
-from fxopt_core.visualize import draw
+from fxopt_workbench.hardware.hardware import published
+from fxopt_workbench.hardware.roofline import estimate
+from fxopt_workbench.hardware.roofline_plot import comparison, plot
+from fxopt_workbench.pictures import draw
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 device = choose_device()

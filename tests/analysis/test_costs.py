@@ -13,11 +13,11 @@ from torch.nn import functional
 from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
-from fxopt_core import zoo
-from fxopt_core.analysis import Analysis, Cost, analyze, analyze_graph, record_allocations
-from fxopt_core.analysis.counting import may_contract
-from fxopt_core.analysis.report import Group
 from fxopt_core.capture import CaptureError, capture
+from fxopt_core.costs import Analysis, Cost, analyze, analyze_graph, record_allocations
+from fxopt_core.costs.counting import may_contract
+from fxopt_core.costs.report import Group
+from fxopt_workbench import zoo
 
 
 class Calls(nn.Module):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fxopt_core.analysis.parts import block_sheets, stage_comparison, stage_sheet
-from fxopt_core.cli import app
-from fxopt_core.commands.model_comparison import analyze_model
+from fxopt_workbench.bench.model_comparison import analyze_model
+from fxopt_workbench.cli import app
+from fxopt_workbench.hardware.parts import block_sheets, stage_comparison, stage_sheet
 
 analyzed = cache(analyze_model)
 

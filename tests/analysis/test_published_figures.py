@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from fxopt_core import zoo
-from fxopt_core.analysis import Analysis, analyze
+from fxopt_core.costs import Analysis, analyze
+from fxopt_workbench import zoo
 
 transformers = pytest.importorskip("transformers")
 

@@ -13,15 +13,15 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from autograder.course import Course
-from autograder.gradebook import Graded, grade
-from autograder.grading import Grader, NotebookOutcome
-from autograder.notebooks import cells_before_check, grade_id, read_notebook
-from autograder.release import read_source, release
-from autograder.sandbox import Limits, bubblewrap
-from autograder.submission import submit
-from autograder.tasks import DAYS, Task, find_task
-from autograder.verdict import TaskOutcome
+from autograder.authoring.release import read_source, release
+from autograder.course.course import Course
+from autograder.course.notebooks import cells_before_check, grade_id, read_notebook
+from autograder.course.tasks import DAYS, Task, find_task
+from autograder.exchange.verdict import TaskOutcome
+from autograder.grading.grading import Grader, NotebookOutcome
+from autograder.grading.sandbox import Limits, bubblewrap
+from autograder.learner_side.submission import submit
+from autograder.records.gradebook import Graded, grade
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from classroom import SMALL, TASK, Classroom, make_course, need_bubblewrap
 
-from autograder.course import Course
-from autograder.grading import Grader
+from autograder.course.course import Course
+from autograder.grading.grading import Grader
 
 
 @pytest.fixture(scope="session")

@@ -14,24 +14,24 @@ from classroom import DAY, RIGHT, TASK, Classroom, cell, outcome_of, stand_in
 from nbformat import NotebookNode
 from typer.testing import CliRunner, Result
 
-from autograder import nbgrader_plugin
-from autograder.gradebook import recorded_points
-from autograder.notebooks import (
+from autograder.course.notebooks import (
     CODE_LIMIT,
     UnreadableNotebookError,
     compare_with_release,
     read_notebook,
     restored,
 )
-from autograder.submission import SubmissionRefusedError
-from fxopt_core.cli import app
+from autograder.learner_side.submission import SubmissionRefusedError
+from autograder.records import nbgrader_plugin
+from autograder.records.gradebook import recorded_points
+from fxopt_workbench.cli import app
 
 FILE = f"{TASK.notebook}.ipynb"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _commands() -> None:
-    from autograder.cli import register
+    from autograder.commands.cli import register
 
     if not any(command.callback and command.callback.__name__ == "submit" for command in app.registered_commands):
         register(app)
@@ -321,7 +321,7 @@ def test_restoring_brings_every_cell_of_the_release_back_once_and_in_its_place(c
 
 
 def test_refusals_are_of_their_own_kind(classroom: Classroom) -> None:
-    from autograder.submission import submit
+    from autograder.learner_side.submission import submit
 
     classroom.workspace_file.write_bytes(content_of("a check removed", classroom))
     with pytest.raises(SubmissionRefusedError, match="was not submitted"):

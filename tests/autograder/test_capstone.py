@@ -12,9 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from autograder.capstone import CapstoneError, Harness, Package, new_package, read_package
-from autograder.commands_capstone import register
-from autograder.leaderboard import Entry, LeaderboardError, entry_of, rankings, read_board, write_board
+from autograder.capstone.capstone import CapstoneError, Harness, Package, new_package, read_package
+from autograder.capstone.leaderboard import Entry, LeaderboardError, entry_of, rankings, read_board, write_board
+from autograder.commands.capstone import register
 
 app = typer.Typer()
 register(app)
@@ -111,14 +111,14 @@ def test_the_template_of_a_cost_tool_is_right_and_gains_nothing_over_itself(
 def test_a_tool_that_imports_what_it_is_to_write_is_told_so(cost_harness: Harness, tmp_path: Path) -> None:
     new_package(tmp_path / "mine", "cost")
     module = tmp_path / "mine" / "my_capstone" / "count_products.py"
-    module.write_text(module.read_text() + "\nfrom fxopt_core.analysis import analyze_graph\n")
+    module.write_text(module.read_text() + "\nfrom fxopt_core.costs import analyze_graph\n")
     report = cost_harness.check(read_package(tmp_path / "mine"))
     assert report.misconceptions == ["withheld import"]
-    assert "fxopt_core.analysis" in report.messages[0]
+    assert "fxopt_core.costs" in report.messages[0]
 
 
 FORGES = """
-from autograder.evidence import Evidence
+from autograder.exchange.evidence import Evidence
 
 RecogniseGelu.rules = ()
 really = Evidence.to_message

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from wrong_capstones import WRONG
 
-from autograder.capstone_template.own_pass.my_capstone.recognise_gelu import RecogniseGelu
-from autograder.evidence import Case, Evidence
+from autograder.capstone.template.own_pass.my_capstone.recognise_gelu import RecogniseGelu
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.capstone import EVERY
 from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.own_pass import judge as judging
@@ -22,7 +23,6 @@ from autograder.exercises.capstone.own_pass.programs import (
     trap_cases,
 )
 from autograder.exercises.capstone.own_pass.visible import probe
-from autograder.graph_form import decode
 from autograder.traps.table import TRAPS
 from fxopt_core.passes import registry
 

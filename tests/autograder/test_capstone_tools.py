@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from wrong_tools import RIGHT_CAPTURES, RIGHT_COSTS, WRONG_CAPTURES, WRONG_COSTS
 
-from autograder.capstone_template.own_cost.my_capstone.count_products import cost
-from autograder.evidence import Case, Evidence
+from autograder.capstone.template.own_cost.my_capstone.count_products import cost
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.capstone.own_capture import judge as capture_judge
 from autograder.exercises.capstone.own_capture import visible as capture_side
 from autograder.exercises.capstone.own_cost import judge as cost_judge

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.channel import (
+from autograder.exchange.channel import (
     HEADER_LIMIT,
     MESSAGE_LIMIT,
     Channel,

@@ -8,9 +8,9 @@ import pytest
 from classroom import TASK, Classroom
 from rich.console import Console
 
-from autograder.checklist import checklist_table, read_checklist, state_of
-from autograder.progress import append_event, latest, record_check, record_file
-from autograder.tasks import all_tasks
+from autograder.course.checklist import checklist_table, read_checklist, state_of
+from autograder.course.progress import append_event, latest, record_check, record_file
+from autograder.course.tasks import all_tasks
 
 
 def test_every_key_of_a_task_is_a_line(classroom: Classroom) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.definitions import MissingDefinitionError, definitions_of
+from autograder.course.definitions import MissingDefinitionError, definitions_of
 
 CELLS = [
     "import torch\nfrom torch import nn, fx\nimport os.path as paths",

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence, EvidenceError, pack_tensors, unpack_tensors
-from autograder.graph_form import decode, encode
+from autograder.exchange.evidence import Case, Evidence, EvidenceError, pack_tensors, unpack_tensors
+from autograder.exchange.graph_form import decode, encode
 
 
 def graph_module() -> torch.fx.GraphModule:

@@ -13,13 +13,13 @@ from classroom import Classroom, cell
 from rich.console import Console
 from torch import fx
 
-from autograder.check import CheckResult
-from autograder.checking import Exhibits, check_notebook, print_outcome
-from autograder.exhibits import before_and_after, table_of_change
-from autograder.release import read_source
-from autograder.tasks import DAYS, find_task
-from autograder.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
-from autograder.worker import describe_error
+from autograder.authoring.release import read_source
+from autograder.course.tasks import DAYS, find_task
+from autograder.exchange.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
+from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
+from autograder.learner_side.check import CheckResult
+from autograder.learner_side.exhibits import before_and_after, table_of_change
+from autograder.learner_side.worker import describe_error
 
 
 class Small(torch.nn.Module):

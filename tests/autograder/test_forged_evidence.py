@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from classroom import RIGHT, SMALL, TASK, Classroom, run, when_called
 
-from autograder.grading import STUCK_LIMIT, Grader
-from autograder.judging import OVERRUN
+from autograder.grading.grading import STUCK_LIMIT, Grader
+from autograder.grading.judging import OVERRUN
 
 NOTHING = """
 class GraphRecorder:
@@ -21,7 +21,7 @@ class GraphRecorder:
 
 SEND = """
 import gc, json, os, struct, time
-from autograder.channel import Channel
+from autograder.exchange.channel import Channel
 channel = next(item for item in gc.get_objects() if type(item) is Channel and item._socket.fileno() > 0)
 def raw(text, blob=b"", lengths=None):
     channel._socket.sendall(struct.pack(">QQ", *(lengths or (len(text), len(blob)))) + text + blob)
@@ -38,8 +38,8 @@ FORGERIES = {
     + NOTHING
     + "\nfor _ in range(9): channel.send({'missing': []}); channel.send({'findings': [], 'passed': True, 'ok': True})",
     "replaces the probe": NOTHING
-    + "\nimport autograder.exercises.day1.record_graphs.visible as visible\nfrom autograder.evidence import Evidence\n"
-    + f"def forged(case, recorder_class):\n    from autograder.evidence import Evidence\n    return Evidence({CLAIM})\n"
+    + "\nimport autograder.exercises.day1.record_graphs.visible as visible\nfrom autograder.exchange.evidence import Evidence\n"
+    + f"def forged(case, recorder_class):\n    from autograder.exchange.evidence import Evidence\n    return Evidence({CLAIM})\n"
     + "visible.probe.__code__ = forged.__code__",
     "replaces Evidence": NOTHING
     + "\nimport autograder.exercises.day1.record_graphs.visible as visible\noriginal = visible.Evidence\n"

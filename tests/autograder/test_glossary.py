@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course import Course
-from autograder.glossary import PAGE, GlossaryError, glossary_page, read_terms
-from autograder.release import sources
-from autograder.tasks import DAYS
+from autograder.authoring.glossary import PAGE, GlossaryError, glossary_page, read_terms
+from autograder.authoring.release import sources
+from autograder.course.course import Course
+from autograder.course.tasks import DAYS
 
 COURSE = Course(Path(__file__).parents[2])
 

@@ -18,12 +18,13 @@ from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
-from autograder import gradebook, nbgrader_plugin, sandbox
-from autograder.course import course_config
-from autograder.gradebook import publish_feedback, recorded_points
-from autograder.judging import hidden_cases
-from autograder.tasks import tasks_of_notebook
-from autograder.verdict import TaskOutcome
+from autograder.course.course import course_config
+from autograder.course.tasks import tasks_of_notebook
+from autograder.exchange.verdict import TaskOutcome
+from autograder.grading import sandbox
+from autograder.grading.judging import hidden_cases
+from autograder.records import gradebook, nbgrader_plugin
+from autograder.records.gradebook import publish_feedback, recorded_points
 
 KEEPS_THE_LAST = when_called("self.graphs = []")
 
@@ -32,7 +33,7 @@ POINTS = 15.0
 
 def fxopt(classroom: Classroom, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fxopt_core.cli", *arguments],
+        [sys.executable, "-m", "fxopt_workbench.cli", *arguments],
         capture_output=True,
         text=True,
         check=False,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from classroom import TASK, Classroom, need_bubblewrap, when_called
 
-from autograder.grading import Grader, grade_notebook
-from autograder.judging import hidden_cases, visible_cases
+from autograder.grading.grading import Grader, grade_notebook
+from autograder.grading.judging import hidden_cases, visible_cases
 
 SEED = "a seed for tests"
 
@@ -33,7 +33,7 @@ if case.name.startswith("hidden"):
 
 SEND = """
 import gc
-from autograder.channel import Channel
+from autograder.exchange.channel import Channel
 channel = next(item for item in gc.get_objects() if type(item) is Channel and item._socket.fileno() > 0)
 """
 
@@ -45,7 +45,7 @@ DEEDS = {
     "names an exception after it": "raise type(text, (Exception,), {})()",
     "names a built-in exception after it": "raise type(text, (Exception,), {'__module__': 'builtins'})()",
     "says that it is a withheld module": (
-        "from autograder.withheld import WithheldImportError; raise WithheldImportError(text)"
+        "from autograder.learner_side.withheld import WithheldImportError; raise WithheldImportError(text)"
     ),
     "says that it is not implemented": "raise NotImplementedError(text)",
     "reports it as the name of an exception": SEND + "channel.send({'raised': text, 'text': text})",

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from classroom import RIGHT, TASK, Classroom, run, when_called
 
-from autograder.grading import Grader
+from autograder.grading.grading import Grader
 
 
 @pytest.fixture(params=["sandboxed", "plain"])

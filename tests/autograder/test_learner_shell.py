@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from autograder import sandbox
-from autograder.learner_shell import CELL_LIMIT, OUTPUT_LIMIT, LearnerShell
-from autograder.notebooks import clean_outputs
+from autograder.course.notebooks import clean_outputs
+from autograder.grading import sandbox
+from autograder.learner_side.learner_shell import CELL_LIMIT, OUTPUT_LIMIT, LearnerShell
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_display(shell: LearnerShell) -> None:
 def test_figures(source: str) -> None:
     # A process of its own, as while grading: matplotlib sets itself up for one shell only.
     code = (
-        "import json, sys\nfrom autograder.learner_shell import LearnerShell\n"
+        "import json, sys\nfrom autograder.learner_side.learner_shell import LearnerShell\n"
         "print(json.dumps(LearnerShell().run_cell(sys.argv[1])))"
     )
     environment = os.environ | {"MPLBACKEND": sandbox._environment("")["MPLBACKEND"]}

@@ -11,12 +11,19 @@ import pytest
 from classroom import RIGHT, Classroom
 from classroom import TASK as GRADED
 
-from autograder import own_functions
-from autograder.lab import prepare
-from autograder.own_functions import earlier_exports, exports, own_module, reference_module, stand_in, use
-from autograder.own_package import ExportError, export_answer
-from autograder.tasks import DAYS, find_task
-from autograder.withheld import withheld_use
+from autograder.course.tasks import DAYS, find_task
+from autograder.lab.lab import prepare
+from autograder.learner_side import own_functions
+from autograder.learner_side.own_functions import (
+    earlier_exports,
+    exports,
+    own_module,
+    reference_module,
+    stand_in,
+    use,
+)
+from autograder.learner_side.own_package import ExportError, export_answer
+from autograder.learner_side.withheld import withheld_use
 
 TASK = find_task("operation_histogram")
 ANSWER = "from collections import Counter\n\ndef operation_histogram(graph_modules):\n    return Counter({'MINE': 1})"
@@ -159,7 +166,7 @@ def test_the_references_are_what_grading_uses(monkeypatch: pytest.MonkeyPatch) -
 
 
 USES = """
-from autograder.own_functions import use
+from autograder.learner_side.own_functions import use
 from my_fxopt import conv_output_shape
 
 run_graph = use("run_graph")

@@ -9,12 +9,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder import release as making
-from autograder.course import Course
-from autograder.judging import judge_module
-from autograder.notebooks import grade_id
-from autograder.release import ReleaseError, check, normalise, read_source, release
-from autograder.tasks import all_tasks
+from autograder.authoring import release as making
+from autograder.authoring.release import ReleaseError, check, normalise, read_source, release
+from autograder.course.course import Course
+from autograder.course.notebooks import grade_id
+from autograder.course.tasks import all_tasks
+from autograder.grading.judging import judge_module
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from classroom import TASK, Classroom, run
 
-from autograder.grading import Grader
+from autograder.grading.grading import Grader
 
-ABSENT = ["fxopt_core.capture", "autograder.judging", f"{TASK.module}.judge", "autograder.course"]
+ABSENT = ["fxopt_core.capture", "autograder.grading.judging", f"{TASK.module}.judge", "autograder.course.course"]
 """The first is withheld by the task, which a learner is told; the others are nobody's business."""
 
 PROBES = """
@@ -70,7 +70,14 @@ def test_the_sandbox_reaches_neither_files_nor_network_nor_rights(
         str(Path.home() / ".bashrc"),
         str(tmp_path),
     ]
-    write = ["/etc/x", "/usr/x", "/dev/x", "/view/autograder/worker.py", "/view/x", f"{torch.__path__[0]}/x"]
+    write = [
+        "/etc/x",
+        "/usr/x",
+        "/dev/x",
+        "/view/autograder/learner_side/worker.py",
+        "/view/x",
+        f"{torch.__path__[0]}/x",
+    ]
     write += ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/1/mem", "/proc/self/mem"]
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -101,7 +108,7 @@ def test_the_sandbox_holds_nothing_of_an_earlier_task(sandboxed: Grader, room: C
     _, printed = run(sandboxed, room, names)
     found = eval(printed)
     # bubblewrap, the worker, and this very child of it.
-    assert len([line for line in found if "autograder.worker" in line]) == 3, found
+    assert len([line for line in found if "autograder.learner_side.worker" in line]) == 3, found
     assert len(found) == 3
 
 

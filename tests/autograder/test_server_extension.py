@@ -20,9 +20,9 @@ import pytest
 from lab_server import TOKEN, LabServer
 from tornado.websocket import websocket_connect
 
-from autograder.course import Course
-from autograder.lab import LabError, free_port, prepare
-from autograder.server_extension import dialog, summary
+from autograder.course.course import Course
+from autograder.lab.lab import LabError, free_port, prepare
+from autograder.lab.server_extension import dialog, summary
 
 # The stand-in for `fxopt check` does what the notebook's name says.
 STAND_IN = """

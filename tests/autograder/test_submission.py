@@ -12,9 +12,9 @@ import pytest
 from classroom import BLANK, DAY, RIGHT, TASK, Classroom, cell
 from nbgrader.utils import parse_utc
 
-from autograder import submission
-from autograder.submission import UnsavedAnswersError, check_saved, submit
-from autograder.tasks import UnknownTaskError
+from autograder.course.tasks import UnknownTaskError
+from autograder.learner_side import submission
+from autograder.learner_side.submission import UnsavedAnswersError, check_saved, submit
 
 
 def test_a_submission_is_the_file_with_its_time(classroom: Classroom) -> None:
@@ -108,7 +108,7 @@ def test_outside_a_notebook_there_is_nothing_to_save(monkeypatch: pytest.MonkeyP
 def test_nothing_is_submitted_while_grading(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from autograder.submit_cell import submit as submit_from_cell
+    from autograder.learner_side.submit_cell import submit as submit_from_cell
 
     monkeypatch.setenv("FXOPT_GRADING", "1")
     submit_from_cell("ex_01")

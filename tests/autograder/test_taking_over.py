@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from autograder.capstone import new_package, read_package
-from autograder.commands_capstone import register
-from autograder.course import ROOT_VARIABLE
-from autograder.taking_over import Taken, take_over
+from autograder.capstone.capstone import new_package, read_package
+from autograder.capstone.taking_over import Taken, take_over
+from autograder.commands.capstone import register
+from autograder.course.course import ROOT_VARIABLE
 
 MERGING = """from fxopt_core.passes import OptimizationPass, register_pass
 

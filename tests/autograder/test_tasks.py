@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from autograder.tasks import DAYS, UnknownTaskError, all_tasks, find_notebook, find_task, tasks_of_notebook
+from autograder.course.tasks import DAYS, UnknownTaskError, all_tasks, find_notebook, find_task, tasks_of_notebook
 
 
 def test_names_are_there_once_and_days_are_known() -> None:
@@ -48,7 +48,7 @@ def test_find_notebook() -> None:
 
 
 def test_checks_offer_the_tasks_of_a_day() -> None:
-    from autograder import check
+    from autograder.learner_side import check
 
     task = all_tasks()[0]
     assert task.name in dir(getattr(check, task.day))
@@ -61,5 +61,5 @@ def test_checks_offer_the_tasks_of_a_day() -> None:
 
 
 def test_reading_the_table_imports_no_torch() -> None:
-    code = "import sys, autograder.tasks as t; t.all_tasks(); sys.exit('torch' in sys.modules)"
+    code = "import sys, autograder.course.tasks as t; t.all_tasks(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from autograder.validation import NotebookValidator, ValidationBusyError, ValidationError
+from autograder.lab.validate_button import NotebookValidator, ValidationBusyError, ValidationError
 
 LONG = 600.0
 """A time limit that plays no part, in seconds."""

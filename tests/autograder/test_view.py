@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.sandbox import VIEW_MODULES, build_view
-from autograder.tasks import DAYS, all_tasks, tasks_of_notebook
+from autograder.course.tasks import DAYS, all_tasks, tasks_of_notebook
+from autograder.grading.sandbox import VIEW_MODULES, build_view
 
 TASKS = tasks_of_notebook("ex_02_fx_graph_manipulation")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autograder.withheld import WithheldImportError, withheld_use, withhold
+from autograder.learner_side.withheld import WithheldImportError, withheld_use, withhold
 
 WITHHELD = ("json.tool", "wave")
 

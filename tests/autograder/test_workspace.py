@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autograder.workspace import WorkspaceError, WorkspaceReport, fill_workspace, fingerprint
+from autograder.course.workspace import WorkspaceError, WorkspaceReport, fill_workspace, fingerprint
 
 NAME = "day1/lesson.ipynb"
 

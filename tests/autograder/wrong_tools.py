@@ -12,8 +12,8 @@ from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import flop_registry
 
-from autograder.capstone_template.own_capture.my_capstone.with_known_shapes import plain_state
-from autograder.capstone_template.own_cost.my_capstone.count_products import PRODUCTS, VIEWS, cost_of, memory
+from autograder.capstone.template.own_capture.my_capstone.with_known_shapes import plain_state
+from autograder.capstone.template.own_cost.my_capstone.count_products import PRODUCTS, VIEWS, cost_of, memory
 
 aten = torch.ops.aten
 

@@ -13,10 +13,10 @@ from torch import nn
 
 from fxopt_core import devices
 from fxopt_core.benchmark import BenchmarkReport, Candidate, Measurement, benchmark
-from fxopt_core.benchmark.accuracy import largest_error
 from fxopt_core.benchmark.memory import peak_bytes
 from fxopt_core.benchmark.report import format_bytes, format_calls, format_seconds
 from fxopt_core.benchmark.running import EAGER
+from fxopt_workbench.bench.accuracy import largest_error
 
 CPU = torch.device("cpu")
 

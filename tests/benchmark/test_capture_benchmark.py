@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from fxopt_core import zoo
-from fxopt_core.cli import app
-from fxopt_core.commands import timed_captures
-from fxopt_core.commands.bench_capture import cost_of_auto
-from fxopt_core.commands.timed_captures import PEERS, Timed, time_captures
+from fxopt_workbench import zoo
+from fxopt_workbench.bench import timed_captures
+from fxopt_workbench.bench.bench_capture import cost_of_auto
+from fxopt_workbench.bench.timed_captures import PEERS, Timed, time_captures
+from fxopt_workbench.cli import app
 
 
 class Branch(nn.Module):

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from fxopt_core.cli import app
-from fxopt_core.commands import bench_models
-from fxopt_core.commands.bench_models import REFERENCE, ModelRow, compare
+from fxopt_workbench.bench import bench_models
+from fxopt_workbench.bench.bench_models import REFERENCE, ModelRow, compare
+from fxopt_workbench.cli import app
 
 Runs = Iterator[tuple[str, Callable[[], Callable[[], Any]]]]
 

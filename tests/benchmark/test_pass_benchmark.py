@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from typer.testing import CliRunner
 
 from fxopt_core.benchmark import Measurement
-from fxopt_core.benchmark.passes import (
+from fxopt_core.passes import pass_names
+from fxopt_workbench.bench.passes import (
     COLLECTOR_ON,
     COLLECTOR_PAUSED,
     PEERS,
@@ -31,16 +32,10 @@ from fxopt_core.benchmark.passes import (
     growths,
     synthetic_aten_graph,
 )
-from fxopt_core.benchmark.passes.peers import (
-    pattern,
-    replacement,
-    two_anchor_pattern,
-    two_anchor_replacement,
-)
-from fxopt_core.benchmark.passes.report import DEMANDS, GROWTH_LIMIT, Growth, demand_on, meets
-from fxopt_core.cli import app
-from fxopt_core.commands.timed_passes import timed_passes
-from fxopt_core.passes import pass_names
+from fxopt_workbench.bench.passes.peers import pattern, replacement, two_anchor_pattern, two_anchor_replacement
+from fxopt_workbench.bench.passes.report import DEMANDS, GROWTH_LIMIT, Growth, demand_on, meets
+from fxopt_workbench.bench.timed_passes import timed_passes
+from fxopt_workbench.cli import app
 
 aten = torch.ops.aten
 NODES = 1000
@@ -307,7 +302,7 @@ def test_a_pass_without_a_peer_has_rows_of_its_own() -> None:
 
 def test_generating_code_is_timed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(100))
-    monkeypatch.setattr("fxopt_core.benchmark.passes.comparing.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("fxopt_workbench.bench.passes.comparing.time.process_time", lambda: next(clock))
     peers = [Peer("one", lambda module: module.graph), Peer("two", lambda module: module.graph, recompiles=True)]
     with_it, without = compare("mine", [synthetic_aten_graph(300)], lambda module: module.graph, peers, repeats=1)[
         1::-1

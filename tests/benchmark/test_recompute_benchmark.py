@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fxopt_core.cli import app
-from fxopt_core.commands import bench_recompute
-from fxopt_core.commands.bench_recompute import (
+from fxopt_workbench.bench import bench_recompute
+from fxopt_workbench.bench.bench_recompute import (
     JOINT,
     MODULES,
     PEER,
@@ -20,6 +19,7 @@ from fxopt_core.commands.bench_recompute import (
     build_gpt2,
     compare,
 )
+from fxopt_workbench.cli import app
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from capture_models import BreaksInAHelper, Counting, LeavesAFunctionOut, Nested
 from torch import nn
 
 from fxopt_core.capture import GraphExtractor, capture
-from fxopt_core.capture.listening import without_repeated_warnings
+from fxopt_core.capture.dynamo_log import without_repeated_warnings
 from fxopt_core.capture.sources import readable_source
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from fxopt_core.cli import app
+from fxopt_workbench.cli import app
 
 
 def extract(*arguments):
@@ -151,7 +151,7 @@ def test_a_method_that_cannot_capture_the_model_exits_with_1():
 
 
 def test_the_command_list_does_not_import_torch():
-    program = "import sys, fxopt_core.cli; sys.exit('torch' in sys.modules)"
+    program = "import sys, fxopt_workbench.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

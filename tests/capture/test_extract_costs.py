@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from fxopt_core.cli import app
+from fxopt_workbench.cli import app
 
 
 def test_costs_stand_beside_the_graphs() -> None:

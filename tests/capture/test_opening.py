@@ -7,9 +7,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
 from fxopt_core.capture import capture
-from fxopt_core.capture.auto.adapting import Adapted
-from fxopt_core.capture.auto.opening import PiecesAtOnce, opened
-from fxopt_core.capture.auto.places import places_of_patches, places_of_tokens, windows_of_patches
+from fxopt_workbench.huggingface.adapters import Adapted
+from fxopt_workbench.huggingface.batch_pieces import PiecesAtOnce, opened
+from fxopt_workbench.huggingface.positions import places_of_patches, places_of_tokens, windows_of_patches
 
 AT_ONCE = "pieces of a batch at once"
 

@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_core.analysis import analyze_graph
-from fxopt_core.analysis.counting import Counter
-from fxopt_core.capture import CaptureError, capture, save_standalone
+from fxopt_core.capture import CaptureError, capture
 from fxopt_core.capture.auto import search
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
-from fxopt_core.capture.isolation import private_copy
-from fxopt_core.capture.recording import capture_with_recorder, recorder
-from fxopt_core.interactive import explore
+from fxopt_core.costs import analyze_graph
+from fxopt_core.costs.counting import Counter
+from fxopt_core.verification.isolation import private_copy
+from fxopt_workbench.explorer import explore
+from fxopt_workbench.recording import capture_with_recorder, recorder
+from fxopt_workbench.standalone import save_standalone
 
 X = torch.linspace(-1, 2, 12).reshape(3, 4)
 MASK = torch.ones(3, dtype=torch.long)

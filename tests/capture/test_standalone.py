@@ -9,8 +9,9 @@ from capture_models import Conditional, PrintsInALoop, ThreeBreaks
 from safetensors.torch import load_file, save_file
 from torch import fx, nn
 
-from fxopt_core import zoo
-from fxopt_core.capture import Captured, CaptureError, Partition, capture, save_standalone
+from fxopt_core.capture import Captured, CaptureError, Partition, capture
+from fxopt_workbench import zoo
+from fxopt_workbench.standalone import save_standalone
 
 
 def run(path: Path) -> subprocess.CompletedProcess[str]:

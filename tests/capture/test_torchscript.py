@@ -2,7 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from fxopt_core.capture import CaptureError, ScriptPartition, capture, save_standalone
+from fxopt_core.capture import CaptureError, capture
+from fxopt_workbench.standalone import save_standalone
+from fxopt_workbench.torchscript.partition import ScriptPartition
 
 
 class Halves(nn.Module):

@@ -4,10 +4,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fxopt_core import zoo
-from fxopt_core.analysis import this_machine
-from fxopt_core.cli import app
-from fxopt_core.commands.models import build_to_run, chosen_names
+from fxopt_workbench import zoo
+from fxopt_workbench.cli import app
+from fxopt_workbench.commands.models import build_to_run, chosen_names
+from fxopt_workbench.hardware import this_machine
 
 
 @pytest.mark.parametrize("command", ["extract", "optimize"])

@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from fxopt_core.cli import app
+from fxopt_workbench.cli import app
 
 MINE = """
 import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from fxopt_core.coverage import Recording
+from fxopt_workbench.huggingface.coverage import Recording
 
 EXAMPLE_LENGTH = 12
 

@@ -19,11 +19,11 @@ from transformers import DynamicCache
 from transformers.modeling_outputs import BaseModelOutputWithPast
 from typer.testing import CliRunner
 
-from fxopt_core.cli import app
-from fxopt_core.coverage.outputs import compare, named_tensors, without_caches
-from fxopt_core.coverage.page import coverage_page
-from fxopt_core.coverage.rows import RESULTS_FILE, Results, ResultsError, Row, judge
-from fxopt_core.coverage.running import run_coverage
+from fxopt_workbench.cli import app
+from fxopt_workbench.huggingface.coverage.outputs import compare, named_tensors, without_caches
+from fxopt_workbench.huggingface.coverage.page import coverage_page
+from fxopt_workbench.huggingface.coverage.rows import RESULTS_FILE, Results, ResultsError, Row, judge
+from fxopt_workbench.huggingface.coverage.running import run_coverage
 
 HERE = Path(__file__).parent
 VERSIONS = {"torch": "1", "transformers": "2"}
@@ -154,7 +154,7 @@ def test_what_is_there_is_not_measured_again(scripted):
 
 def test_a_killed_run_is_continued(tmp_path):
     turns = tmp_path / "turns"
-    command = [sys.executable, "-m", "fxopt_core.cli", "coverage", "--types", "bert,gpt2,vit", "--jobs", "1"]
+    command = [sys.executable, "-m", "fxopt_workbench.cli", "coverage", "--types", "bert,gpt2,vit", "--jobs", "1"]
     command += [
         "--methods",
         "scripted_methods:notes_its_turn,scripted_methods:raises",
@@ -307,7 +307,7 @@ def test_bad_input_is_named(arguments, message, tmp_path):
 
 
 def test_without_transformers_it_says_what_to_install(monkeypatch, tmp_path):
-    from fxopt_core.coverage import types
+    from fxopt_workbench.huggingface.coverage import types
 
     monkeypatch.setitem(sys.modules, "transformers", None)
     types._class_names.cache_clear()  # what it knew from a call before

@@ -6,12 +6,12 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from fxopt_core.coverage.building import build, build_and_plan
-from fxopt_core.coverage.inputs import EXAMPLE, Sizes, make_inputs
-from fxopt_core.coverage.outputs import named_tensors
-from fxopt_core.coverage.shrinking import VOCABULARY, Shrinker
-from fxopt_core.coverage.types import model_class, model_types
-from fxopt_core.coverage.worker import run_eagerly
+from fxopt_workbench.huggingface.coverage.building import build, build_and_plan
+from fxopt_workbench.huggingface.coverage.inputs import EXAMPLE, Sizes, make_inputs
+from fxopt_workbench.huggingface.coverage.outputs import named_tensors
+from fxopt_workbench.huggingface.coverage.shrinking import VOCABULARY, Shrinker
+from fxopt_workbench.huggingface.coverage.types import model_class, model_types
+from fxopt_workbench.huggingface.coverage.worker import run_eagerly
 
 DIVERSE = {
     "bert": {"input_ids", "attention_mask"},

@@ -11,7 +11,7 @@ import torch
 from canary import watching
 from torch import fx, nn
 
-from autograder.graph_form import EncodedGraph, GraphFormatError, Limits, decode, encode
+from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, Limits, decode, encode
 
 
 def base() -> EncodedGraph:

@@ -12,7 +12,7 @@ import torch.utils._pytree as pytree
 from safetensors.torch import load, save
 from torch import fx
 
-from autograder.graph_form import EncodedGraph, decode, encode, run
+from autograder.exchange.graph_form import EncodedGraph, decode, encode, run
 
 
 def through_bytes(encoded: EncodedGraph) -> EncodedGraph:

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from hypothesis import strategies as st
 from torch import fx, nn
 
-from autograder.graph_form.targets import functions, methods, operators
+from autograder.exchange.graph_form.targets import functions, methods, operators
 
 NUMBERS = (
     st.integers(-(2**63), 2**63 - 1)

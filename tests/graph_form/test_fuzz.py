@@ -17,7 +17,7 @@ from round_trips import check, dynamo_graph
 from strategies import graph_modules, misuse, mutate
 from torch import fx, nn
 
-from autograder.graph_form import EncodedGraph, GraphFormatError, decode, encode, run
+from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, encode, run
 
 
 @given(graph_modules())

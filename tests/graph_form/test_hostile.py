@@ -12,8 +12,8 @@ import torch
 from attacks import NODES, assign, base, node, refused, rename
 from canary import watching
 
-from autograder.graph_form import EncodedGraph, GraphFormatError, decode, run
-from autograder.graph_form.source import check_generated_code
+from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, run
+from autograder.exchange.graph_form.source import check_generated_code
 
 
 def test_the_base_graph_itself_is_accepted_and_reaches_nothing():

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from strategies import LITERALS
 from torch import fx, nn
 
-from autograder.graph_form import GraphFormatError, decode, encode, run
-from autograder.graph_form.encode import EncodedGraph
+from autograder.exchange.graph_form import GraphFormatError, decode, encode, run
+from autograder.exchange.graph_form.encode import EncodedGraph
 
 
 def graph_returning(value: Any) -> fx.GraphModule:

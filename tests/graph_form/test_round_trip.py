@@ -11,7 +11,7 @@ from round_trips import assert_same_value, check, dynamo_graph, round_trip, thro
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from autograder.graph_form import ENCODED_VALUE, GraphFormatError, decode, encode, run, run_flat
+from autograder.exchange.graph_form import ENCODED_VALUE, GraphFormatError, decode, encode, run, run_flat
 
 
 class Classifier(nn.Module):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from attacks import assign, node, refused
 
-from autograder.graph_form.targets import ATTRIBUTES, decode_function, functions, methods
+from autograder.exchange.graph_form.targets import ATTRIBUTES, decode_function, functions, methods
 
 FUNCTIONS = [
     "os.system", "posix.system", "subprocess.run", "builtins.eval", "builtins.exec", "builtins.open",

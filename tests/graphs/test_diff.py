@@ -17,7 +17,7 @@ from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.diff import GraphDiff, diff_graphs
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.passes import run_pass
-from fxopt_core.visualize import draw
+from fxopt_workbench.pictures import draw
 
 
 def program(x: Any, y: Any) -> Any:

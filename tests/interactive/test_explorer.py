@@ -13,8 +13,8 @@ import torch
 from torch import fx, nn
 
 from fxopt_core.capture import CaptureError, capture
-from fxopt_core.interactive import GraphExplorer, explore
-from fxopt_core.visualize import rendering
+from fxopt_workbench.explorer import GraphExplorer, explore
+from fxopt_workbench.pictures import rendering
 
 X = torch.randn(2, 5)
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from autograder import release
-from autograder.course import Course
+from autograder.authoring import release
+from autograder.course.course import Course
 
 COURSE = Course(Path(__file__).resolve().parents[2])
 

@@ -17,7 +17,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from fxopt_core.analysis import record_allocations
+from fxopt_core.costs import record_allocations
 from fxopt_core.passes import disabled
 from fxopt_core.passes.recomputation import (
     BudgetError,

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_core.visualize import GraphPicture, draw
-from fxopt_core.visualize.grouping import MOST_BOXES, module_path
+from fxopt_workbench.pictures import GraphPicture, draw
+from fxopt_workbench.pictures.grouping import MOST_BOXES, module_path
 
 
 class Block(nn.Module):

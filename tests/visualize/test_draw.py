@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_core.visualize import draw
-from fxopt_core.visualize.nodes import describe, readable_parameter_name, shape_and_dtype
-from fxopt_core.visualize.style import STYLES, TEXT_COLOUR
+from fxopt_workbench.pictures import draw
+from fxopt_workbench.pictures.nodes import describe, readable_parameter_name, shape_and_dtype
+from fxopt_workbench.pictures.style import STYLES, TEXT_COLOUR
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -224,7 +224,7 @@ def test_two_processes_draw_the_same(tmp_path: Path) -> None:
     script.write_text(
         "import torch\n"
         "from torch import fx\n"
-        "from fxopt_core.visualize import draw\n"
+        "from fxopt_workbench.pictures import draw\n"
         "graph = fx.Graph()\n"
         "x = graph.placeholder('x')\n"
         "y = graph.call_function(torch.relu, (x,), {'hook': object()})\n"

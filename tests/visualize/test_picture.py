@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import fx
 
-from fxopt_core.visualize import GraphPicture, RendererMissingError, TooLargeToDrawError, draw, rendering
+from fxopt_workbench.pictures import GraphPicture, RendererMissingError, TooLargeToDrawError, draw, rendering
 
 
 @pytest.fixture

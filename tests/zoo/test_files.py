@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 
 class Sized(nn.Module):

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 HEAD = "import torch\nfrom torch import nn\n\n"
 

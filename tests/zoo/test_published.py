@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 pytest.importorskip("transformers")
 

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from fxopt_core import zoo
-from fxopt_core.zoo.yolo import YOLO11_SCALES, YOLOV8_SCALES, yolo11, yolov8
-from fxopt_core.zoo.yolo.blocks import SPPF, Bottleneck, Conv, PositionAttention, PSABlock
-from fxopt_core.zoo.yolo.head import DistributionToDistance
+from fxopt_workbench import zoo
+from fxopt_workbench.zoo.yolo import YOLO11_SCALES, YOLOV8_SCALES, yolo11, yolov8
+from fxopt_workbench.zoo.yolo.blocks import SPPF, Bottleneck, Conv, PositionAttention, PSABlock
+from fxopt_workbench.zoo.yolo.head import DistributionToDistance
 
 PUBLISHED = {
     "yolov8n": (3157200, 8.7),

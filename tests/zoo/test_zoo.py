@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from fxopt_core import zoo
 from fxopt_core.devices import DeviceUnavailableError
-from fxopt_core.zoo import registry
+from fxopt_workbench import zoo
+from fxopt_workbench.zoo import registry
 
 FROM_HUGGINGFACE = (
     "bert",
@@ -183,13 +183,13 @@ def test_a_dtype_that_the_device_does_not_have_is_refused():
 
 
 def test_a_model_that_does_not_fit_into_memory_is_refused_with_its_size(monkeypatch):
-    monkeypatch.setattr("fxopt_core.zoo.registry._memory", lambda: 12_000_000)
+    monkeypatch.setattr("fxopt_workbench.zoo.registry._memory", lambda: 12_000_000)
     with pytest.raises(
         zoo.ModelTooLargeError, match=r"the weights of yolov8n need 0\.0126 GB, more than the 0\.012 GB"
     ):
         zoo.build("yolov8n", "cpu")
     assert zoo.build("yolov8n", "meta")
-    monkeypatch.setattr("fxopt_core.zoo.registry._memory", lambda: 14_000_000)
+    monkeypatch.setattr("fxopt_workbench.zoo.registry._memory", lambda: 14_000_000)
     assert zoo.build("yolov8n", "cpu")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from autograder.tasks import Task
+from autograder.course.tasks import Task
 
 EVERY = "FXOPT_CAPSTONE_EVERY"
 """Environment variable of the judge: of the programs for passes take every n-th of each sort, for a quick look."""
@@ -62,7 +62,7 @@ KINDS = (
     Kind(
         "cost",
         "fxopt.costs",
-        _task("own_cost", "A cost tool of your own", "extract-graphs", ("fxopt_core.analysis",)),
+        _task("own_cost", "A cost tool of your own", "extract-graphs", ("fxopt_core.costs",)),
         "cost tool",
     ),
 )

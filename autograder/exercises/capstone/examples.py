@@ -11,7 +11,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from autograder.graph_form import ENCODED_VALUE
+from autograder.exchange.graph_form import ENCODED_VALUE
 
 
 def restore_examples(graph_module: fx.GraphModule) -> None:

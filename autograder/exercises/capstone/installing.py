@@ -11,7 +11,7 @@ from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any
 
-from autograder.withheld import WithheldImportError, write_your_own
+from autograder.learner_side.withheld import WithheldImportError, write_your_own
 
 
 class InstallError(RuntimeError):

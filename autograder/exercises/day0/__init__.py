@@ -1,6 +1,6 @@
 """The tasks of day 0, start here."""
 
-from autograder.tasks import Task
+from autograder.course.tasks import Task
 
 NOTEBOOK = "ex_00_shapes_and_graphs"
 

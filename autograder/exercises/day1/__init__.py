@@ -1,6 +1,6 @@
 """The tasks of day 1, the compile stack."""
 
-from autograder.tasks import Task
+from autograder.course.tasks import Task
 
 NOTEBOOK = "ex_01_torch_compile_basics"
 

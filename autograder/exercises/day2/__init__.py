@@ -1,6 +1,6 @@
 """The tasks of day 2, FX graphs."""
 
-from autograder.tasks import Task
+from autograder.course.tasks import Task
 
 NOTEBOOK = "ex_02_fx_graph_manipulation"
 

@@ -13,8 +13,8 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import GraphFormatError, decode, encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, decode, encode
 
 SHOWN_NODES = 40
 """Most nodes of a graph of which the check still draws a picture."""
@@ -153,7 +153,7 @@ def rewrite_evidence(case: Case, function: Callable[[fx.GraphModule], Any]) -> E
 def show_rewrite(case: Case, evidence: Evidence) -> list[Any]:
     """The graph before and after, drawn with what changed marked, and the change as text."""
     from fxopt_core.graphs.diff import diff_graphs
-    from fxopt_core.visualize import draw
+    from fxopt_workbench.pictures import draw
 
     if "graph" not in evidence.graphs:
         return []

@@ -1,6 +1,6 @@
 """The tasks of day 3, model graph extraction."""
 
-from autograder.tasks import Task
+from autograder.course.tasks import Task
 
 NOTEBOOK = "ex_03_model_export"
 
@@ -23,7 +23,7 @@ TASKS = (
         title="Predict, then measure, which method captures which model",
         provides=("predictions", "measure_capture"),
         evidence="answer",
-        withheld=("fxopt_core.capture", "fxopt_core.coverage"),
+        withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),
     ),
     Task(
@@ -73,7 +73,7 @@ TASKS = (
         title="Three kinds of model through one function",
         provides=("extract",),
         evidence="artefact",
-        withheld=("fxopt_core.capture", "fxopt_core.coverage"),
+        withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),
         export="extraction",
     ),

@@ -1,6 +1,6 @@
 """The tasks of day 4, Hugging Face models."""
 
-from autograder.tasks import Task
+from autograder.course.tasks import Task
 
 NOTEBOOK = "ex_04_huggingface_integration"
 IMPORTS = ("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2")
@@ -24,7 +24,7 @@ TASKS = (
         title="Find every attention block by its structure",
         provides=("find_attention",),
         evidence="answer",
-        withheld=("fxopt_core.passes.attention_fusion", "fxopt_core.structure", "fxopt_core.graphs.matching"),
+        withheld=("fxopt_core.passes.attention_fusion", "fxopt_workbench.structure", "fxopt_core.graphs.matching"),
         checklist=("huggingface-models", "extract-graphs"),
         imports=IMPORTS,
         export="graphs",
@@ -47,7 +47,7 @@ TASKS = (
         title="What each layer costs, counted and by formula",
         provides=("layer_formula", "layer_costs"),
         evidence="answer",
-        withheld=("fxopt_core.analysis", "torch.utils.flop_counter"),
+        withheld=("fxopt_core.costs", "torch.utils.flop_counter"),
         checklist=("huggingface-models",),
         imports=IMPORTS,
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case
+from autograder.exchange.evidence import Case
 from autograder.exercises.day4.models import build_transformer, draw_text, flat_graph
 
 WIDTH, HEADS = 12, 3

@@ -1,6 +1,6 @@
 """The tasks of day 5, review: one program for each interview question, and the whole pipeline."""
 
-from autograder.tasks import Task, WrittenTask
+from autograder.course.tasks import Task, WrittenTask
 
 NOTEBOOK = "ex_05_end_to_end_pipeline"
 
@@ -22,7 +22,7 @@ TASKS = (
         title="Tracing or scripting: what is in the graph",
         provides=("branch_evidence",),
         evidence="answer",
-        withheld=("fxopt_core.capture", "fxopt_core.coverage"),
+        withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),
     ),
     Task(

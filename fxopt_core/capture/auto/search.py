@@ -8,8 +8,6 @@ from itertools import product
 from typing import Any
 
 from fxopt_core.capture.agreement import Agreement, compare
-from fxopt_core.capture.auto.adapting import Adapted, adapted_models, returns_a_cache
-from fxopt_core.capture.auto.opening import opened
 from fxopt_core.capture.auto.strategies import (
     LAST_RESORT,
     OPENED,
@@ -21,11 +19,13 @@ from fxopt_core.capture.auto.strategies import (
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.failures import in_one_line
-from fxopt_core.capture.isolation import Model, private_copy, same_random_state
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.second_run import Trial, caveats_of, feasible
+from fxopt_core.verification.isolation import Model, private_copy, same_random_state
+from fxopt_workbench.huggingface.adapters import Adapted, adapted_models, returns_a_cache
+from fxopt_workbench.huggingface.batch_pieces import opened
 
 
 def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:

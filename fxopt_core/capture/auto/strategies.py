@@ -15,11 +15,11 @@ from typing import Any
 
 from fxopt_core.capture.auto.formulas import ShortFormulas
 from fxopt_core.capture.dimensions import Dynamic
-from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
-from fxopt_core.capture.recording import capture_with_recorder
 from fxopt_core.capture.result import Captured
+from fxopt_core.verification.isolation import Model
+from fxopt_workbench.recording import capture_with_recorder
 
 Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 

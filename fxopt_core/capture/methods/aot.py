@@ -13,11 +13,11 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.extractor import GraphExtractor
-from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.methods.dynamo import run_dynamo
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.sources import dynamo_inputs, plain_inputs, renamed_inputs
+from fxopt_core.verification.isolation import Model
 
 CAVEAT = (
     "AOTAutograd made the graphs functional: what the model changes in place is returned as additional outputs, and "

@@ -11,15 +11,15 @@ import torch
 
 from fxopt_core.capture.breaks import GraphBreak, graph_breaks
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
+from fxopt_core.capture.dynamo_log import listening, without_repeated_warnings
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard, guards
-from fxopt_core.capture.isolation import Model
-from fxopt_core.capture.listening import listening, without_repeated_warnings
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import replaying, state_of
 from fxopt_core.capture.symbols import refuse_merged, symbols
-from fxopt_core.capture.writes import changed
+from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.mutations import changed
 
 
 def capture_with_dynamo(

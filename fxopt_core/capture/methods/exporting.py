@@ -19,15 +19,15 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
+from fxopt_core.capture.dynamo_log import without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.guards import Guard
-from fxopt_core.capture.isolation import Model, as_module
-from fxopt_core.capture.listening import without_repeated_warnings
 from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import ASSERTION, Runner, in_form
 from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
 from fxopt_core.capture.symbols import Symbol, symbols
+from fxopt_core.verification.isolation import Model, as_module
 
 KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 

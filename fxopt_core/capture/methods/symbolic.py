@@ -12,11 +12,11 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.isolation import Model
 from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import plain_inputs
+from fxopt_core.verification.isolation import Model
 
 CAVEATS = (
     "Python ran once, with stand-ins for tensors: its own branches, loops and attributes are as they were then, and "

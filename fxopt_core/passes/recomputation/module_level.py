@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from fxopt_core.capture.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.passes.base import Refusal
 from fxopt_core.passes.recomputation.checkpointing import recompute_segments
 from fxopt_core.passes.recomputation.ladder import Rung, ladder
@@ -21,6 +20,7 @@ from fxopt_core.passes.recomputation.training_step import (
     first_difference,
     try_step,
 )
+from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from fxopt_core.analysis import AllocationRecord, mark
-from fxopt_core.capture.isolation import same_random_state
+from fxopt_core.costs import AllocationRecord, mark
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.base import Refusal
 from fxopt_core.passes.recomputation.training_step import TrainingStep
+from fxopt_core.verification.isolation import same_random_state
 
 PLAIN = (torch.Tensor, bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 """What a module may be given: values that are the same when they are given again."""

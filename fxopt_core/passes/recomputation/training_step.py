@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from fxopt_core.analysis import AllocationRecord, record_allocations
-from fxopt_core.capture.isolation import private_copy, same_random_state
+from fxopt_core.costs import AllocationRecord, record_allocations
 from fxopt_core.devices import synchronize
+from fxopt_core.verification.isolation import private_copy, same_random_state
 
 Loss = Callable[[Any], torch.Tensor]
 """From what the model returns to a scalar."""

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day3.capture_outcomes import judge as outcomes
 from autograder.exercises.day3.capture_outcomes.visible import visible_cases as outcome_cases
 from autograder.exercises.day3.dynamic_export import judge as dynamic

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import encode
 from autograder.exercises.day4.compile_profile import judge as profile
 from autograder.exercises.day4.compile_profile import visible as machine
 from autograder.exercises.day4.dynamic_gpt2 import judge as dynamic
 from autograder.exercises.day4.dynamic_gpt2 import visible as gpt2
 from autograder.exercises.day4.layer_costs import judge as costs
 from autograder.exercises.day4.layer_costs.visible import visible_cases as cost_cases
-from autograder.graph_form import encode
 
 
 def names(judged: Any) -> list[str]:

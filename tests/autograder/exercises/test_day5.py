@@ -10,7 +10,8 @@ import torch
 from torch import fx, nn
 from torch.export import Dim, export
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import encode
 from autograder.exercises.day5.branch_evidence import judge as branches
 from autograder.exercises.day5.branch_evidence import visible as branching
 from autograder.exercises.day5.dynamic_sizes import judge as sizes
@@ -22,7 +23,6 @@ from autograder.exercises.day5.pipeline import visible as assembled
 from autograder.exercises.day5.pipeline_passes import PASSES
 from autograder.exercises.day5.recompile_log import judge as logs
 from autograder.exercises.day5.recompile_log import visible as logged
-from autograder.graph_form import encode
 
 SEEDS = ("a", "b", "c")
 

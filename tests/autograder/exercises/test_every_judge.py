@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from autograder.course import Course
-from autograder.evidence import Case, Evidence
-from autograder.judging import hidden_cases, judge_case, judge_module, visible_cases
-from autograder.release import read_source
-from autograder.tasks import DAYS, Task, all_tasks, find_task
+from autograder.authoring.release import read_source
+from autograder.course.course import Course
+from autograder.course.tasks import DAYS, Task, all_tasks, find_task
+from autograder.exchange.evidence import Case, Evidence
+from autograder.grading.judging import hidden_cases, judge_case, judge_module, visible_cases
 
 COURSE = Course(Path(__file__).resolve().parents[3])
 
@@ -92,7 +92,7 @@ def set_up(task: Task) -> ast.Module:
     source = COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py"
     first = next(cell for cell in read_source(source).cells if cell.cell_type == "code")
     kept = [node for node in ast.parse(first.source).body if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)]
-    tools = ("autograder", "autograder.submit_cell")
+    tools = ("autograder", "autograder.learner_side.submit_cell")
     return ast.Module([node for node in kept if getattr(node, "module", None) not in tools], [])
 
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import fx
 
-from autograder.evidence import Evidence
+from autograder.course.tasks import Task, tasks_of_notebook
+from autograder.exchange.evidence import Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.programs import build, inputs_of, make_module, program, rewrite_evidence, trace
 from autograder.exercises.graph_comparison import difference, stale, unusable
-from autograder.graph_form import decode
-from autograder.judging import hidden_cases, judge_module
-from autograder.tasks import Task, tasks_of_notebook
+from autograder.grading.judging import hidden_cases, judge_module
 
 TABLE = "torch.tensor([[1.0, 2.0, 3.0, 4.0]])"
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day1.remove_graph_breaks import judge as judging
 from autograder.exercises.day1.remove_graph_breaks.visible import BrokenModel, build, probe, visible_cases
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day1.rewriting_backend import judge as judging
 from autograder.exercises.day1.rewriting_backend.visible import SIGNATURE, build, probe, visible_cases
 

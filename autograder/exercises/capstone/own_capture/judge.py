@@ -9,13 +9,13 @@ from typing import Any
 
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
+from autograder.exchange.verdict import one_line
 from autograder.exercises.capstone.capture_models import model_of
 from autograder.exercises.capstone.own_capture.visible import cases_from
 from autograder.exercises.capstone.own_pass.judge import REGISTERS_NOTHING, kind_of
-from autograder.graph_form import decode
 from autograder.traps.oracle import differences, fresh
-from autograder.verdict import one_line
 
 TOLERANCE = 1e-5
 """Error allowed, as a share of the largest magnitude: a graph may round in another order."""

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exercises.capstone import KINDS
 from autograder.exercises.capstone.capture_models import FAMILIES, model_of
 from autograder.exercises.capstone.installing import load
-from autograder.graph_form import GraphFormatError, encode
 
 (KIND,) = (kind for kind in KINDS if kind.name == "capture")
 

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.capstone_template.own_cost.my_capstone.count_products import cost as template_cost
-from autograder.evidence import Case, Evidence
+from autograder.capstone.template.own_cost.my_capstone.count_products import cost as template_cost
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import one_line
 from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.own_cost.programs import cases_from, graph_of, inputs_of
 from autograder.exercises.capstone.own_pass.judge import REGISTERS_NOTHING
-from autograder.verdict import one_line
-from fxopt_core.analysis import Cost, analyze_graph
+from fxopt_core.costs import Cost, analyze_graph
 
 HIDDEN_SEEDS = 2
 
@@ -68,7 +68,7 @@ def hidden_cases(source: random.Random) -> list[Case]:
 
 
 def counted(case: Case) -> dict[str, Cost]:
-    """What each node costs, found by running the graph on fake tensors: see `fxopt_core.analysis`."""
+    """What each node costs, found by running the graph on fake tensors: see `fxopt_core.costs`."""
     graph_module = graph_of(case)
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     for node, value in zip(placeholders, inputs_of(case), strict=True):

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case
+from autograder.exchange.evidence import Case
+from autograder.exchange.graph_form import EncodedGraph, decode, encode
 from autograder.exercises.capstone.mystery import put_in
 from autograder.exercises.capstone.own_pass.models import FAMILIES as MODELS
 from autograder.exercises.capstone.own_pass.models import Family
-from autograder.graph_form import EncodedGraph, decode, encode
 
 aten = torch.ops.aten
 

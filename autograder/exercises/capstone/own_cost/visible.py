@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import EncodedGraph, decode
 from autograder.exercises.capstone import KINDS
 from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.installing import load
 from autograder.exercises.capstone.mystery import put_in
-from autograder.graph_form import EncodedGraph, decode
 
 (KIND,) = (kind for kind in KINDS if kind.name == "cost")
 

@@ -10,10 +10,10 @@ import torch
 from torch import fx
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.capstone.own_pass.figures import counted, gain, timed
 from autograder.exercises.capstone.own_pass.programs import encoded, inputs_of, model_cases, random_cases, trap_of
-from autograder.graph_form import decode
 from autograder.traps.oracle import differences
 
 MOST_TOLERANCE = 1e-4

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case
+from autograder.exchange.evidence import Case
+from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, encode
 from autograder.exercises.capstone import chosen
 from autograder.exercises.capstone.own_pass.models import FAMILIES
-from autograder.graph_form import EncodedGraph, GraphFormatError, decode, encode
 from autograder.traps.random_programs import random_program
 from autograder.traps.table import TRAPS
 from autograder.traps.trap import Trap, exported, traced, with_examples

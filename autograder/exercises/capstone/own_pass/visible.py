@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, encode
 from autograder.exercises.capstone.examples import restore_examples
-from autograder.graph_form import EncodedGraph, GraphFormatError, decode, encode
 
 
 def visible_cases() -> list[Case]:

@@ -8,9 +8,9 @@ from random import Random
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run
 from autograder.exercises.day0.build_mlp.visible import build
-from autograder.graph_form import decode, run
 
 MISCONCEPTIONS = {
     "no graph module": (

@@ -8,8 +8,8 @@ from unittest.mock import patch
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import decode, encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode, encode
 
 
 def visible_cases() -> list[Case]:
@@ -69,7 +69,7 @@ def probe(case: Case, build_mlp: Any) -> Evidence:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The learner's graph: what it is in text, and drawn."""
-    from fxopt_core.visualize import draw
+    from fxopt_workbench.pictures import draw
 
     exhibits: list[Any] = []
     for graph in evidence.graphs.values():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day0.check_stack.visible import FLATTEN, RELU, Layer, conv, linear, pool
 
 MISCONCEPTIONS = {

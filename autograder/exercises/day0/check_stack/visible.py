@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from autograder.evidence import Case, Evidence
-from autograder.probing import torch_calls
+from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.probing import torch_calls
 
 Layer = dict[str, Any]
 

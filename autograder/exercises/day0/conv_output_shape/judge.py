@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day0.conv_output_shape.visible import convolution
 
 MISCONCEPTIONS = {

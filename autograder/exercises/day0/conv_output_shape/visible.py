@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.evidence import Case, Evidence
-from autograder.probing import torch_calls
+from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.probing import torch_calls
 
 ARGUMENTS = ("kernel_size", "stride", "padding", "dilation")
 """Pairs of (height, width), in the order in which the learner's function takes them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.evidence import Case, Evidence
-from autograder.probing import torch_calls
+from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.probing import torch_calls
 
 
 def conv(inputs: int, outputs: int, kernel: list[int], groups: int = 1, bias: bool = True) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day0.memory_layout.visible import right_strides
 
 MISCONCEPTIONS = {

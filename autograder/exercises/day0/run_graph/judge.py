@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises.day0.run_graph.visible import build
 
 MISCONCEPTIONS = {

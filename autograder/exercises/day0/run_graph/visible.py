@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 STEPS: dict[str, Any] = {
     "function": torch.tanh,

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from random import Random
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day1.measure_compile_cost.visible import LAUNCH_SECONDS, RESULTS, device_of
 
 MISCONCEPTIONS = {

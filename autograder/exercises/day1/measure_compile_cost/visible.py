@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 LAUNCH_SECONDS = 0.001
 """How long it takes to hand a piece of work to the scripted device."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day1.operation_histogram.visible import FUNCTIONS, METHODS, MODULES, build
 from fxopt_core.graphs.names import OPERATIONS
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import EncodedGraph, run
 from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build
-from autograder.graph_form import EncodedGraph, run
 
 MISCONCEPTIONS = {
     "returned nothing callable": (

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import encode
 
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu,
@@ -121,8 +121,8 @@ def _as_list(graphs: Any) -> list[Any]:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graphs that the learner's recorder kept, drawn."""
-    from autograder.graph_form import decode
-    from fxopt_core.visualize import draw
+    from autograder.exchange.graph_form import decode
+    from fxopt_workbench.pictures import draw
 
     return [
         draw(decode(graph), title=f"{case.name}: {name} as your recorder kept it")

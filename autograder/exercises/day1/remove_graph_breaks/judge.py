@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.func import functional_call
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run
 from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build
-from autograder.graph_form import decode, run
 
 Tensors = dict[str, torch.Tensor]
 Graph = Callable[[Tensors, torch.Tensor], torch.Tensor]

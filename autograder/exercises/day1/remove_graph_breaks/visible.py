@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import GraphFormatError, encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 
 MARGIN = 0.02
 """How far from zero the branch condition of a test input stays: closer, rounding could decide."""
@@ -138,8 +138,8 @@ def _essence(message: str) -> str:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The one graph of the learner's model, or why there is none."""
-    from autograder.graph_form import decode
-    from fxopt_core.visualize import draw
+    from autograder.exchange.graph_form import decode
+    from fxopt_workbench.pictures import draw
 
     exhibits: list[Any] = []
     if "break" in evidence.values:

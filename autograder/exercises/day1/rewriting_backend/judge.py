@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run
 from autograder.exercises.day1.rewriting_backend.visible import FORMS, SIGNATURE, build
-from autograder.graph_form import decode, run
 from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = {

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import encode
 
 SIGNATURE = 3.0
 """What the stand-in compiler multiplies every output with, so that one sees whether its result is what ran."""
@@ -129,8 +129,8 @@ def _shapes(example_inputs: Any) -> list[list[int]] | None:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graph as Dynamo captured it beside what reached the compiler behind the learner's backend."""
-    from autograder.exhibits import before_and_after
-    from autograder.graph_form import decode
+    from autograder.exchange.graph_form import decode
+    from autograder.learner_side.exhibits import before_and_after
     from fxopt_core.capture import capture
 
     model, inputs = build(case)

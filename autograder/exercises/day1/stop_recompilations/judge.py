@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import run
 from autograder.exercises.day1.stop_recompilations.visible import BatchAware, build
-from autograder.graph_form import run
 
 MISCONCEPTIONS = {
     "counted calls": (

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import GraphFormatError, encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 
 
 class BatchAware(nn.Module):
@@ -104,8 +104,8 @@ def _role(value: Any, names: dict[int, str], x: torch.Tensor) -> str:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The count, and the first graph that reached the backend."""
-    from autograder.graph_form import decode
-    from fxopt_core.visualize import draw
+    from autograder.exchange.graph_form import decode
+    from fxopt_workbench.pictures import draw
 
     values = evidence.values
     lines = [

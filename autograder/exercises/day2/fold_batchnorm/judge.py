@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.fold_batchnorm.visible import convolution_weights, weights_of
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
-from autograder.graph_form import decode
 
 MISCONCEPTIONS = COMMON | {
     "not two tensors": "`folded_weights` must return two tensors: the new weight and the new bias.",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
 
 IMAGE = ((2, 4, 5, 5),)

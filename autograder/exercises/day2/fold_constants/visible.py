@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
 
 WEIGHT = {"w": "torch.rand(4, 4)"}

@@ -8,11 +8,11 @@ from random import Random
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.fold_constants.judge import trained
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, stale, unusable
-from autograder.graph_form import decode
 from fxopt_core.graphs import operation_name
 
 FUSED = torch.ops.aten._addmm_activation.default

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import inputs_of, program, rewrite_evidence, show_rewrite
 
 LAYERS = {"one": "nn.Linear(4, 4)", "two": "nn.Linear(4, 4)"}

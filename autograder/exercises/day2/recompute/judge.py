@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises.day2.recompute.visible import chain, step
 
 MISCONCEPTIONS = {

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 WIDTH, BATCH = 6, 4
 

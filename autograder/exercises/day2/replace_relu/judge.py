@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.day2.replace_relu.visible import classes_of
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
-from autograder.graph_form import decode
 from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = COMMON | {

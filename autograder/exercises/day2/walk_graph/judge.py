@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import build, program
 from fxopt_core.graphs import is_operation
 

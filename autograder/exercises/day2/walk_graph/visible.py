@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import build, program
 
 
@@ -41,7 +41,7 @@ def _names(found: Any) -> list[str] | None:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graph with the learner's critical path marked."""
-    from fxopt_core.visualize import draw
+    from fxopt_workbench.pictures import draw
 
     graph = build(case)
     known = {node.name for node in graph.graph.nodes}

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.merge_duplicates.judge import least
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import difference, operations
-from autograder.graph_form import decode
 from fxopt_core.graphs.effects import effects_of
 
 MISCONCEPTIONS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import encode
 from autograder.exercises.day2.programs import build, inputs_of, make_module, program, show_rewrite
-from autograder.graph_form import encode
 
 NAME = "my_merging"
 """The name under which the learner's pass is to be registered."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day3.capture_outcomes.visible import MODELS, PREDICTED, WORDS, build
 
 MISCONCEPTIONS = {

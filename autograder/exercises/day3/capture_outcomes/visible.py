@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 METHODS = ("symbolic_trace", "trace", "script", "export", "dynamo")
 """The methods, by the names that the task gives them."""

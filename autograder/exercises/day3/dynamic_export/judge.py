@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
 from autograder.exercises.day3.dynamic_export.visible import Reader, build, draw_inputs
-from autograder.graph_form import ENCODED_VALUE, decode, run_flat
 
 MOST_ROWS = 64
 """The batch size up to which the task asks for."""

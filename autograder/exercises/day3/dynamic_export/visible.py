@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exercises.day3.ranges import promised_ranges
-from autograder.graph_form import GraphFormatError, encode
 
 VOCABULARY, WIDTH, CLASSES = 40, 8, 3
 

@@ -8,9 +8,9 @@ from random import Random
 
 import torch
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run
 from autograder.exercises.day3.exportable_control_flow.visible import GivenModel, build, draw_input
-from autograder.graph_form import decode, run
 
 Variant = Callable[[GivenModel, torch.Tensor, int], torch.Tensor]
 

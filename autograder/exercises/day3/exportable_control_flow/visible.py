@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import GraphFormatError, encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 
 MARGIN = 0.05
 """How far from zero the branch condition of a test input stays: closer, rounding could decide."""
@@ -134,8 +134,8 @@ def _refused(evidence: Evidence, error: Exception) -> Evidence:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The exported graph of the learner's model, or why there is none."""
-    from autograder.graph_form import decode
-    from fxopt_core.visualize import draw
+    from autograder.exchange.graph_form import decode
+    from fxopt_workbench.pictures import draw
 
     if "refused" in evidence.values:
         said = [line for line in evidence.values["refused"].splitlines() if line.strip()]

@@ -11,9 +11,9 @@ import torch
 from torch import fx, nn
 from torch.utils._pytree import tree_leaves
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
 from autograder.exercises.day3.extract_any.visible import as_call, build, draw_inputs
-from autograder.graph_form import ENCODED_VALUE, decode, run_flat
 
 MISCONCEPTIONS = {
     "no exported program": "Return what `torch.export.export` returns, an `ExportedProgram`.",

@@ -9,9 +9,9 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.nn.functional import scaled_dot_product_attention
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exercises.day3.ranges import promised_ranges
-from autograder.graph_form import GraphFormatError, encode
 
 
 class Images(nn.Module):
@@ -143,7 +143,7 @@ def probe(case: Case, extract: Any) -> Evidence:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The learner's graph."""
-    from autograder.graph_form import decode
-    from fxopt_core.visualize import draw
+    from autograder.exchange.graph_form import decode
+    from fxopt_workbench.pictures import draw
 
     return [draw(decode(graph), title=f"{case.name}, extracted") for graph in evidence.graphs.values()]

@@ -8,7 +8,7 @@ from random import Random
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day3.read_signature.visible import KEYS, build
 
 MISCONCEPTIONS = {

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram, export
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 KEYS = ("parameters", "buffers", "inputs", "unused")
 """What the learner's answer has to name."""

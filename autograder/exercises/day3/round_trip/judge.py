@@ -7,7 +7,7 @@ from random import Random
 
 import torch
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises.day3.round_trip.visible import build
 
 MISCONCEPTIONS = {

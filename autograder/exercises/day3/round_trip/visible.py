@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 SECONDS = 60
 """Longest that the fresh process may run."""

@@ -7,7 +7,7 @@ from random import Random
 
 import torch
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day3.silent_mistake.visible import MOST, build
 
 MISCONCEPTIONS = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day4.compile_profile.visible import LAUNCH_SECONDS, PLAIN, RESULTS, ScriptedMachine
 
 MISCONCEPTIONS = {

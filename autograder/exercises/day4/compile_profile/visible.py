@@ -8,7 +8,7 @@ from functools import partial
 from textwrap import wrap
 from typing import Any
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 LAUNCH_SECONDS = 0.001
 """How long it takes to hand a piece of work to the scripted machine."""

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run
 from autograder.exercises.day4.dynamic_gpt2.visible import INPUTS, batches, build, draw_batch
-from autograder.graph_form import decode, run
 
 MOST_GRAPHS = 2
 OTHER_SIZES = ((6, 12), (7, 17), (9, 4))

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exercises.day4.models import WORDS, build_transformer
-from autograder.graph_form import GraphFormatError, encode
 
 KEPT_GRAPHS = 2
 """How many of the graphs that reach the backend are kept for the judge: no more are allowed."""

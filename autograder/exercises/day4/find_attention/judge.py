@@ -8,7 +8,7 @@ from random import Random
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day4.blocks import block, build, transformer
 
 MISCONCEPTIONS = {

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day4.blocks import HEADS, WIDTH, block, build, inputs_of, transformer
 from autograder.exercises.day4.fuse_attention.visible import fused_calls
 from autograder.exercises.graph_comparison import COMMON, difference, operations, unusable
-from autograder.graph_form import decode
 
 MISCONCEPTIONS = COMMON | {
     "lost the mask": (

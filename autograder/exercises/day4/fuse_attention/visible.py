@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, decode, encode
 from autograder.exercises.day4.blocks import block, build, transformer
-from autograder.graph_form import GraphFormatError, decode, encode
 
 SHOWN_NODES = 60
 """Most nodes of a graph of which the check still draws a picture."""
@@ -52,7 +52,7 @@ def probe(case: Case, fuse_attention: Any) -> Evidence:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graph before and after."""
-    from autograder.exhibits import before_and_after, table_of_change
+    from autograder.learner_side.exhibits import before_and_after, table_of_change
 
     if "graph" not in evidence.graphs:
         return [f"{case.name}: nothing to show ({evidence.values})"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day4.blocks import build, transformer
 
 

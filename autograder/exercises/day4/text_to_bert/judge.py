@@ -9,10 +9,10 @@ from random import Random
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run_flat
 from autograder.exercises.day4.models import POSITIONS, draw_text
 from autograder.exercises.day4.text_to_bert.visible import OFFSET, SENTENCES, SPECIAL, VOCABULARY, build, model_inputs
-from autograder.graph_form import decode, run_flat
 
 MISCONCEPTIONS = {
     "no tensors": (

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exercises.day4.models import build_transformer
-from autograder.graph_form import GraphFormatError, encode
 
 SENTENCES = (
     "the graph is the program",

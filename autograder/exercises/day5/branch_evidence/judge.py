@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises.day5.branch_evidence.visible import MODELS, make_inputs
 
 MISCONCEPTIONS = {

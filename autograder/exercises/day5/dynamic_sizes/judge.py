@@ -8,7 +8,7 @@ from random import Random
 
 import torch
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day5.dynamic_sizes.visible import MODELS, make_example
 
 MISCONCEPTIONS = {

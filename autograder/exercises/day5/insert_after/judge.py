@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exercises.day5.insert_after.visible import FUNCTIONS, MODELS
 from autograder.exercises.graph_comparison import difference, operations
-from autograder.graph_form import decode
 
 MISCONCEPTIONS = {
     "returned no graph module": "Return the graph module that you changed.",

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from autograder.evidence import Case, Evidence
-from autograder.graph_form import GraphFormatError, decode, encode
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, decode, encode
 
 
 class TwoReaders(nn.Module):
@@ -71,7 +71,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graph before and after, and the change."""
     if "graph" not in evidence.graphs:
         return []
-    from autograder.exhibits import before_and_after
+    from autograder.learner_side.exhibits import before_and_after
 
     before = fx.symbolic_trace(MODELS[case.parameters["model"]]())
     return list(before_and_after(case.name, before, decode(evidence.graphs["graph"])))

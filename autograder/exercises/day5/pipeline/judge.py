@@ -14,10 +14,10 @@ from torch import fx, nn
 from torch.export import Dim, export
 from torch.utils._pytree import tree_leaves
 
-from autograder.evidence import Case, Evidence, agrees
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exchange.graph_form import decode, run
 from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw
 from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
-from autograder.graph_form import decode, run
 
 MISCONCEPTIONS = {
     "no report": (

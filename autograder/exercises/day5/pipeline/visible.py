@@ -9,9 +9,9 @@ import torch
 from torch import fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import GraphFormatError, decode, encode
 from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
-from autograder.graph_form import GraphFormatError, decode, encode
 
 ROUNDS = 5
 """How often each of the two is timed after its warm-up call."""
@@ -157,7 +157,7 @@ def _plain(report: Any) -> dict[str, Any] | None:
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The report, and for small graphs the result."""
-    from fxopt_core.visualize import draw as picture
+    from fxopt_workbench.pictures import draw as picture
 
     lines = [f"{case.name}: your report"]
     lines += [f"  {name}: {value}" for name, value in (evidence.values.get("report") or {}).items()]

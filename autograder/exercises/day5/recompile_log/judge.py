@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day5.recompile_log.visible import FUNCTIONS, make_calls, tensor
 
 MISCONCEPTIONS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from autograder.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence
 
 
 def shade(image: torch.Tensor, gain: torch.Tensor, bright: bool, note: str) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Making the course: releases, the glossary, and the gate that tries every judge."""

@@ -1,0 +1,207 @@
+"""The exercise gate: every task against right, wrong, blank and sabotaged answers, on the real grading path.
+
+Each answer is graded inside a notebook with the reference for the tasks before it and stubs for those after
+it, so that no task can depend on a later one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from typing import Any
+
+from nbformat import NotebookNode
+
+from autograder.authoring.release import read_source
+from autograder.course.course import Course
+from autograder.course.notebooks import cells_before_check, grade_id, read_notebook
+from autograder.course.tasks import DAYS, Task, all_tasks, find_task
+from autograder.grading.grading import Grader
+
+GATE_SEED = "the gate"
+"""Seed of the hidden cases in the gate; any would do, a fixed one makes failures repeatable."""
+
+RAISED = "misconception: raised"
+
+MINIMUM_WRONG, MINIMUM_RIGHT = 4, 2
+"""Fewest wrong answers, and fewest right answers beside the reference, that a task must ship."""
+
+
+KINDS = ("reference", "blank", "wrong", "alternative", "sabotage", "isolation")
+"""The columns of the matrix. Isolation: the answers to a task cannot be had from the course while it is graded."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer to a task, and what it must come to.
+
+    Attributes:
+        kind: one of `KINDS`.
+        name: for the table.
+        source: of the answer cell; `None` removes the cell.
+        expected: a status, or `misconception: NAME`.
+    """
+
+    kind: str
+    name: str
+    source: str | None
+    expected: str
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """What one answer came to.
+
+    Attributes:
+        task: the task's name.
+        kind: the kind of answer, one of `KINDS`.
+        answer: the answer's name.
+        expected: what it must come to.
+        found: what it came to.
+        ok: whether both agree.
+        seconds: wall time.
+        messages: what a learner would have read.
+    """
+
+    task: str
+    kind: str
+    answer: str
+    expected: str
+    found: str
+    ok: bool
+    seconds: float
+    messages: tuple[str, ...]
+
+
+@dataclass
+class GateResult:
+    """The whole matrix."""
+
+    rows: list[GateRow] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every task was tried in every way, and everything came to what it must."""
+        cells = [cell for line in self.matrix().values() for cell in line.values()]
+        return bool(cells) and all(right == tried > 0 for right, tried in cells)
+
+    def matrix(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """For each task and kind of answer: how many came to what they must, and how many were tried."""
+        cells: dict[str, dict[str, tuple[int, int]]] = {}
+        for row in self.rows:
+            line = cells.setdefault(row.task, dict.fromkeys(KINDS, (0, 0)))
+            right, tried = line[row.kind]
+            line[row.kind] = (right + row.ok, tried + 1)
+        return cells
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        matrix = {
+            task: {kind: {"ok": right, "tried": tried} for kind, (right, tried) in line.items()}
+            for task, line in self.matrix().items()
+        }
+        return {"ok": self.ok, "matrix": matrix, "rows": [asdict(row) for row in self.rows]}
+
+
+def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
+    """Every answer to a task that the gate tries.
+
+    Raises:
+        LookupError: the task ships too few answers, or a wrong one does not say its misconception.
+    """
+    wrong = sorted((task.folder / "wrong").glob("*.py"))
+    right = sorted((task.folder / "right").glob("*.py"))
+    if len(wrong) < MINIMUM_WRONG or len(right) < MINIMUM_RIGHT:
+        raise LookupError(
+            f"{task.name} ships {len(wrong)} wrong and {len(right)} right answers; "
+            f"at least {MINIMUM_WRONG} and {MINIMUM_RIGHT} are needed"
+        )
+    yield Answer("reference", "reference", reference, "passed")
+    yield Answer("blank", "blank", blank, "not written")
+    for path in wrong:
+        source = path.read_text()
+        documented = ast.get_docstring(ast.parse(source))
+        if not documented:
+            raise LookupError(f"{path.name}: the first line of the docstring must name the misconception")
+        yield Answer("wrong", path.stem, source, f"misconception: {documented.splitlines()[0].strip()}")
+    for path in right:
+        yield Answer("alternative", path.stem, path.read_text(), "passed")
+    yield Answer("sabotage", "cell removed", None, "not written")
+    yield Answer("sabotage", "nothing defined", "print('all done')", "not written")
+    yield Answer("sabotage", "names set to None", f"{' = '.join(task.provides)} = None", RAISED)
+    yield Answer("sabotage", "process ended", "import os\nos._exit(0)", "crashed")
+    for module in task.withheld:
+        yield Answer("isolation", f"import {module}", f"import {module}\n{reference}", "misconception: withheld import")
+    # The course's own answers: their modules are not there, and `use` knows the names of earlier days only.
+    for module in ("judge", "reference"):
+        yield Answer("isolation", f"{module} imported", f"import {task.module}.{module}\n{reference}", RAISED)
+    if task.export:
+        used = "\n".join(f"{name} = use({name!r})" for name in task.provides)
+        source = f"from autograder.learner_side.own_functions import use\n{used}"
+        yield Answer("isolation", "answered by use()", source, RAISED)
+        yield Answer("isolation", "answered by my_fxopt", f"from my_fxopt import {', '.join(task.provides)}", RAISED)
+
+
+def compose(blank: NotebookNode, references: dict[str, str], tasks: list[Task], task: Task, source: str | None) -> list:
+    """The cells before a task's check: references before it, the answer to try in its place, stubs after it."""
+    position = tasks.index(task)
+    earlier = {other.answer_id for other in tasks[:position]}
+    cells = []
+    for cell in cells_before_check(blank, task):
+        if cell["id"] in earlier:
+            cells.append({"id": cell["id"], "source": references[cell["id"]]})
+        elif cell["id"] != task.answer_id:
+            cells.append(cell)
+        elif source is not None:
+            cells.append({"id": cell["id"], "source": source})
+    return cells
+
+
+def run_gate(course: Course, only: str | None = None, sandboxed: bool | None = None) -> GateResult:
+    """Grade every answer of every task (or of the task `only`).
+
+    Raises:
+        UnknownTaskError: there is no such task.
+        LookupError: a task ships too few answers.
+    """
+    wanted = {find_task(only).name} if only else {task.name for task in all_tasks()}
+    result = GateResult()
+    for notebook, group in groupby(all_tasks(), key=lambda task: (DAYS[task.day], task.notebook)):
+        tasks = list(group)
+        if not any(task.name in wanted for task in tasks):
+            continue
+        day, name = notebook
+        solution = read_source(course.solutions / day / f"{name}.py")
+        blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
+        references = {grade_id(cell) or "": cell.source for cell in solution.cells}
+        stubs = {grade_id(cell) or "": cell.source for cell in blank.cells}
+        with Grader(tasks, GATE_SEED, sandboxed=sandboxed) as grader:
+            for task in tasks:
+                if task.name not in wanted:
+                    continue
+                for answer in answers(task, references[task.answer_id], stubs[task.answer_id]):
+                    cells = compose(blank, references, tasks, task, answer.source)
+                    result.rows.append(_grade(grader, task, answer, cells))
+    return result
+
+
+def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str]]) -> GateRow:
+    outcome, _ = grader.grade(task, cells)
+    if answer.expected.startswith("misconception: "):
+        found = f"misconception: {outcome.misconceptions[0]}" if outcome.misconceptions else outcome.status
+        ok = found == answer.expected and outcome.status not in ("passed", "not written")
+    else:
+        found = outcome.status
+        ok = found == answer.expected
+    return GateRow(
+        task.name,
+        answer.kind,
+        answer.name,
+        answer.expected,
+        found,
+        ok,
+        round(outcome.seconds, 2),
+        tuple(outcome.messages),
+    )

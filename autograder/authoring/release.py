@@ -1,0 +1,362 @@
+"""Makes notebooks from their authoring source: `solutions/DAY/NAME.py` to the executed solution notebook beside it,
+and, through nbgrader, to the student's `curriculum/DAY/NAME.ipynb`.
+
+Two builds of the same source are identical: cell ids come from the nbgrader id or a hash of the source, what
+varies from run to run is taken out of outputs, and a notebook is executed again only when its source or the
+code that it used has changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from nbgrader.converters import GenerateAssignment
+from nbgrader.coursedir import CourseDirectory
+
+from autograder.authoring.glossary import PAGE, glossary_page
+from autograder.course.course import Course, course_config
+from autograder.course.definitions import definitions_of
+from autograder.course.notebooks import grade_id
+from autograder.course.tasks import DAYS, all_tasks
+
+CELL_SECONDS = 300
+"""Longest that one cell may run while a notebook is built, in seconds."""
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+_SOLUTION_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
+
+_VARYING = (
+    # Addresses, process ids and temporary names differ from run to run and say nothing.
+    (re.compile(r"0x[0-9a-f]{6,16}"), "0x…"),
+    (re.compile(r"/tmp/ipykernel_\d+/\d+\.py"), "<cell>"),
+    (re.compile(r"/tmp/torchinductor_[^/\s'\"]+"), "<inductor cache>"),
+    (re.compile(r"(?:/private)?/(?:tmp|var/folders)/[\w./+-]+"), "<temporary>"),
+)
+
+
+class ReleaseError(RuntimeError):
+    """A notebook cannot be built; the message says which one and why."""
+
+
+@dataclass
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+        executed: notebooks that were run anew.
+        kept: notebooks whose outputs are still valid.
+        released: student notebooks that were written.
+        stale: with `check=True`: files that are out of step with their source, and how.
+    """
+
+    executed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+
+
+def sources(course: Course) -> list[Path]:
+    """Every authoring source, in order."""
+    return sorted(course.solutions.glob("*/*.py"))
+
+
+def read_source(path: Path) -> NotebookNode:
+    """The notebook that an authoring source describes, with deterministic cell ids and without outputs.
+
+    The rubric of a written answer, in its cell's metadata (`fxopt={"rubric": {criterion: points}}`), is also shown as
+    a table below the task's text.
+
+    Raises:
+        ReleaseError: two cells have the same nbgrader id, a solution cell has no solution region, or the points of a
+            rubric do not add up.
+    """
+    notebook = jupytext.read(path)
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    seen: dict[str, int] = {}
+    for cell in notebook.cells:
+        name = grade_id(cell)
+        stem = name or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+        seen[stem] = seen.get(stem, 0) + 1
+        if name is not None and seen[stem] > 1:
+            raise ReleaseError(f"{path.name}: the nbgrader id {name!r} is used twice")
+        solution = cell.metadata.get("nbgrader", {}).get("solution", False)
+        if solution and cell.cell_type == "code" and "### BEGIN SOLUTION" not in cell.source:
+            raise ReleaseError(f"{path.name}: the answer cell {name!r} has no solution region")
+        if rubric := cell.metadata.get("fxopt", {}).get("rubric"):
+            _show_rubric(notebook, cell, rubric, path)
+        cell["id"] = stem if seen[stem] == 1 else f"{stem}-{seen[stem]}"
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
+
+
+def _show_rubric(notebook: NotebookNode, answer: NotebookNode, rubric: dict[str, float], path: Path) -> None:
+    name, points = grade_id(answer), answer.metadata.get("nbgrader", {}).get("points")
+    if answer.cell_type != "markdown" or sum(rubric.values()) != points:
+        raise ReleaseError(f"{path.name}: the rubric of {name!r} must add up to the points of that text cell, {points}")
+    texts = [cell for cell in notebook.cells if grade_id(cell) == f"{name}-task"]
+    if len(texts) != 1:
+        raise ReleaseError(f"{path.name}: {name!r} has a rubric but no cell {name}-task to show it in")
+    rows = "".join(f"\n| {criterion} | {worth:g} |" for criterion, worth in rubric.items())
+    texts[0].source += f"\n\n| a person looks for | points |\n| --- | --- |{rows}"
+
+
+def _digest(notebook: NotebookNode, files: Sequence[Path], root: Path) -> str:
+    hasher = hashlib.sha256()
+    for cell in notebook.cells:
+        hasher.update(f"{cell['id']}\0{cell.cell_type}\0{cell.source}\0{sorted(cell.metadata.items())}\0".encode())
+    for file in sorted(files):
+        hasher.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes() + b"\0")
+    return hasher.hexdigest()
+
+
+_LIST_USED = """
+import sys as _sys
+print("\\n".join(sorted({getattr(m, "__file__", None) or "" for m in list(_sys.modules.values())})))
+"""
+
+
+def execute(notebook: NotebookNode, folder: Path, course: Course) -> list[Path]:
+    """Run a notebook in place; the files of this repository that it used.
+
+    Raises:
+        ReleaseError: a cell raised or took too long.
+    """
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        allow_errors=False,
+    )
+    try:
+        with client.setup_kernel():
+            for index, cell in enumerate(notebook.cells):
+                client.execute_cell(cell, index)
+            extra = nbformat.v4.new_code_cell(_LIST_USED)
+            notebook.cells.append(extra)
+            client.execute_cell(extra, len(notebook.cells) - 1)
+            notebook.cells.pop()
+    except Exception as error:
+        raise ReleaseError(f"{folder.name}: {str(error)[-2000:]}") from error
+    listed = "".join(output.get("text", "") for output in extra.outputs).splitlines()
+    packages = [course.root / "fxopt_core", course.root / "autograder"]
+    used = [Path(name) for name in listed if name]
+    # Modules that only make or grade notebooks cannot change what a notebook prints.
+    return [path for path in used if any(path.is_relative_to(package) for package in packages)]
+
+
+def references(course: Course) -> Iterator[tuple[Path, str]]:
+    """The reference answer of each task that exports, as the file and the text of a module of its own.
+
+    Raises:
+        ReleaseError: an answer needs what no cell of its notebook defines.
+    """
+    for task in all_tasks():
+        source = course.solutions / DAYS[task.day] / f"{task.notebook}.py"
+        if not task.export or not source.is_file():
+            continue
+        notebook = read_source(source)
+        code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        try:
+            found = definitions_of([_SOLUTION_MARK.sub("", source) for source in code], task.provides)
+        except LookupError as error:
+            raise ReleaseError(f"{task.notebook}: {task.name} cannot be exported: {error}") from error
+        head = f'"""The reference answer of {task.name}, made from its notebook by `make notebooks`."""\n\n'
+        if not found.imports:
+            head += "\n"
+        yield task.folder / "reference.py", head + found.source
+
+
+def normalise(notebook: NotebookNode, root: Path) -> None:
+    """Take out of the outputs what differs from run to run or from machine to machine."""
+    notebook.metadata.pop("widgets", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            if "text" in output:
+                output["text"] = _normal(output["text"], root)
+            for kind, value in output.get("data", {}).items():
+                if kind.startswith("text/") and isinstance(value, str):
+                    output["data"][kind] = _normal(value, root)
+            if "traceback" in output:
+                output["traceback"] = [_normal(line, root) for line in output["traceback"]]
+
+
+def _normal(text: str, root: Path) -> str:
+    text = text.replace(str(root), "<repository>").replace(sys.prefix, "<environment>")
+    text = text.replace(sys.base_prefix, "<python>").replace(str(Path.home()), "~")
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def build(course: Course, *, force: bool = False, only: str | None = None) -> BuildReport:
+    """Build every notebook whose source starts with `only` (all without it).
+
+    Args:
+        course: where sources and results lie.
+        force: execute even what is up to date.
+        only: beginning of a notebook's name.
+
+    Raises:
+        ReleaseError: a source is malformed or a cell fails; nothing is written for that notebook.
+    """
+    report = BuildReport()
+    for path, text in references(course):
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            report.released.append(f"{path.parent.name}/{path.name}")
+    for source in sources(course):
+        if only is not None and not source.name.startswith(only):
+            continue
+        notebook = read_source(source)
+        target = source.with_suffix(".ipynb")
+        if not force and _up_to_date(target, notebook, course):
+            report.kept.append(source.stem)
+            continue
+        # A source that is edited while it is executed: the notebook must not claim to be made from the new one.
+        executed = copy.deepcopy(notebook)
+        used = execute(notebook, source.parent, course)
+        normalise(notebook, course.root)
+        relative = sorted(str(path.relative_to(course.root)) for path in used)
+        notebook.metadata["fxopt"] = {"digest": _digest(executed, used, course.root), "uses": relative}
+        _write(target, notebook)
+        report.executed.append(source.stem)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in release(course, Path(folder)):
+            target = course.curriculum / name
+            if not target.exists() or target.read_bytes() != path.read_bytes():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+                report.released.append(str(name))
+    wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)}
+    if text := glossary_page(course):
+        wanted.add(Path(PAGE))
+        page = course.curriculum / PAGE
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+            report.released.append(PAGE)
+    for extra in _files(course.curriculum):
+        if extra not in wanted:
+            (course.curriculum / extra).unlink()
+            report.released.append(f"{extra} (removed: it has no source)")
+    return report
+
+
+def _up_to_date(target: Path, notebook: NotebookNode, course: Course) -> bool:
+    if not target.exists():
+        return False
+    noted = nbformat.read(target, as_version=4).metadata.get("fxopt", {})
+    files = [course.root / name for name in noted.get("uses", [])]
+    return all(file.is_file() for file in files) and _digest(notebook, files, course.root) == noted.get("digest")
+
+
+def _write(path: Path, notebook: NotebookNode) -> None:
+    temporary = path.with_suffix(".tmp")
+    nbformat.write(notebook, temporary)
+    temporary.replace(path)
+
+
+def release(course: Course, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Make the student notebooks in `folder`, with a gradebook of their own; yields (relative name, file).
+
+    Nothing but notebooks is handed to nbgrader, so nothing else can get into a release.
+    """
+    for source in sources(course):
+        target = folder / "source" / source.parent.name / f"{source.stem}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(read_source(source), target)
+    make_assignments(Course(course.root), folder / "source", folder / "release", f"sqlite:///{folder / 'gradebook.db'}")
+    for source in sources(course):
+        name = Path(source.parent.name) / f"{source.stem}.ipynb"
+        path = folder / "release" / name
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+        nbformat.write(notebook, path)
+        yield name, path
+
+
+def make_assignments(course: Course, source: Path, target: Path, database: str) -> None:
+    """Run nbgrader's `generate_assignment` for every day in `source`; fills `target` and the gradebook.
+
+    Raises:
+        ReleaseError: nbgrader refused; its message is passed on.
+    """
+    config = course_config(course)
+    config.CourseDirectory.root = str(source.parent)
+    config.CourseDirectory.source_directory = source.name
+    config.CourseDirectory.release_directory = str(target)
+    config.CourseDirectory.db_url = database
+    for day in sorted(path.name for path in source.iterdir() if path.is_dir()):
+        config.CourseDirectory.assignment_id = day
+        directory = CourseDirectory(config=config)
+        converter = GenerateAssignment(coursedir=directory, config=config)
+        converter.force = True
+        converter.log.setLevel("ERROR")
+        try:
+            converter.start()
+        except Exception as error:
+            raise ReleaseError(f"nbgrader could not make {day}, and logged why: {error}") from error
+
+
+def check(course: Course) -> BuildReport:
+    """Compare everything generated with its source, without executing anything.
+
+    Sources, ids and metadata are compared; outputs and execution counts are not.
+    """
+    report = BuildReport()
+    for source in sources(course):
+        target = source.with_suffix(".ipynb")
+        if not target.exists():
+            report.stale.append(f"{target.relative_to(course.root)} does not exist")
+        elif _shape(nbformat.read(target, as_version=4)) != _shape(read_source(source)):
+            report.stale.append(f"{target.relative_to(course.root)} differs from {source.name}")
+    with tempfile.TemporaryDirectory() as folder:
+        made = {name: path.read_bytes() for name, path in release(course, Path(folder))}
+    for path, text in references(course):
+        if not path.exists() or path.read_text() != text:
+            report.stale.append(f"{path.parent.name}/{path.name} differs from its notebook")
+    if text := glossary_page(course):
+        made[Path(PAGE)] = text.encode()
+    there = set(_files(course.curriculum))
+    for name in sorted(made.keys() | there):
+        where = f"curriculum/{name}"
+        if name not in there:
+            report.stale.append(f"{where} does not exist")
+        elif name not in made:
+            report.stale.append(f"{where} has no source")
+        elif (course.curriculum / name).read_bytes() != made[name]:
+            report.stale.append(f"{where} differs from its source")
+    return report
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and ".ipynb_checkpoints" not in path.parts:
+            yield path.relative_to(folder)
+
+
+def _shape(notebook: NotebookNode) -> list[tuple[str, str, str, str]]:
+    # Sorted all the way down, as a notebook is written: a rubric's order is its source's.
+    return [
+        (cell["id"], cell.cell_type, cell.source, json.dumps(cell.metadata, sort_keys=True)) for cell in notebook.cells
+    ]

@@ -1,0 +1,1 @@
+"""Subcommands of `fxopt` for the course."""

@@ -1,0 +1,230 @@
+"""Subcommands that the autograder adds to `fxopt`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from autograder.authoring.gate import GateResult
+    from autograder.records.gradebook import Graded
+
+CANNOT = 2
+"""Exit code for bad input: one line says what, and nothing was changed."""
+
+
+def _refuse(error: Exception) -> typer.Exit:
+    Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(str(error))}")
+    return typer.Exit(CANNOT)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this package's subcommands to the `fxopt` command."""
+    # jsonschema, which reads every notebook, builds forty grammars of internet addresses when this package is there:
+    # a second for each command, for formats that no notebook has.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from autograder.commands import capstone as commands_capstone
+    from autograder.commands import lab as commands_lab
+
+    commands_lab.register(app)
+    commands_capstone.register(app)
+    app.command()(check)
+    app.command()(submit)
+    app.command()(grade)
+    app.command()(progress)
+    app.command()(release)
+    app.command()(gate)
+
+
+def check(
+    notebook: Annotated[Path, typer.Argument(help="The notebook to check.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run all checks of a notebook on their visible cases, in a process of their own.
+
+    For tasks about graphs it shows what your code did: tables here, pictures in `pictures/` beside the notebook.
+    """
+    from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
+
+    exhibits = Exhibits()
+    outcome, exit_code = check_notebook(notebook, exhibits.watch)
+    if as_json:
+        print(json.dumps(outcome.to_json()))
+    else:
+        print_outcome(outcome, Console(), exhibits, notebook.parent / "pictures")
+    raise typer.Exit(exit_code)
+
+
+def submit(
+    exercise: Annotated[str, typer.Argument(help="How the notebook's name begins, such as ex_01.")],
+    and_grade: Annotated[bool, typer.Option("--grade", help="Grade it at once.")] = False,
+) -> None:
+    """Hand in a notebook of the workspace."""
+    from autograder.course.course import NoCourseError, find_course
+    from autograder.course.notebooks import UnreadableNotebookError
+    from autograder.course.tasks import UnknownTaskError
+    from autograder.learner_side import submission
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        handed_in = submission.submit(course, exercise)
+    except (NoCourseError, UnknownTaskError, UnreadableNotebookError, submission.SubmissionRefusedError) as error:
+        raise _refuse(error) from None
+    console.print(f"Submitted {handed_in.notebook} as {handed_in.student}.")
+    for warning in handed_in.warnings:
+        console.print(f"Note: {warning}.")
+    if and_grade:
+        _grade(handed_in.student, handed_in.day, force=False)
+    else:
+        console.print("`fxopt grade` grades it and writes the feedback.")
+
+
+def grade(
+    who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
+    day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
+    force: Annotated[bool, typer.Option(help="Grade also what has been graded since it was handed in.")] = False,
+) -> None:
+    """Grade what was handed in, into the gradebook, and write the feedback pages."""
+    _grade(who, day, force)
+
+
+def _grade(who: str | None, day: str | None, force: bool) -> None:
+    from autograder.authoring.release import ReleaseError
+    from autograder.course.course import NoCourseError, find_course, student
+    from autograder.course.progress import append_event
+    from autograder.grading.sandbox import bubblewrap
+    from autograder.records import gradebook
+
+    console = Console(soft_wrap=True)
+    if bubblewrap() is None:
+        console.print(
+            "Warning: bubblewrap is not here; submissions run as plain processes with limits, but with your rights. "
+            "Install the system package `bubblewrap` before you grade code that you do not trust."
+        )
+    failed = False
+    try:
+        course = find_course()
+        for graded in gradebook.grade(course, who, day, force):
+            if graded.failure:
+                failed = True
+                console.print(f"{graded.student} / {graded.notebook}: not graded: {escape(graded.failure)}")
+                continue
+            if graded.outcome is None:
+                continue
+            _print_graded(graded, console)
+            for task, points, most in gradebook.written_scores(course, graded):
+                state = (
+                    "waits for a person (`make instructor`, Formgrader)" if points is None else f"{points:g}/{most:g}"
+                )
+                console.print(f"  {escape(task.title)}: written, {state}, outside the points above")
+                if graded.student == student() and points is not None:
+                    append_event(course.workspace, "grade", task.name, "passed" if 2 * points >= most else "wrong")
+            if graded.student == student() and graded.anew:
+                for outcome in graded.outcome["tasks"]:
+                    append_event(course.workspace, "grade", outcome["task"], outcome["status"])
+                page = gradebook.publish_feedback(course, graded)
+                if page is not None:
+                    console.print(f"  Feedback: {page.relative_to(course.workspace)} (in your workspace)")
+    except (NoCourseError, ReleaseError) as error:
+        raise _refuse(error) from None
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print_graded(graded: Graded, console: Console) -> None:
+    """Points and messages of one notebook, as the judge found them."""
+    assert graded.outcome is not None
+    tasks = graded.outcome["tasks"]
+    reached, most = sum(t["points"] for t in tasks), sum(t["max_points"] for t in tasks)
+    state = "" if graded.anew else " (graded before)"
+    console.print(f"{graded.student} / {graded.notebook}: {reached:g} of {most:g} points{state}")
+    for problem in graded.outcome["problems"]:
+        console.print(f"  ! {escape(problem)}")
+    for task in tasks:
+        console.print(f"  {escape(task['title'])}: {task['status']}, {task['points']:g}/{task['max_points']:g}")
+        for message in task["messages"]:
+            console.print(f"    → {escape(message)}")
+
+
+def progress() -> None:
+    """Show the success checklist of Week 1, ticked by what was verified."""
+    from autograder.course.checklist import checklist_table
+    from autograder.course.course import NoCourseError, find_course
+
+    try:
+        course = find_course()
+    except NoCourseError as error:
+        raise _refuse(error) from None
+    Console().print(checklist_table(course))
+
+
+def release(
+    only: Annotated[str | None, typer.Argument(help="Build only notebooks whose name begins so.")] = None,
+    only_check: Annotated[bool, typer.Option("--check", help="Compare with the sources; build nothing.")] = False,
+    force: Annotated[bool, typer.Option(help="Execute also what is up to date.")] = False,
+) -> None:
+    """Build solution and student notebooks from `solutions/`."""
+    from autograder.authoring import release as making
+    from autograder.authoring.glossary import GlossaryError
+    from autograder.course.course import NoCourseError, find_course
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        report = making.check(course) if only_check else making.build(course, force=force, only=only)
+    except (NoCourseError, making.ReleaseError, GlossaryError) as error:
+        raise _refuse(error) from None
+    for title in ("executed", "kept", "released", "stale"):
+        for name in getattr(report, title):
+            console.print(f"{title}: {name}")
+    if report.stale:
+        console.print("Run `make notebooks` and commit the result.")
+        raise typer.Exit(1)
+
+
+def gate(
+    task: Annotated[str | None, typer.Argument(help="Only this task.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Also write the matrix as JSON.")] = None,
+) -> None:
+    """Try every task against its reference, blank, wrong, alternative and sabotaged answers, and its isolation.
+
+    Exit code 1 when anything does not come to what it must.
+    """
+    from autograder.authoring.gate import run_gate
+    from autograder.course.course import NoCourseError, find_course
+
+    try:
+        result = run_gate(find_course(), task)
+    except (NoCourseError, LookupError) as error:
+        raise _refuse(error) from None
+    _print_gate(result, Console())
+    if json_path is not None:
+        json_path.write_text(json.dumps(result.to_json(), indent=1))
+    raise typer.Exit(0 if result.ok else 1)
+
+
+def _print_gate(result: GateResult, console: Console) -> None:
+    """The matrix, then every answer that did not come to what it must."""
+    from autograder.authoring.gate import KINDS
+
+    table = Table(title="Exercise gate: answers that came to what they must, of those tried")
+    for heading in ("task", *KINDS):
+        table.add_column(heading, justify="left" if heading == "task" else "right", overflow="fold")
+    for task, line in result.matrix().items():
+        cells = (line[kind] for kind in KINDS)
+        table.add_row(task, *(f"{right}/{tried}" + ("" if right == tried else " WRONG") for right, tried in cells))
+    console.print(table)
+    off = [row for row in result.rows if not row.ok]
+    for row in off:
+        what = f"{row.task}, {row.kind} {row.answer!r}: expected {row.expected!r}, found {row.found!r}"
+        console.print(escape(f"{what}. {' '.join(row.messages)}"), soft_wrap=True)
+    seconds = sum(row.seconds for row in result.rows)
+    console.print(f"{len(result.rows)} answers, {len(off)} off ({seconds:.0f} s)")

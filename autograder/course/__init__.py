@@ -1,0 +1,1 @@
+"""What the course consists of, and where a learner stands in it."""

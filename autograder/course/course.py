@@ -1,0 +1,155 @@
+"""Where everything lies, and nbgrader's configuration made from it. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from traitlets.config import Config
+
+ROOT_VARIABLE = "FXOPT_ROOT"
+"""Environment variable that names the course's root folder; without it the folder is searched upwards."""
+
+STUDENT_VARIABLE = "FXOPT_STUDENT"
+"""Environment variable that names the student; without it submissions belong to `me`."""
+
+
+class NoCourseError(RuntimeError):
+    """The command was started outside a course."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The folders of one course.
+
+    Attributes:
+        root: the repository, or an instructor's copy of it.
+    """
+
+    root: Path
+
+    @property
+    def solutions(self) -> Path:
+        """The authoring source."""
+        return self.root / "solutions"
+
+    @property
+    def curriculum(self) -> Path:
+        """The generated student notebooks."""
+        return self.root / "curriculum"
+
+    @property
+    def workspace(self) -> Path:
+        """Where the learner works."""
+        return self.root / "workspace"
+
+    @property
+    def records(self) -> Path:
+        """Submissions, grades and feedback: nbgrader's course folder."""
+        return self.root / "course"
+
+    @property
+    def submitted(self) -> Path:
+        """Submissions: STUDENT/DAY/NOTEBOOK.ipynb."""
+        return self.records / "submitted"
+
+    @property
+    def database(self) -> str:
+        """URL of the gradebook."""
+        return os.environ.get("FXOPT_DATABASE", f"sqlite:///{self.records / 'gradebook.db'}")
+
+    @property
+    def feedback(self) -> Path:
+        """Feedback pages: STUDENT/DAY/NOTEBOOK.html."""
+        return self.records / "feedback"
+
+    def seed(self) -> str:
+        """The secret behind the hidden cases; made at the first call and kept in the course folder.
+
+        `FXOPT_SEED` in the environment takes its place (an instructor's secret, kept elsewhere).
+        """
+        if "FXOPT_SEED" in os.environ:
+            return os.environ["FXOPT_SEED"]
+        path = self.records / "seed"
+        if not path.exists():
+            self.records.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_hex(16))
+        return path.read_text().strip()
+
+
+def find_course(start: Path | None = None) -> Course:
+    """The course that a folder belongs to.
+
+    Raises:
+        NoCourseError: neither this folder nor one above it holds `curriculum/`.
+    """
+    if ROOT_VARIABLE in os.environ:
+        return Course(Path(os.environ[ROOT_VARIABLE]).resolve())
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "curriculum").is_dir() and (folder / "Week1.md").is_file():
+            return Course(folder)
+    raise NoCourseError(
+        f"{here} is not inside the course: run this in the repository, or set {ROOT_VARIABLE} to its folder"
+    )
+
+
+def student() -> str:
+    """The student in whose name this machine submits."""
+    return os.environ.get(STUDENT_VARIABLE, "me")
+
+
+def course_config(course: Course) -> Config:
+    """nbgrader's configuration: the folders, the gradebook, and grading by our sandbox and judge.
+
+    The same object configures `fxopt grade`, nbgrader's own command line (through `nbgrader_config.py`) and the
+    form grader, so that all of them take one path.
+    """
+    # nbgrader starts the program `alembic`, which lies beside this Python but not necessarily on the path.
+    programs = str(Path(sys.executable).parent)
+    if programs not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = programs + os.pathsep + os.environ["PATH"]
+    config = Config()
+    config.CourseDirectory.root = str(course.records)
+    config.CourseDirectory.source_directory = os.path.relpath(course.solutions, course.records)
+    config.CourseDirectory.release_directory = os.path.relpath(course.curriculum, course.records)
+    config.CourseDirectory.course_id = "fxopt"
+    config.CourseDirectory.db_url = course.database
+    # nbgrader copies every other file of an assignment's folder; the authoring sources must never be among them.
+    config.CourseDirectory.ignore = [
+        ".*",
+        "*.py",
+        "*.pyc",
+        "__pycache__",
+        "*.html",
+        "*.md",
+        "*.json",
+    ]
+    config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+    config.ClearSolutions.enforce_metadata = True
+    config.OverwriteCells.add_missing_cells = True
+    plugin = "autograder.records.nbgrader_plugin"
+    config.TolerantNotebookExporter.course_root = str(course.root)
+    config.GradeByJudge.course_root = str(course.root)
+    config.Autograde.exporter_class = f"{plugin}.TolerantNotebookExporter"
+    config.Autograde.autograde_preprocessors = [
+        f"{plugin}.GradeByJudge",
+        "nbconvert.preprocessors.ClearMetadataPreprocessor",
+        "nbgrader.preprocessors.LimitOutput",
+        "nbgrader.preprocessors.SaveAutoGrades",
+        "nbgrader.preprocessors.AssignLatePenalties",
+        "nbgrader.preprocessors.CheckCellMetadata",
+    ]
+    config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
+    pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"
+    config.FeedbackExporter.template_name = "fxopt_feedback"
+    config.FeedbackExporter.extra_template_basedirs = [
+        str(Path(__file__).parents[1] / "records" / "feedback_pages"),
+        str(pages),
+    ]
+    return config

@@ -1,0 +1,1 @@
+"""What crosses the wall between a learner's process and the judge."""

@@ -1,0 +1,1 @@
+"""Grading a submission: the sandbox, the judge, and what becomes of it."""

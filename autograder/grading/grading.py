@@ -1,0 +1,386 @@
+"""From a notebook to the outcome of each of its tasks: the one path that every grade and every check takes.
+
+`fxopt check`, JupyterLab's Validate button, `fxopt grade`, nbgrader's form grader and the exercise gate all
+call `Grader` or `grade_notebook`. The learner's cells run in a worker (`sandbox.py`), the verdicts come
+from the judge (`judging.py`); this module runs neither and imports no torch.
+
+A notebook is run in two rounds. The first puts the visible cases to every task, and everything that a learner will
+read word by word comes from it: printed output, texts of exceptions. The second puts the hidden cases to those tasks
+that passed the first, and of it only verdicts in our own words are kept. So nothing that the learner's side learns of
+a hidden case, wherever it hides it meanwhile, can come out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbformat import NotebookNode
+
+from autograder.course.notebooks import cells_before_check, clean_outputs, points_of
+from autograder.course.tasks import Task
+from autograder.exchange.channel import (
+    Channel,
+    ChannelClosedError,
+    ChannelTimeoutError,
+    MalformedMessageError,
+    Message,
+)
+from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
+from autograder.grading.judging import OVERRUN, Judge
+from autograder.grading.sandbox import Limits, Worker
+
+STUCK_LIMIT = 3
+"""How many cells of one notebook may bring the process down before its tasks are no longer tried without them."""
+
+OUTPUT_LIMIT = 32 * 1024 * 1024
+"""Most characters of output that are kept of one notebook's cells."""
+
+MESSAGES: dict[Status, str] = {
+    "time limit": "Stopped after {seconds:g} seconds: your code did not finish. Look for a loop that never ends.",
+    "memory limit": "Stopped: your code used more than {memory:.0f} GiB of memory.",
+    "process limit": "Stopped: your code started more than {processes} processes.",
+    "crashed": "The Python process ended while your code ran (a call of exit, or a crash).",
+}
+
+DISTURBED = "Your code disturbed the grading process; nothing that it said could be read."
+
+NOT_AGAIN = "Run a second time, your notebook did not define {names} again: the same cells must always do the same."
+
+LEFT_OUT = "the cell {cell} did not come to an end; the tasks after it were graded without it"
+
+
+Watch = Callable[[Task, Message, Message], None]
+"""What is told each visible case and its evidence, for showing them."""
+
+
+@dataclass
+class NotebookOutcome:
+    """What all tasks of one notebook came to.
+
+    Attributes:
+        notebook: the notebook's name.
+        tasks: outcome of each task, in order.
+        problems: one line each about the notebook as a whole.
+        sandboxed: whether the cells ran in bubblewrap.
+        outputs: outputs of the learner's cells (notebook format), by cell id.
+        seconds: wall time in seconds.
+    """
+
+    notebook: str
+    tasks: list[TaskOutcome] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    sandboxed: bool = False
+    outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether every task is passed and nothing is wrong with the notebook."""
+        return not self.problems and all(task.status == "passed" for task in self.tasks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that `fxopt check --json` prints."""
+        return {
+            "notebook": self.notebook,
+            "problems": self.problems,
+            "tasks": [task.to_json() for task in self.tasks],
+            "sandboxed": self.sandboxed,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+class Grader:
+    """Grades tasks with one worker and one judge, both started once and kept warm. A context manager."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        seed: str | None,
+        *,
+        sandboxed: bool | None = None,
+        limits: Limits | None = None,
+        watch: Watch | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare to grade `tasks`.
+
+        Args:
+            tasks: the tasks of one notebook.
+            seed: the secret from which hidden cases come; `None` judges the visible cases only.
+            sandboxed: `None` uses bubblewrap when it is there.
+            limits: what the learner's side may use.
+            watch: is told each visible case with its evidence, as it came from the learner's side.
+            environment: variables for the judge's process.
+        """
+        self._watch = watch
+        self._tasks = list(tasks)
+        self._seed = seed
+        self._sandboxed = sandboxed
+        self._limits = limits or Limits()
+        self._worker: Worker | None = None
+        self._judge = Judge(seed or "", self._limits.judge_seconds, environment)
+        self._cases: dict[tuple[str, bool], list[Message]] = {}
+        self._answers = {task.answer_id for task in self._tasks}
+
+    def __enter__(self) -> Grader:
+        self._judge.__enter__()
+        self._judge.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._worker is not None:
+            self._worker.close()
+        self._judge.__exit__(*error)
+
+    def _live_worker(self) -> Worker:
+        if self._worker is not None and not self._worker.alive:
+            self._worker.close()
+            self._worker = None
+        if self._worker is None:
+            self._worker = Worker(self._tasks, self._limits, self._sandboxed).__enter__()
+        return self._worker
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether the learner's side runs in bubblewrap."""
+        return self._live_worker().sandboxed
+
+    def _cases_of(self, task: Task, hidden: bool) -> list[Message]:
+        key = (task.name, hidden)
+        if key not in self._cases:
+            self._cases[key] = self._judge.cases(task, hidden)
+        return self._cases[key]
+
+    def grade(
+        self, task: Task, cells: list[dict[str, str]], stuck: set[str] | None = None
+    ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
+        """Both rounds of one task: its outcome, and the outputs of the cells that were run for it.
+
+        Of a notebook with several tasks, all must be through the first round before the second begins; see
+        `grade_notebook`.
+        """
+        stuck = set() if stuck is None else stuck
+        outcome, outputs = self.first_round(task, cells, stuck)
+        return self.second_round(task, cells, stuck, outcome), outputs
+
+    def first_round(
+        self, task: Task, cells: list[dict[str, str]], stuck: set[str]
+    ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
+        """The outcome of one task on its visible cases, and the outputs of the cells that were run for it.
+
+        Args:
+            task: the task.
+            cells: the code cells before the task's check, each with `id` and `source`.
+            stuck: ids of cells that did not finish before; they are left out, and new ones are added. The
+                task's own answer is never left out.
+        """
+        return self._round(task, cells, stuck, hidden=False)
+
+    def second_round(self, task: Task, cells: list[dict[str, str]], stuck: set[str], first: TaskOutcome) -> TaskOutcome:
+        """The outcome of one task after its hidden cases too; `first` as it is unless it passed and there is a seed."""
+        if first.status != "passed" or self._seed is None:
+            return first
+        second, _ = self._round(task, cells, stuck, hidden=True)
+        second.cases = first.cases + second.cases
+        second.seconds += first.seconds
+        return second
+
+    def _round(
+        self, task: Task, cells: list[dict[str, str]], stuck: set[str], hidden: bool
+    ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
+        self._live_worker()  # begins to import torch before the judge, which is already at it, is waited for
+        cases = self._cases_of(task, hidden)
+        started = time.monotonic()
+        while True:
+            wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
+            run = _Run(self._live_worker(), task, wanted, self._limits, hidden, None if hidden else self._watch)
+            outcome = run.outcome(cases, self._judge.judge)
+            # What the learner's side says of itself is believed only as far as it makes sense.
+            others = {cell["id"] for cell in wanted} - {task.answer_id}
+            if outcome is None and run.defining and run.running_cell == task.answer_id:
+                stuck.add(task.answer_id)  # spares the tasks after this one the wait
+            if outcome is not None or run.running_cell not in others or len(stuck - self._answers) >= STUCK_LIMIT:
+                break
+            # Another cell of the notebook brought the process down: this task is graded without it.
+            stuck.add(run.running_cell)
+        if outcome is None:
+            outcome = run.failure()
+        outcome.seconds = time.monotonic() - started
+        return outcome, run.outputs
+
+
+class _Run:
+    """One task on one forked child, in one of the two rounds."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        task: Task,
+        cells: list[dict[str, str]],
+        limits: Limits,
+        hidden: bool,
+        watch: Watch | None,
+    ) -> None:
+        self._watch = watch
+        self._worker, self._task, self._limits, self._hidden = worker, task, limits, hidden
+        self._cells = cells
+        self._left = task.seconds
+        self._timed_out = False
+        self.running_cell: str | None = None
+        self.defining = True
+        self.outputs: dict[str, list[dict[str, Any]]] = {}
+
+    def outcome(
+        self, cases: list[Message], judge: Callable[[Task, Message, Message, bool], CaseVerdict]
+    ) -> TaskOutcome | None:
+        """The outcome, or `None` when the child did not live to the end of the learner's cells or cases."""
+        channel: Channel | None = None
+        try:
+            channel = self._worker.run(self._cells, self._task)
+            missing = self._run_cells(channel)
+            if missing:
+                return self._not_defined(missing)
+            return self._run_cases(channel, cases, judge)
+        except ChannelTimeoutError:
+            self._timed_out = True
+            return None
+        except ChannelClosedError:
+            return None
+        except MalformedMessageError:
+            # Only code that reached for the worker's own channel gets here.
+            return TaskOutcome(self._task.name, self._task.title, "crashed", [DISTURBED], ["malformed"])
+        finally:
+            if channel is not None:
+                channel.close()
+            self._worker.end_run()
+
+    def _receive(self, channel: Channel) -> Message:
+        # Only the learner's side uses up the learner's time; what the judge does meanwhile does not.
+        started = time.monotonic()
+        try:
+            return channel.receive(max(0.01, self._left))
+        finally:
+            self._left -= time.monotonic() - started
+
+    def _run_cells(self, channel: Channel) -> list[str]:
+        """Follow the cells to their end; the names that they do not define.
+
+        The only story that is listened to: each cell begins and is done, in order and once, then the missing names.
+        """
+        kept = 0
+        for name in [cell["id"] for cell in self._cells]:
+            if self._receive(channel).header != {"cell": name}:
+                raise MalformedMessageError("another cell than was asked for")
+            self.running_cell = name
+            header = self._receive(channel).header
+            if header.get("done") != name:
+                raise MalformedMessageError("another cell than was begun")
+            self.outputs[name], size = clean_outputs(header.get("outputs"), OUTPUT_LIMIT - kept)
+            kept += size
+        self.running_cell = None
+        missing = self._receive(channel).header.get("missing")
+        if not isinstance(missing, list):
+            raise MalformedMessageError("no list of names")
+        return [name for name in self._task.provides if name in missing]
+
+    def _not_defined(self, missing: list[str]) -> TaskOutcome:
+        names = ", ".join(f"`{name}`" for name in missing)
+        if self._hidden:
+            message = NOT_AGAIN.format(names=names)
+            return TaskOutcome(self._task.name, self._task.title, "error", [message], ["not defined again"])
+        own = self.outputs.get(self._task.answer_id, [])
+        error = next((item for item in own if item["output_type"] == "error"), None)
+        if error is not None:
+            kind = one_line(error["ename"], 80)
+            message = f"Your cell raises {kind}: {one_line(error['evalue'], 300)}"
+            name = "withheld import" if kind == "WithheldImportError" else "raised"
+            return TaskOutcome(self._task.name, self._task.title, "error", [message], [name])
+        message = f"Your notebook does not define {names}. Was the cell removed or the name changed?"
+        return TaskOutcome(self._task.name, self._task.title, "not written", [message], ["not defined"])
+
+    def _run_cases(
+        self,
+        channel: Channel,
+        cases: list[Message],
+        judge: Callable[[Task, Message, Message, bool], CaseVerdict],
+    ) -> TaskOutcome | None:
+        self.running_cell, self.defining = self._task.answer_id, False
+        verdicts: list[CaseVerdict] = []
+        for case in cases:
+            channel.send(case.header, case.blob, timeout=max(0.01, self._left))
+            evidence = self._receive(channel)
+            if evidence.header.get("raised") == "NotImplementedError" and not self._hidden:
+                return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
+            if self._watch is not None and "raised" not in evidence.header:
+                self._watch(self._task, case, evidence)
+            verdicts.append(judge(self._task, case, evidence, self._hidden))
+            if any(finding.misconception == OVERRUN for finding in verdicts[-1].findings):
+                break  # each further case would hold up everybody else for as long again
+        self.running_cell = None
+        return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
+
+    def failure(self) -> TaskOutcome:
+        """The outcome of a run whose child did not live to the end."""
+        status: Status = "crashed"
+        if self._worker.violation is not None:
+            status = self._worker.violation
+        elif self._timed_out:
+            status = "time limit"
+        message = MESSAGES[status].format(
+            seconds=self._task.seconds,
+            memory=self._limits.memory_bytes / 2**30,
+            processes=self._limits.processes,
+        )
+        return TaskOutcome(self._task.name, self._task.title, status, [message], [status])
+
+
+def grade_notebook(
+    name: str,
+    notebook: NotebookNode,
+    release: NotebookNode,
+    tasks: Sequence[Task],
+    seed: str | None,
+    *,
+    sandboxed: bool | None = None,
+    limits: Limits | None = None,
+    watch: Watch | None = None,
+) -> NotebookOutcome:
+    """Grade every task of a notebook.
+
+    Args:
+        name: the notebook's name, for reports.
+        notebook: the learner's notebook.
+        release: the notebook as handed out; points come from its metadata.
+        tasks: the tasks of the notebook.
+        seed: the secret behind the hidden cases; `None` uses the visible cases only.
+        sandboxed: `None` uses bubblewrap when it is there.
+        limits: what the learner's side may use.
+        watch: is told each visible case with its evidence, as it came from the learner's side.
+    """
+    started = time.monotonic()
+    points = points_of(release)
+    outcome = NotebookOutcome(name)
+    stuck: set[str] = set()
+    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
+        cells = {task.name: cells_before_check(notebook, task) for task in tasks}
+        first = []
+        for task in tasks:
+            result, outputs = grader.first_round(task, cells[task.name], stuck)
+            first.append(result)
+            outcome.outputs |= outputs
+        for task, result in zip(tasks, first, strict=True):
+            result = grader.second_round(task, cells[task.name], stuck, result)
+            result.max_points = points.get(task.name, 0.0)
+            result.points = result.max_points if result.status == "passed" else 0.0
+            outcome.tasks.append(result)
+        outcome.sandboxed = grader.sandboxed
+    answers = {task.answer_id for task in tasks}
+    outcome.problems = [LEFT_OUT.format(cell=cell) for cell in sorted(stuck - answers)]
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+__all__ = ["Grader", "NotebookOutcome", "grade_notebook"]

@@ -1,0 +1,1 @@
+"""JupyterLab for learners and instructors."""

@@ -1,0 +1,105 @@
+"""`fxopt check NOTEBOOK`: all checks of a notebook in a process of its own, on visible cases.
+
+For tasks whose answer is a graph it also shows what the learner's own code did: tables as text, pictures as files.
+Imports no torch until there is such a thing to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from textwrap import indent
+
+from rich.console import Console
+from rich.markup import escape
+
+from autograder.course.course import NoCourseError, find_course
+from autograder.course.notebooks import UnreadableNotebookError, compare_with_release, read_notebook
+from autograder.course.tasks import DAYS, Task, tasks_of_notebook
+from autograder.exchange.channel import Message
+from autograder.grading.grading import NotebookOutcome, Watch, grade_notebook
+from autograder.records.nbgrader_plugin import kernel_problems
+
+ALL_PASSED, NOT_PASSED, NOT_CHECKED = 0, 1, 2
+"""Exit codes of `fxopt check`."""
+
+
+def check_notebook(path: Path, watch: Watch | None = None) -> tuple[NotebookOutcome, int]:
+    """Outcome of every task of a notebook on its visible cases, and the exit code.
+
+    A notebook that cannot be checked has its reason in `problems`.
+
+    Args:
+        path: the notebook.
+        watch: is told each case with its evidence.
+    """
+    name = path.name.removesuffix(".ipynb").removesuffix(".new")
+    outcome = NotebookOutcome(name)
+    try:
+        notebook = read_notebook(path)
+        tasks = tasks_of_notebook(name)
+        if not tasks:
+            outcome.problems = [f"{path.name}: no exercise of this name has checks; nothing to check here"]
+            return outcome, ALL_PASSED if _is_lesson(name) else NOT_CHECKED
+        release = read_notebook(find_course().curriculum / DAYS[tasks[0].day] / f"{name}.ipynb")
+    except (UnreadableNotebookError, NoCourseError) as error:
+        outcome.problems = [str(error)]
+        return outcome, NOT_CHECKED
+    problems = compare_with_release(notebook, release).problems() + kernel_problems(notebook)
+    # The learner's own machine and code: a sandbox would only hide files that the learner may want to read.
+    outcome = grade_notebook(name, notebook, release, tasks, None, sandboxed=False, watch=watch)
+    outcome.problems = problems + outcome.problems
+    return outcome, ALL_PASSED if outcome.passed else NOT_PASSED
+
+
+def _is_lesson(name: str) -> bool:
+    try:
+        return any(find_course().curriculum.glob(f"*/{name}.ipynb"))
+    except NoCourseError:
+        return False
+
+
+class Exhibits:
+    """Collects the evidence of the graph tasks of a notebook, to show what the learner's own code did."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, list[tuple[Task, Message, Message]]] = {}
+
+    def watch(self, task: Task, case: Message, evidence: Message) -> None:
+        """Keep what came with graphs."""
+        if evidence.header.get("graphs"):
+            self._seen.setdefault(task.name, []).append((task, case, evidence))
+
+    def lines(self, task: str, folder: Path) -> Iterator[str]:
+        """Texts of what a task's code did; pictures are written to `folder` and named, each with its text."""
+        from autograder.exchange.evidence import Case, Evidence
+        from autograder.learner_side.check import exhibit_text
+
+        pictures = 0
+        for owner, case, evidence in self._seen.get(task, []):
+            visible = import_module(owner.module + ".visible")
+            shown = visible.show(Case.from_message(*case), Evidence.from_message(*evidence))
+            for exhibit in shown:
+                if isinstance(exhibit, str):
+                    yield exhibit
+                    continue
+                pictures += 1
+                folder.mkdir(parents=True, exist_ok=True)
+                path = exhibit.save(folder / f"{task}-{pictures}.svg")
+                yield f"{exhibit_text(exhibit).splitlines()[0]}: {path}"
+
+
+def print_outcome(outcome: NotebookOutcome, console: Console, exhibits: Exhibits, folder: Path) -> None:
+    """Print an outcome for a person; pictures of what the code did go into `folder`."""
+    for problem in outcome.problems:
+        console.print(f"! {escape(problem)}", soft_wrap=True)
+    for task in outcome.tasks:
+        console.print(f"{escape(task.title)}: {task.status}", soft_wrap=True)
+        for message in task.messages:
+            console.print(f"  → {escape(message)}", soft_wrap=True)
+        for text in exhibits.lines(task.task, folder):
+            console.print(escape(indent(text, "    ")), soft_wrap=True, highlight=False)
+    if outcome.tasks:
+        passed = sum(task.status == "passed" for task in outcome.tasks)
+        console.print(f"{passed} of {len(outcome.tasks)} checks pass ({outcome.seconds:.1f} s)")

@@ -1,0 +1,206 @@
+"""Checks in the notebook: `check.day1.record_graphs(GraphRecorder)` answers at once, on visible cases.
+
+A check runs the same probe and the same judge as a grade, on the cases that the learner may see, and shows
+what the learner's own code did. While a notebook is being graded, checks do nothing.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from autograder.course.tasks import DAYS, Task, all_tasks, find_task
+from autograder.exchange.markup import with_code
+from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
+from autograder.learner_side.own_functions import reference_module
+from autograder.learner_side.withheld import withheld_use, write_your_own
+from autograder.learner_side.worker import describe_error, is_grading
+
+MARKS = {
+    "passed": "✔ passed",
+    "wrong": "✘ not right yet",
+    "not written": "… not yet written",
+    "error": "✘ error",
+}
+
+CASES_NAMED = 3
+"""How many of the cases that a message is about are named before it."""
+
+
+@dataclass
+class CheckResult:
+    """What a check found; shows itself in the notebook, with a text twin.
+
+    Attributes:
+        outcome: the outcome on the visible cases.
+        exhibits: pictures (with a text twin each) and texts of what the learner's code did.
+        note: what became of an answer that is exported to the learner's package.
+    """
+
+    outcome: TaskOutcome
+    exhibits: list[Any] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all visible cases pass."""
+        return self.outcome.status == "passed"
+
+    def _messages(self) -> list[str]:
+        """The messages, each with the cases that it is about where there are several to choose from."""
+        failed = [verdict for verdict in self.outcome.cases if not verdict.passed]
+        if len(self.outcome.cases) < 2 or not failed:
+            return self.outcome.messages
+        said = []
+        for name, message in zip(self.outcome.misconceptions, self.outcome.messages, strict=True):
+            # Of an exception, or of what has no name, the message tells which it is.
+            about = [
+                verdict.case
+                for verdict in failed
+                if any(one.misconception == name and message.startswith(one.message) for one in verdict.findings)
+            ]
+            more = f" and {len(about) - CASES_NAMED} more" if len(about) > CASES_NAMED else ""
+            said.append(f"{', '.join(about[:CASES_NAMED])}{more}: {message}")
+        return said
+
+    def __repr__(self) -> str:
+        lines = [f"{MARKS[self.outcome.status]}: {self.outcome.title}"]
+        lines += [f"  {'✔' if verdict.passed else '✘'} {verdict.case}" for verdict in self.outcome.cases]
+        lines += [f"  → {message}" for message in self._messages()]
+        if self.passed:
+            lines.append("  Hidden cases are tried when you submit.")
+        if self.note:
+            lines.append(f"  {self.note}.")
+        for exhibit in self.exhibits:
+            lines += ["", *(exhibit_text(exhibit).splitlines())]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        color = {"passed": "#0b6e4f", "not written": "#555555"}.get(self.outcome.status, "#a4262c")
+        rows = "".join(
+            f"<li>{'✔' if verdict.passed else '✘'} {html.escape(verdict.case)}</li>" for verdict in self.outcome.cases
+        )
+        messages = "".join(f"<p>→ {with_code(message)}</p>" for message in self._messages())
+        hint = "<p>Hidden cases are tried when you submit.</p>" if self.passed else ""
+        if self.note:
+            hint += f"<p>{with_code(self.note)}.</p>"
+        exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
+        return (
+            f'<div style="border-left:4px solid {color};padding-left:0.8em">'
+            f"<p><b>{MARKS[self.outcome.status]}: {html.escape(self.outcome.title)}</b></p>"
+            f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{messages}{hint}{exhibits}</div>"
+        )
+
+
+def exhibit_text(exhibit: Any) -> str:
+    """A text as it is; of a picture, the text that says the same."""
+    return exhibit if isinstance(exhibit, str) else str(exhibit.text)
+
+
+def _html_of(exhibit: Any) -> str:
+    if isinstance(exhibit, str):
+        # Columns of text line up in a fixed-width font only, which not every page gives to `pre`.
+        return f'<pre style="font-family: monospace">{html.escape(exhibit)}</pre>'
+    title = html.escape(exhibit_text(exhibit).splitlines()[0])
+    shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(exhibit_text(exhibit))}</pre>")
+    return f"<details><summary>What your code did. {title}</summary>{shown}</details>"
+
+
+class NotWhileGrading:
+    """What a check returns while the notebook is being graded."""
+
+    def __repr__(self) -> str:
+        return "Checks are not run while grading: the grade comes from the judge."
+
+
+def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
+    """Probe and judge the learner's answers on the visible cases.
+
+    Raises:
+        TypeError: the number of answers is not what the task asks for.
+    """
+    if len(answers) != len(task.provides):
+        wanted = ", ".join(task.provides)
+        raise TypeError(
+            f"check.{task.day}.{task.name}({wanted}) takes {len(task.provides)} answers, got {len(answers)}"
+        )
+    for answer in answers:
+        module = withheld_use(answer, (*task.withheld, reference_module(task)))
+        if module is not None:
+            finding = Finding("withheld import", write_your_own(module))
+            return CheckResult(
+                outcome_from_verdicts(task.name, task.title, [CaseVerdict("your code", False, (finding,))])
+            )
+    from autograder.exchange.evidence import Evidence
+    from autograder.grading.judging import error_verdict, judge_case
+
+    visible = import_module(task.module + ".visible")
+    verdicts, exhibits = [], []
+    for case in visible.visible_cases():
+        try:
+            evidence = visible.probe(case, *answers)
+        except Exception as error:  # whatever the learner's code raises is a finding about that code
+            raised = describe_error(error)
+            if raised["raised"] == "NotImplementedError":
+                return CheckResult(TaskOutcome(task.name, task.title, "not written", [NOT_WRITTEN], ["not written"]))
+            verdicts.append(error_verdict(task, case.name, raised, hidden=False))
+            continue
+        # The judge of a grade sees evidence that has travelled; so does this one.
+        evidence = Evidence.from_message(*evidence.to_message())
+        verdicts.append(judge_case(task, case, evidence, hidden=False))
+        exhibits += visible.show(case, evidence)
+    outcome = outcome_from_verdicts(task.name, task.title, verdicts)
+    return CheckResult(outcome, exhibits)
+
+
+class DayChecks:
+    """The checks of one day, one attribute a task."""
+
+    def __init__(self, day: str) -> None:
+        self._day = day
+
+    def __dir__(self) -> list[str]:
+        return [task.name for task in all_tasks() if task.day == self._day]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        task = find_task(name)
+
+        def check(*answers: Any) -> CheckResult | NotWhileGrading:
+            if is_grading():
+                return NotWhileGrading()
+            result = run_check(task, answers)
+            from autograder.course.progress import record_check
+
+            workspace = record_check(task, result.outcome.status)
+            if workspace is not None and result.passed and task.export:
+                result.note = _exported(task, workspace)
+            return result
+
+        check.__doc__ = f"Check {task.title!r} on its visible cases. Takes {', '.join(task.provides)}."
+        return check
+
+
+def _exported(task: Task, workspace: Path) -> str:
+    """Save the answer to the learner's package; a line that says what became of it."""
+    from IPython import get_ipython
+
+    from autograder.learner_side.own_package import ExportError, export_answer
+
+    shell = get_ipython()
+    if shell is None:
+        return ""  # a check in a program: there are no cells to read
+    try:
+        return export_answer(task, shell.user_ns["In"], workspace)
+    except ExportError as error:
+        return str(error)
+
+
+def __getattr__(name: str) -> DayChecks:
+    if name in DAYS:
+        return DayChecks(name)
+    raise AttributeError(f"check has no day {name!r}; days: {', '.join(DAYS)}")

@@ -1,0 +1,120 @@
+"""Handing in: from the learner's workspace to the course's folder of submissions. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from autograder.course.course import Course, find_course, student
+from autograder.course.notebooks import compare_with_release, grade_id, parse_notebook, read_content, read_notebook
+from autograder.course.tasks import find_notebook
+
+TIMESTAMP_FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"
+"""How nbgrader reads the time of a submission."""
+
+
+class SubmissionRefusedError(ValueError):
+    """The notebook cannot be handed in as it is; the message says which cells are why, and what to do."""
+
+
+class UnsavedAnswersError(ValueError):
+    """The file on disk does not hold what the learner last ran."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One notebook that was handed in.
+
+    Attributes:
+        student: whose it is.
+        day: the assignment's folder.
+        notebook: file name without suffix.
+        path: the copy that will be graded.
+        warnings: one line each about what grading will put right.
+    """
+
+    student: str
+    day: str
+    notebook: str
+    path: Path
+    warnings: tuple[str, ...]
+
+
+def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
+    """Check a workspace notebook and copy it, with the time, to where it is graded. Earlier copies are kept.
+
+    Args:
+        course: the course.
+        exercise: how the notebook's name begins, such as `ex_01`.
+        who: the student; `None` takes this machine's.
+
+    Raises:
+        UnknownTaskError: no such exercise.
+        UnreadableNotebookError: the file is missing or no notebook.
+        SubmissionRefusedError: cells were removed or are there twice.
+    """
+    day, name = find_notebook(exercise)
+    who = who or student()
+    source = course.workspace / day / f"{name}.ipynb"
+    # Read once: what was looked at is what is handed in, whatever is saved meanwhile.
+    content = read_content(source)
+    notebook = parse_notebook(source.name, content)
+    comparison = compare_with_release(notebook, read_notebook(course.curriculum / day / source.name))
+    warnings = []
+    if comparison.changed:
+        names = ", ".join(comparison.changed)
+        warnings.append(f"these locked cells were changed and are graded in their original form: {names}")
+    if comparison.retyped:
+        names = ", ".join(comparison.retyped)
+        warnings.append(f"these cells were made another type of cell and are graded as what they were: {names}")
+    comparison.changed, comparison.retyped = [], []
+    problems = comparison.problems()
+    if problems:
+        raise SubmissionRefusedError(f"{source.name} was not submitted: " + "; ".join(problems))
+    now = datetime.now(UTC)
+    target = course.submitted / who / day / source.name
+    history = course.records / "history" / who / day / f"{name}-{now.strftime('%Y%m%dT%H%M%S%fZ')}.ipynb"
+    for folder in (target.parent, history.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    history.write_bytes(content)
+    _replace(target, content, history.parent)
+    # Last: a grading run that comes between the two finds an old time and grades again when it sees the new one.
+    _replace(target.parent / "timestamp.txt", now.strftime(TIMESTAMP_FORMAT).encode(), history.parent)
+    return Submission(who, day, name, target, tuple(warnings))
+
+
+def _replace(target: Path, content: bytes, scratch: Path) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part."""
+    temporary = scratch / f".{target.name}.{os.getpid()}"
+    temporary.write_bytes(content)
+    temporary.replace(target)
+
+
+def check_saved(exercise: str) -> None:
+    """Called in the learner's kernel: is what was last run of each answer cell also in the file?
+
+    Raises:
+        UnsavedAnswersError: an answer that ran last is not in the saved notebook.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    if shell is None:
+        return
+    day, name = find_notebook(exercise)
+    notebook = read_notebook(find_course().workspace / day / f"{name}.ipynb")
+    ran = [text.strip() for text in shell.user_ns.get("In", []) if text.strip()]
+    saved = {cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"}
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or not cell.metadata.get("nbgrader", {}).get("solution"):
+            continue
+        first_line = cell.source.strip().splitlines()[0] if cell.source.strip() else None
+        versions = [text for text in ran if first_line and text.splitlines()[0] == first_line]
+        if versions and versions[-1] not in saved:
+            raise UnsavedAnswersError(
+                f"Not submitted: the saved file does not hold what you last ran in {grade_id(cell)}. "
+                "Save the notebook (Ctrl+S or ⌘S), then run this cell again."
+            )

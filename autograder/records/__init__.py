@@ -1,0 +1,1 @@
+"""What is kept of a grade: the gradebook and the feedback pages."""

@@ -1,0 +1,236 @@
+"""Grading submissions into nbgrader's gradebook, and the feedback pages. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import parse_utc
+from sqlalchemy.exc import SAWarning
+
+from autograder.authoring.release import make_assignments, read_source, sources
+from autograder.course.course import Course, course_config
+from autograder.course.tasks import DAYS, WrittenTask, written_tasks
+from autograder.learner_side.submission import TIMESTAMP_FORMAT
+from autograder.records.nbgrader_plugin import outcome_file
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What grading did with one submitted notebook.
+
+    Attributes:
+        student: whose it is.
+        day: the assignment's folder.
+        notebook: file name without suffix.
+        outcome: the recorded outcome (see `NotebookOutcome.to_json`), or `None` when grading itself failed.
+        failure: why grading failed, or `""`.
+        feedback: the feedback page, when there is one.
+        anew: whether it was graded now; otherwise it had been graded since it was handed in.
+    """
+
+    student: str
+    day: str
+    notebook: str
+    outcome: dict[str, Any] | None
+    failure: str
+    feedback: Path | None
+    anew: bool
+
+
+def prepare_gradebook(course: Course) -> None:
+    """Bring the gradebook up to date with the authoring sources: assignments, cells and points.
+
+    Raises:
+        ReleaseError: nbgrader refused.
+    """
+    course.records.mkdir(parents=True, exist_ok=True)
+    hasher = hashlib.sha256(course.database.encode())
+    for source in sources(course):
+        hasher.update(f"{source.relative_to(course.solutions)}\0".encode() + source.read_bytes() + b"\0")
+    marker, state = course.records / "graded" / "prepared.sha256", hasher.hexdigest()
+    days = {source.parent.name for source in sources(course)}
+    if marker.is_file() and marker.read_text() == state and days <= _known_days(course):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sources(course):
+            target = Path(folder) / "source" / source.parent.name / f"{source.stem}.ipynb"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(read_source(source), target)
+        make_assignments(course, Path(folder) / "source", Path(folder) / "release", course.database)
+    _write_whole(marker, state)
+
+
+def _known_days(course: Course) -> set[str]:
+    with Gradebook(course.database, "fxopt") as gradebook:
+        return {str(assignment.name) for assignment in gradebook.assignments}
+
+
+def submissions(course: Course, who: str | None = None) -> Iterator[tuple[str, str, Path]]:
+    """(student, day, notebook file) of everything handed in."""
+    for path in sorted(course.submitted.glob("*/*/*.ipynb")):
+        if who is None or path.parts[-3] == who:
+            yield path.parts[-3], path.parts[-2], path
+
+
+def grade(course: Course, who: str | None = None, day: str | None = None, force: bool = False) -> Iterator[Graded]:
+    """Grade what was handed in since it was last graded; one result per submitted notebook, as soon as it is known.
+
+    A submission on which grading fails is reported and delays no other.
+
+    Args:
+        course: the course.
+        who: only this student's submissions.
+        day: only this assignment (folder name).
+        force: grade even what has been graded since it was handed in.
+
+    Raises:
+        ReleaseError: the gradebook cannot be brought up to date.
+    """
+    prepare_gradebook(course)
+    done: set[tuple[str, str]] = set()
+    for student, folder, _ in list(submissions(course, who)):
+        if (student, folder) in done or (day is not None and folder != day):
+            continue
+        done.add((student, folder))
+        yield from _grade_folder(course, student, folder, force)
+
+
+def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
+    folder = course.submitted / student / day
+    notebooks = sorted(folder.glob("*.ipynb"))
+    known = [path for path in notebooks if (course.curriculum / day / path.name).exists()]
+    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
+    # a run that was killed anywhere before is made up for.
+    marker = course.records / "graded" / student / f"{day}.sha256"
+    state = _fingerprint(folder, known)
+    anew = bool(known) and (force or not marker.is_file() or marker.read_text() != state)
+    failure = ""
+    if anew:
+        _repair_timestamp(folder)
+        failure = _convert(Autograde, course, student, day) or _convert(GenerateFeedback, course, student, day)
+        if not failure:
+            _write_whole(marker, state)
+    for path in notebooks:
+        if path not in known:
+            yield Graded(student, day, path.stem, None, f"{path.name} is no notebook of {day}", None, False)
+            continue
+        outcome = None if failure else _read_outcome(course, student, day, path.stem)
+        page = course.feedback / student / day / f"{path.stem}.html"
+        yield Graded(student, day, path.stem, outcome, failure, page if page.exists() else None, anew)
+
+
+def _fingerprint(folder: Path, notebooks: list[Path]) -> str:
+    """Changes with every submission: a hash over the notebooks and the time at which they were handed in."""
+    hasher = hashlib.sha256()
+    for path in [folder / "timestamp.txt", *notebooks]:
+        content = path.read_bytes() if path.is_file() else b""
+        hasher.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    return hasher.hexdigest()
+
+
+def _repair_timestamp(folder: Path) -> None:
+    """Put the time of the file in the place of a timestamp that nbgrader cannot read, and would stop at."""
+    path = folder / "timestamp.txt"
+    if not path.is_file():
+        return
+    try:
+        parse_utc(path.read_text())
+    except (ValueError, OverflowError):
+        when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        _write_whole(path, when.strftime(TIMESTAMP_FORMAT))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _convert(kind: type[Autograde] | type[GenerateFeedback], course: Course, student: str, day: str) -> str:
+    """Run one nbgrader converter on one submission; what it logged as errors when it failed, else nothing."""
+    config = course_config(course)
+    config.CourseDirectory.student_id = student
+    config.CourseDirectory.assignment_id = day
+    converter = kind(coursedir=CourseDirectory(config=config), config=config)
+    converter.force = True
+    records: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
+    handler.setLevel(logging.ERROR)
+    logger = converter.log
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        with warnings.catch_warnings():
+            # nbgrader reads a new submission before it adds it to its session, which SQLAlchemy remarks on.
+            warnings.filterwarnings("ignore", "Object of type <Submitted", category=SAWarning)
+            converter.start()
+    except Exception as error:  # nbgrader's own exceptions carry no more than "see the log"
+        last = next((line for text in records for line in reversed(text.strip().splitlines()) if "Error" in line), "")
+        return last or str(error)
+    finally:
+        logger.removeHandler(handler)
+    return ""
+
+
+def _read_outcome(course: Course, student: str, day: str, notebook: str) -> dict[str, Any] | None:
+    path = outcome_file(course, student, day, notebook)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def recorded_points(course: Course, student: str, day: str, notebook: str) -> tuple[float, float] | None:
+    """(score, maximum) of a submitted notebook in the gradebook, or `None` when it is not there."""
+    with Gradebook(course.database, "fxopt") as gradebook:
+        try:
+            found = gradebook.find_submission_notebook(notebook, day, student)
+        except MissingEntry:
+            return None
+        return float(found.score), float(found.max_score)
+
+
+def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, float | None, float]]:
+    """(task, points or `None` while no person has graded it, maximum) of each written answer in a notebook."""
+    found: list[tuple[WrittenTask, float | None, float]] = []
+    with Gradebook(course.database, "fxopt") as gradebook:
+        for task in written_tasks():
+            if (DAYS[task.day], task.notebook) != (graded.day, graded.notebook):
+                continue
+            try:
+                found_grade = gradebook.find_grade(task.name, task.notebook, graded.day, graded.student)
+            except MissingEntry:
+                continue
+            # Without a person's score there is one only for an answer that was left as it was handed out.
+            points = None if found_grade.needs_manual_grade else float(found_grade.score)
+            found.append((task, points, float(found_grade.max_score)))
+    return found
+
+
+def publish_feedback(course: Course, graded: Graded) -> Path | None:
+    """Copy a feedback page into the workspace, where JupyterLab shows it; its new place.
+
+    The copy loads nothing: nbgrader's page fetches MathJax from the network, even where scripts may not run.
+    """
+    if graded.feedback is None:
+        return None
+    target = course.workspace / "feedback" / f"{graded.notebook}.html"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".tmp")
+    page = graded.feedback.read_text(encoding="utf-8")
+    temporary.write_text(re.sub(r"<script\b[^>]*\bsrc=[^>]*>\s*</script>", "", page), encoding="utf-8")
+    temporary.replace(target)
+    return target

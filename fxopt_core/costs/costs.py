@@ -1,0 +1,223 @@
+"""What each node of a graph costs, found by running the graph on fake tensors: shapes only, no memory."""
+
+from __future__ import annotations
+
+import copy
+import io
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from functools import partial
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeCopyMode,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.costs.counting import Counter, storage_of
+from fxopt_core.costs.liveness import live_bytes
+from fxopt_core.costs.report import Analysis, NodeCost
+from fxopt_core.graphs.names import operation_name
+from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
+from fxopt_workbench.hardware.parts import Block, Part
+from fxopt_workbench.pictures.grouping import block_name, module_path
+from fxopt_workbench.pictures.nodes import shape_and_dtype
+from fxopt_workbench.structure import find_repeats, find_stages
+
+
+def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
+    """The costs of one call of a model in its present mode, without gradients.
+
+    Nothing is computed and nothing of the model's size is allocated: a copy on fake tensors goes through
+    `torch.export`. Model and inputs may themselves be built without memory, under `with torch.device("meta"):`; they
+    are analysed as on the CPU.
+
+    Args:
+        model: the model.
+        example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
+
+    Raises:
+        CaptureError: the model cannot be copied, or `torch.export` cannot follow it.
+        ValueError: a size depends on data.
+        TypeError: `example_inputs` is neither positional nor keyword arguments.
+    """
+    program = export_on_fake_tensors(model, example_inputs)
+    parameters = {
+        spec.arg.name: str(spec.target)
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.PARAMETER
+    }
+    return analyze_graph(program.graph_module, parameters)
+
+
+def export_on_fake_tensors(model: torch.nn.Module, example_inputs: ExampleInputs) -> torch.export.ExportedProgram:
+    """A copy of a model on fake tensors, exported without gradients; takes and raises what `analyze` does."""
+    args, kwargs = split_example_inputs(example_inputs)
+    tensors = [*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))]
+    mode = _fake_mode(tensors)
+    printed = io.StringIO()
+    try:
+        with FakeCopyMode(mode):
+            model, args, kwargs = copy.deepcopy((model, args, kwargs), _off_meta(mode, tensors))
+        with redirect_stderr(printed), mode, torch.no_grad():
+            program = torch.export.export(model, args, kwargs)
+    except Exception as error:
+        # What was printed is the graph as far as it came.
+        raise CaptureError(
+            "export",
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
+            'capture the model with another method and analyse each graph with "analyze_graph".',
+        ) from error
+    sys.stderr.write(printed.getvalue())
+    return program
+
+
+def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | None = None) -> Analysis:
+    """The costs of each node of a graph.
+
+    Args:
+        graph_module: the graph. Its placeholders carry `meta["val"]` or `meta["example_value"]`, as those from
+            `torch.export`, Dynamo and AOTAutograd do. Symbolic sizes count as in the example, and what depends on data
+            is in a recorded graph as it was recorded.
+        parameters: names of the placeholders that stand for parameters, and the parameters' names. Parameters that
+            the graph holds itself are found without.
+
+    Raises:
+        ValueError: a placeholder carries no value, or a size depends on data and was not recorded.
+    """
+    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    values = [_example(node) for node in placeholders]
+    mode = _fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
+    run = _Costs(graph_module, mode, parameters or {})
+    with mode, torch.no_grad(), torch.inference_mode(False):
+        run.run(*(tree_map(partial(_fresh, mode), value) for value in values))
+    return run.analysis()
+
+
+def _fake_mode(values: list[Any]) -> FakeTensorMode:
+    return detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _off_meta(mode: FakeTensorMode, values: list[Any]) -> dict[int, torch.Tensor]:
+    """Fake tensors on the CPU in the place of tensors on the meta device, by the identities of these."""
+    found: dict[int, torch.Tensor] = {}
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.device.type == "meta":
+            fake = _fresh(mode, value, torch.device("cpu"))
+            parameter = isinstance(value, torch.nn.Parameter)
+            found[id(value)] = torch.nn.Parameter(fake, value.requires_grad) if parameter else fake
+    return found
+
+
+def _fresh(mode: FakeTensorMode, value: Any, device: torch.device | None = None) -> Any:
+    """A fake tensor like this one, or a number, with the sizes that symbols have in the example."""
+    if isinstance(value, torch.SymInt):
+        if value.node.hint is None:
+            raise ValueError(f"the size {value} depends on data; costs need sizes that are known.")
+        return int(value.node.hint)
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape, strides = ([_fresh(mode, size) for size in sizes] for sizes in (value.shape, value.stride()))
+    with mode:
+        return torch.empty_strided(shape, strides, dtype=value.dtype, device=device or value.device)
+
+
+def _was_recorded(node: fx.Node) -> bool:
+    """Whether the graph says what came out of a node, with every size a number: a recording does, guards too."""
+    return "val" in node.meta and not any(
+        isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool))
+        for leaf in tree_leaves(node.meta["val"])
+        for part in ((*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,))
+    )
+
+
+def _example(node: fx.Node) -> Any:
+    for key in ("val", "example_value"):
+        if key in node.meta:
+            return node.meta[key]
+    raise ValueError(
+        f"the placeholder {node.name!r} carries no value in its meta; capture the graph with export, dynamo or aot."
+    )
+
+
+class _Costs(fx.Interpreter):
+    """Runs a graph on fake tensors and notes of each node what it costs and where its value lies."""
+
+    # Storages are told apart by their addresses, so none may be freed and its address used again.
+    def __init__(self, module: fx.GraphModule, mode: FakeTensorMode, parameters: Mapping[str, str]) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.extra_traceback = False
+        self.mode = mode
+        self.parameters = parameters
+        self.costs: list[tuple[fx.Node, Counter]] = []
+        self.storages: dict[fx.Node, dict[int, int]] = {}
+        self.outside: dict[int, int] = {}
+        self.read: dict[fx.Node, dict[str, int]] = {}
+
+    def run_node(self, node: fx.Node) -> Any:
+        try:
+            with Counter() as counter:
+                value = super().run_node(node)
+        except (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode) as error:
+            if not _was_recorded(node):
+                raise ValueError(
+                    f"the size of {node.name!r} ({operation_name(node)}) or of what it reads depends on data; "
+                    "costs need sizes that are known."
+                ) from error
+            value = tree_map(partial(_fresh, self.mode), node.meta["val"])
+            if isinstance(node.target, torch._ops.OpOverload):
+                counter.count(node.target, *self.fetch_args_kwargs_from_env(node), value)
+        tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        held = {storage_of(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
+        if node.op in ("placeholder", "get_attr"):
+            own = node.op == "get_attr" and isinstance(self.fetch_attr(str(node.target)), torch.nn.Parameter)
+            name = str(node.target) if own else self.parameters.get(node.name)
+            if node.users:
+                self.outside |= held
+                self.read[node] = {name: tensors[0].numel()} if name else {}
+            return value
+        self.storages[node] = {key: size for key, size in held.items() if key not in self.outside}
+        if node.op != "output":
+            self.costs.append((node, counter))
+        return value
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+        return self.mode.from_tensor(value, static_shapes=True) if real else value
+
+    def analysis(self) -> Analysis:
+        live = dict(zip(self.graph.nodes, live_bytes(self.graph, self.storages), strict=True))
+        elements: dict[str, int] = {}
+        stages = find_stages(self.graph, self.env)
+        homes = {node: stage.name for stage in stages for node in stage.nodes}
+        nodes = []
+        for node, counter in self.costs:
+            read = {name: size for source in node.all_input_nodes for name, size in self.read.get(source, {}).items()}
+            if node.op == "call_module":
+                own = self.module.get_submodule(str(node.target)).named_parameters()
+                read |= {f"{node.target}.{name}": tensor.numel() for name, tensor in own}
+            elements |= read
+            path, shape = module_path(node)[0], self._shape(node)
+            figures = (counter.cost, counter.dtype, tuple(read), live[node])
+            nodes.append(NodeCost(node.name, operation_name(node), path, homes[node], shape, *figures))
+        parts = (Part(one.name, one.why, tuple(map(self._shape, one.gives))) for one in stages)
+        blocks = (
+            Block(block_name(one.copies), tuple(tuple(map(str, copy)) for copy in one.copies), one.same, one.difference)
+            for one in find_repeats(self.graph, self.env)
+        )
+        return Analysis(tuple(nodes), elements, sum(self.outside.values()), tuple(parts), tuple(blocks))
+
+    def _shape(self, node: fx.Node) -> str:
+        return shape_and_dtype(self.env[node])[0]

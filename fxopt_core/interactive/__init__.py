@@ -1,5 +1,0 @@
-"""Pictures of graphs to walk through in a notebook."""
-
-from fxopt_core.interactive.explorer import GraphExplorer, explore
-
-__all__ = ["GraphExplorer", "explore"]

@@ -1,0 +1,1 @@
+"""What is built on the core: the `fxopt` command, pictures, models to try, hardware, HuggingFace, benches."""

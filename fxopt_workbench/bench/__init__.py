@@ -1,0 +1,1 @@
+"""The `fxopt bench` command: passes, models, capture and recomputation beside their peers."""

@@ -1,0 +1,164 @@
+"""`fxopt analyze`: what a model costs, and how long it takes at best on given hardware."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fxopt_workbench.commands.models import Inputs, Trust
+
+if TYPE_CHECKING:
+    import torch
+
+    from fxopt_core.costs import Analysis
+    from fxopt_workbench.hardware.roofline import Estimate
+    from fxopt_workbench.hardware.timing import Timing
+    from fxopt_workbench.tables import Sheet
+
+CANNOT = 2
+"""Exit code for bad input."""
+
+FAILED = 1
+"""Exit code when the model cannot be captured."""
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def analyze(
+    model: Annotated[
+        str, typer.Option(help="A model of the zoo, your own as module:factory, or a file: .pt2, TorchScript, .pt.")
+    ],
+    hardware: Annotated[str | None, typer.Option(help="Estimate the time on this: h100, tpu-v5e, this, …")] = None,
+    compare: Annotated[str | None, typer.Option(help="Estimate it on several, with commas: h100,tpu-v5e,this.")] = None,
+    by: Annotated[str, typer.Option(help="A row for each node, module, operation or stage.")] = "operation",
+    dtype: Annotated[str, typer.Option(help="Of parameters and inputs: float32, bfloat16, …")] = "float32",
+    tf32: Annotated[bool, typer.Option("--tf32", help="Round float32 products to TF32 where there is TF32.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Run it here: estimated beside measured time.")] = False,
+    device: Annotated[str | None, typer.Option(help="What `this` is: cpu, cuda, …; as it comes, the best one.")] = None,
+    inputs: Inputs = None,
+    trust: Trust = False,
+    draw: Annotated[Path | None, typer.Option(help="Draw the roofline: .svg, or .txt in words.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """FLOPs, bytes, parameters and memory of a model, and its time at best, without computing anything.
+
+    Exit code 1 when the model cannot be captured, 2 for bad input.
+    """
+    # torch takes seconds to import, which `fxopt --help` does not need.
+    from fxopt_core.capture import CaptureError
+    from fxopt_core.costs.report import BY
+    from fxopt_core.devices import DeviceUnavailableError, choose_device
+    from fxopt_workbench.bench.model_comparison import analyze_model
+    from fxopt_workbench.commands.output import check_file
+    from fxopt_workbench.hardware.parts import block_sheets, stage_sheet
+    from fxopt_workbench.hardware.roofline import estimate
+    from fxopt_workbench.hardware.roofline_plot import comparison, save_plot
+    from fxopt_workbench.hardware.this_machine import find_hardware
+    from fxopt_workbench.tables import print_sheets
+
+    try:
+        _one_of("--by", by, BY)
+        _one_of("--dtype", dtype, DTYPES)
+        check_file(draw, (".svg", ".txt"))
+        target = choose_device(device)
+        names = (compare or hardware or ("this" if measure or draw else "")).split(",")
+        machines = [find_hardware(name.strip(), target) for name in names if name.strip()]
+        here = find_hardware("this", target) if measure else None
+        with Console(stderr=True).status(f"analysing {model}"):
+            analysis, timing = analyze_model(model, dtype, inputs, trust=trust), None
+            if here is not None:
+                analysis, timing = _run(model, dtype, target, analysis, inputs, trust)
+        estimates = [estimate(analysis, machine, tf32=tf32) for machine in machines]
+        measured = estimate(analysis, here, tf32=tf32) if here else None
+        if draw is not None:
+            save_plot(estimates, draw)
+    except CaptureError as error:
+        raise _refuse(error, FAILED) from error
+    except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
+        raise _refuse(error, CANNOT) from error
+
+    if as_json:
+        typer.echo(json.dumps(_document(model, analysis, estimates, timing), indent=2, allow_nan=False))
+        return
+    sheets: list[Sheet] = [
+        (estimates[0] if estimates else analysis).sheet(by),
+        stage_sheet(analysis),
+        *block_sheets(analysis),
+    ]
+    sheets += [comparison(estimates)] if len(estimates) > 1 else []
+    sheets += [timing.sheet(measured, by)] if timing and measured else []
+    print_sheets(sheets)
+    if draw is not None:
+        typer.echo(f"Written: {draw}")
+
+
+def _run(
+    model: str, dtype: str, device: torch.device, expected: Analysis, inputs: list[str] | None, trust: bool
+) -> tuple[Analysis, Timing]:
+    """The analysis of what really runs on the device, and its times.
+
+    Raises:
+        ValueError: the model is too large for the device.
+    """
+    import torch
+
+    from fxopt_core.benchmark.report import format_bytes
+    from fxopt_core.capture import capture
+    from fxopt_core.costs import analyze_graph
+    from fxopt_workbench import zoo
+    from fxopt_workbench.hardware.this_machine import memory_bytes
+    from fxopt_workbench.hardware.timing import time_nodes
+
+    # A capture holds the model, its own copy, and the values of the example call.
+    needed, there = 3 * expected.held_bytes + expected.peak.live_bytes, memory_bytes(device)
+    if needed > there:
+        raise ValueError(
+            f"{model} takes about {format_bytes(needed)} to capture and run; {device} has {format_bytes(there)}. "
+            "Leave --measure out to analyse it without running it."
+        )
+    chosen = zoo.build(model, device, getattr(torch, dtype), inputs=inputs or (), trust=trust)
+    (partition,) = capture(chosen.model, chosen.example_inputs, "export").partitions
+    parameters = {one.name: one.source for one in partition.inputs if one.kind == "parameter"}
+    assert partition.example_inputs is not None  # export has run it
+    timing = time_nodes(partition.graph_module, partition.example_inputs, device)
+    return analyze_graph(partition.graph_module, parameters), timing
+
+
+def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing: Timing | None) -> dict[str, Any]:
+    from fxopt_workbench.hardware.parts import block_document, stage_document
+
+    return {
+        "model": model,
+        "multiply_add_counts_as": 2,
+        "total": asdict(analysis.total),
+        "parameters": analysis.parameters,
+        "held_bytes": analysis.held_bytes,
+        "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
+        "stages": stage_document(analysis),
+        "blocks": block_document(analysis),
+        "nodes": [{**asdict(node), "dtype": node.dtype and str(node.dtype)[6:]} for node in analysis.nodes],
+        "estimates": [
+            {
+                "hardware": asdict(one.hardware),
+                "seconds": one.seconds,
+                "nodes": {node.node.name: {"seconds": node.seconds, "bound": node.bound} for node in one.nodes},
+            }
+            for one in estimates
+        ],
+        "measured": timing and {"seconds": timing.whole.seconds, "nodes": timing.nodes},
+    }
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{option} is {value!r}; expected {', '.join(known)}.")
+
+
+def _refuse(error: Exception, exit_code: int) -> typer.Exit:
+    typer.echo(f"fxopt analyze: {error}", err=True)
+    return typer.Exit(exit_code)

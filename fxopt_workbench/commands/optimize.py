@@ -1,0 +1,149 @@
+"""`fxopt optimize`: run passes on a model, and show what they did, what they refused, and whether it is still right."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fxopt_core.files import replacing
+from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
+from fxopt_workbench.commands.output import check_file, output_console
+
+if TYPE_CHECKING:
+    from fxopt_core.optimizer import OptimizationReport
+
+CANNOT = 2
+"""Exit code for bad input: one line says what, and nothing was written."""
+
+REFUSED = 1
+"""Exit code when the model cannot be captured, a comparison with it had a rewrite taken back, or a pass failed."""
+
+
+def optimize(
+    model: Annotated[
+        str, typer.Option(help="A model of the zoo, your own as module:factory, or a file: .pt2, TorchScript, .pt.")
+    ],
+    preset: Annotated[str | None, typer.Option(help="inference, training or exact.", show_default="inference")] = None,
+    passes: Annotated[str | None, typer.Option(help="Instead of a preset: names of passes, with commas.")] = None,
+    device: Device = None,
+    inputs: Inputs = None,
+    trust: Trust = False,
+    draw: Annotated[
+        Path | None, typer.Option(help="Draw it before and after: .html, or .svg (NAME-before.svg, NAME-after.svg).")
+    ] = None,
+    save_graph: Annotated[
+        Path | None, typer.Option(help="Write the optimised graph as a Python file that runs.")
+    ] = None,
+    benchmark: Annotated[bool, typer.Option("--benchmark", help="Time the model before and after too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Optimise a model: rewrites and refusals, what it costs before and after, and whether it does the same.
+
+    Exit code 1 when the model cannot be captured, the comparison refused a rewrite, or a pass failed; 2 for bad input.
+    """
+    # torch takes seconds to import, which `fxopt --help` does not need.
+    from fxopt_core.capture import CaptureError, capture
+    from fxopt_core.devices import DeviceUnavailableError, choose_device
+    from fxopt_core.optimizer import GraphOptimizer, VerificationError
+    from fxopt_core.passes import PRESETS, pass_names
+    from fxopt_workbench.pictures.rendering import PictureError
+    from fxopt_workbench.standalone import save_standalone
+
+    progress = Console(stderr=True)
+    try:
+        if preset is not None and passes is not None:
+            raise ValueError("--preset and --passes say the same thing: leave one of them out.")
+        if preset is not None:
+            chosen_names("preset", preset, list(PRESETS))
+        names = preset or "inference" if passes is None else chosen_names("pass", passes, pass_names())
+        check_file(save_graph, (".py",))
+        check_file(draw, (".svg", ".html"))
+        chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
+        with progress.status(f"optimising {model}"):
+            optimizer = GraphOptimizer(chosen.model, chosen.example_inputs)
+            result = optimizer.optimize(names)
+        report, timed = result.report, None
+        if save_graph is not None and len(report.graphs) > 1:
+            raise CaptureError(
+                report.attempts[-1].method,
+                f"{model} takes {len(report.graphs)} graphs with Python code between them; --save-graph writes one.",
+                "leave --save-graph out.",
+            )
+        written = _draw(report, draw, model) if draw else []
+        if save_graph is not None:
+            # For export, operators that only this package has are torch's own again.
+            written += save_standalone(capture(result.module, chosen.example_inputs, "export"), save_graph)
+        if benchmark:
+            with progress.status(f"timing {model}"):
+                timed = optimizer.benchmark()
+    except (CaptureError, VerificationError, PictureError) as error:
+        raise _refuse(error, REFUSED) from error
+    except (ValueError, DeviceUnavailableError, ModuleNotFoundError, OSError) as error:
+        raise _refuse(error, CANNOT) from error
+
+    if as_json:
+        document: dict[str, Any] = {
+            "model": model,
+            **report.as_json(),
+            "benchmark": timed and json.loads(timed.to_json()),
+            "written": [str(path) for path in written],
+        }
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        console = output_console()
+        console.print(chosen.description)
+        console.print(str(report))
+        if timed is not None:
+            console.print(str(timed))
+        if written:
+            console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
+    if report.refused:
+        raise typer.Exit(REFUSED)
+
+
+def _draw(report: OptimizationReport, path: Path, model: str) -> list[Path]:
+    """One page with everything, or two pictures a graph; those of several graphs are numbered from 1."""
+    pictures = report.draw()
+    if path.suffix == ".html":
+        sides = "".join(
+            f"<td>{picture.svg}<details><summary>The same as text</summary>"
+            f"<pre>{escape(picture.text)}</pre></details></td>"
+            for both in pictures
+            for picture in both
+        )
+        headings = "".join(
+            f"<th>{side}{f', graph {number}' * (len(pictures) > 1)}</th>"
+            for number in range(1, len(pictures) + 1)
+            for side in ("before", "after")
+        )
+        page = PAGE.format(
+            title=f"{escape(model)}, optimised", headings=headings, sides=sides, report=escape(str(report))
+        )
+        with replacing(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        return [path]
+    written = []
+    for number, both in enumerate(pictures, start=1):
+        for side, picture in zip(("before", "after"), both, strict=True):
+            name = "-".join([path.stem, *([str(number)] if len(pictures) > 1 else []), side])
+            written.append(picture.save(path.with_name(name + path.suffix)))
+    return written
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body {{ font-family: sans-serif }} td {{ vertical-align: top }} pre {{ overflow-x: auto }}</style></head>
+<body><h1>{title}</h1><p>Rewritten nodes have a double border and a bold label.</p>
+<table><tr>{headings}</tr><tr>{sides}</tr></table><pre>{report}</pre></body></html>
+"""
+"""Takes `title`, `headings`, `sides` and `report`."""
+
+
+def _refuse(error: Exception, exit_code: int) -> typer.Exit:
+    typer.echo(f"fxopt optimize: {error}", err=True)
+    return typer.Exit(exit_code)

@@ -1,0 +1,115 @@
+"""How long a graph takes at best on given hardware: the roofline model.
+
+A node takes at least the time of its FLOPs at the peak rate, and at least the time of its bytes at the bandwidth of
+memory; the longer of both is the estimate. Source: Williams, Waterman and Patterson, "Roofline: an insightful visual
+performance model for multicore architectures", Communications of the ACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from fxopt_core.benchmark.report import format_seconds
+from fxopt_core.costs.report import HEADINGS, Analysis, Group, NodeCost
+from fxopt_workbench.hardware.hardware import Hardware
+from fxopt_workbench.tables import Sheet, Shown
+
+COMPUTE = "compute"
+MEMORY = "memory"
+
+
+@dataclass(frozen=True)
+class NodeEstimate:
+    """The least time of one node.
+
+    Attributes:
+        node: what it costs.
+        compute_seconds: its FLOPs at the peak rate of their dtype.
+        memory_seconds: its bytes at the bandwidth of memory.
+    """
+
+    node: NodeCost
+    compute_seconds: float
+    memory_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The longer of both."""
+        return max(self.compute_seconds, self.memory_seconds)
+
+    @property
+    def bound(self) -> str:
+        """What the node waits for: `compute` or `memory`; empty for one that does nothing."""
+        if not self.seconds:
+            return ""
+        return COMPUTE if self.compute_seconds > self.memory_seconds else MEMORY
+
+
+@dataclass(frozen=True)
+class Estimate(Shown):
+    """The least time of a graph on one device, its nodes one after another.
+
+    What really runs takes longer: kernels stay below the peak and cost time to start. It may be faster where values
+    stay in a cache, or where a compiler fuses nodes so that values never reach memory.
+
+    Attributes:
+        analysis: what the nodes cost.
+        hardware: the device.
+        nodes: the nodes in order.
+        tf32: whether `float32` operands are rounded to TensorFloat-32, where the device has it.
+    """
+
+    analysis: Analysis
+    hardware: Hardware
+    nodes: tuple[NodeEstimate, ...]
+    tf32: bool
+
+    @cached_property
+    def seconds(self) -> float:
+        """Of all nodes together."""
+        return sum(node.seconds for node in self.nodes)
+
+    @cached_property
+    def by_name(self) -> dict[str, NodeEstimate]:
+        """The nodes by their names."""
+        return {estimated.node.name: estimated for estimated in self.nodes}
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """`sheet()`, as a notebook shows it."""
+        return (self.sheet(),)
+
+    def sheet(self, by: str = "operation") -> Sheet:
+        """A table of costs and times, with a row for each group of `Analysis.costly(by)`."""
+        elements = self.analysis.parameter_elements
+        rows = [(group.name, *group.cells(elements), *self._cells(group)) for group in self.analysis.costly(by)]
+        note = (
+            f"{self.hardware.description}: at least {format_seconds(self.seconds)}, {self.share(COMPUTE):.0%} of it in "
+            f"nodes bound by compute. Source: {self.hardware.source}."
+        )
+        return Sheet("", (by, *HEADINGS, "time", "part", "bound"), rows, (*self.analysis.notes(), note), ("bound",))
+
+    def _cells(self, group: Group) -> tuple[str, str, str]:
+        nodes = [self.by_name[node.name] for node in group.nodes]
+        seconds = sum(node.seconds for node in nodes)
+        computing = sum(node.seconds for node in nodes if node.bound == COMPUTE)
+        bound = "" if not seconds else COMPUTE if computing > seconds / 2 else MEMORY
+        return format_seconds(seconds), f"{seconds / self.seconds:.0%}" if self.seconds else "", bound
+
+    def share(self, bound: str) -> float:
+        """The part of the time, from 0 to 1, that nodes bound by `compute` or by `memory` take."""
+        return sum(node.seconds for node in self.nodes if node.bound == bound) / self.seconds if self.seconds else 0.0
+
+
+def estimate(analysis: Analysis, hardware: Hardware, *, tf32: bool = False) -> Estimate:
+    """The roofline estimate of each node.
+
+    Raises:
+        ValueError: no rate is known for the dtype of a node with FLOPs.
+    """
+
+    def seconds(node: NodeCost) -> NodeEstimate:
+        rate = hardware.rate(str(node.dtype).removeprefix("torch."), tf32=tf32) if node.dtype else float("inf")
+        return NodeEstimate(node, node.cost.flops / rate, node.cost.bytes / hardware.bandwidth)
+
+    return Estimate(analysis, hardware, tuple(seconds(node) for node in analysis.nodes), tf32)

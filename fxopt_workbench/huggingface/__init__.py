@@ -1,0 +1,1 @@
+"""What models of transformers need to be captured, and how many are."""

@@ -1,0 +1,1 @@
+"""TorchScript, deprecated upstream: for comparison only, never part of `auto`."""

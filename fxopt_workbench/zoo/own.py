@@ -1,0 +1,109 @@
+"""A learner's own model, named as `module:factory`; so comes any installed library's model in, too."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from fxopt_workbench.zoo.recipe import ExampleInputs, Recipe
+
+EXPECTED = (
+    "expected a pair (model, example_inputs): a torch.nn.Module, and a tuple of positional arguments or a dictionary "
+    "of keyword arguments"
+)
+
+
+class OwnModelError(ValueError):
+    """`module:factory` names no module or factory, or the factory does not give a model and example inputs."""
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe behind `module:factory`; the current folder joins the path of imports, last.
+
+    The factory takes no arguments and returns (model, example_inputs). The first line of its docstring is the
+    description.
+
+    Raises:
+        OwnModelError: no such module or factory, or importing the module failed. Building it raises this error when
+            the factory fails or returns anything else. The message says what was expected; the cause is attached.
+    """
+    module_name, _, factory_name = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *factory_name.split("."))):
+        raise OwnModelError(f"{name!r} is no module:factory; expected, for example, mypackage.mymodule:build.")
+    if str(Path.cwd()) not in sys.path:
+        # As for `python -m`; an installed command does not look there. What is installed goes first.
+        sys.path.append(str(Path.cwd()))
+    factory = _find(module_name, factory_name)
+
+    def build() -> tuple[nn.Module, ExampleInputs]:
+        try:
+            result = factory()
+        except Exception as error:
+            raise OwnModelError(f"the factory {name} failed: {_in_short(error)}.") from error
+        return checked(f"the factory {name} returned", result)
+
+    documented = (factory.__doc__ or "").strip().splitlines()
+    return Recipe(build, documented[0] if documented else f"Made by {name}.")
+
+
+def _find(module_name: str, factory_name: str) -> Any:
+    importlib.invalidate_caches()
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            raise OwnModelError(
+                f"there is no module {error.name!r}, neither installed nor in the current folder {Path.cwd()}."
+            ) from error
+        raise OwnModelError(f"the module {module_name} cannot be imported: {_in_short(error)}.") from error
+    for part in factory_name.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise OwnModelError(f"the module {module_name} has no {factory_name!r}.{hint}")
+        found = getattr(found, part)
+    if not callable(found) or isinstance(found, nn.Module):
+        raise OwnModelError(
+            f"{module_name}:{factory_name} is of the type {type(found).__name__}; expected a function without "
+            "arguments that returns (model, example_inputs)."
+        )
+    return found
+
+
+def checked(who: str, result: Any) -> tuple[nn.Module, ExampleInputs]:
+    """The pair of a model and its example inputs.
+
+    Args:
+        who: begins the message when it is none, such as `the factory a:b returned`.
+        result: what should be that pair.
+
+    Raises:
+        OwnModelError: it is anything else.
+    """
+    if not isinstance(result, tuple) or len(result) != 2:
+        size = f" of {len(result)}" if isinstance(result, tuple) else ""
+        wrong = f"a {type(result).__name__}{size}"
+    elif not isinstance(result[0], nn.Module):
+        wrong = f"a model of the type {type(result[0]).__name__}"
+    elif not isinstance(result[1], tuple | dict):
+        wrong = f"example inputs of the type {type(result[1]).__name__} (a single tensor x is given as (x,))"
+    elif isinstance(result[1], dict) and not all(isinstance(key, str) for key in result[1]):
+        wrong = f"example inputs with the keywords {list(result[1])}"
+    else:
+        return result
+    raise OwnModelError(f"{who} {wrong}; {EXPECTED}.")
+
+
+def _in_short(error: Exception) -> str:
+    """Kind, message and place of an error in one line."""
+    said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    if isinstance(error, SyntaxError):
+        return said  # it names the place itself
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{said} ({Path(last.filename).name}, line {last.lineno})"
