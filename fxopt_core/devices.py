@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 
 import torch
 
@@ -98,12 +99,16 @@ def choose_device(name: str | None = None) -> torch.device:
 
 
 def _stand_in(kind: str) -> torch.device:
-    if kind != "mps":
-        raise DeviceUnavailableError(f"{AS_IF_VARIABLE} is {kind!r}; the only device that can be stood in for is 'mps'")
-    from fxopt_workbench import as_if_mps
-
-    as_if_mps.switch_on()
-    return as_if_mps.STAND_IN
+    stand_ins = entry_points(group="fxopt.device_stand_ins")
+    if kind not in stand_ins.names:
+        known = " or ".join(map(repr, sorted(stand_ins.names))) or "none"
+        raise DeviceUnavailableError(
+            f"{AS_IF_VARIABLE} is {kind!r}; the only device that can be stood in for is {known}"
+        )
+    stand_in = stand_ins[kind].load()
+    stand_in.switch_on()
+    device: torch.device = stand_in.STAND_IN
+    return device
 
 
 def device_name(device: torch.device) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from html import escape
 from io import StringIO
+from typing import Any
 
+from rich import table as rich_table
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions
-from rich.table import Table
 from rich.text import Text
+
+from fxopt_core.display import Displayable
 
 NONE = "–"
 
@@ -19,26 +23,18 @@ WIDTH = 150
 """Columns of a table that goes into a pipe, a file or a notebook."""
 
 
-class Shown:
-    """Shows itself as its `sheets()`, in a notebook and as text."""
+@singledispatch
+def tables_of(result: Any) -> Sequence[Table]:
+    """The tables of a result, in the order in which they are read: its own `tables()`, or what is registered for it.
 
-    def sheets(self) -> Sequence[Sheet]:
-        """The tables, in the order in which they are read."""
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        return "\n".join(sheet.text() for sheet in self.sheets())
-
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
-        """What a notebook shows. Nothing in it needs a style or a script: GitHub takes both out."""
-        html = "".join(sheet.html() for sheet in self.sheets())
-        return choose_kinds({"text/plain": str(self), "text/html": html}, include, exclude)
+    Results of `fxopt_core` hold data only; `fxopt_workbench.results` registers how they are shown.
+    """
+    tables: Sequence[Table] = result.tables()
+    return tables
 
 
 @dataclass(frozen=True)
-class Sheet(Shown):
+class Table(Displayable):
     """A table with notes.
 
     Attributes:
@@ -56,11 +52,11 @@ class Sheet(Shown):
     notes: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
 
-    def sheets(self) -> Sequence[Sheet]:
+    def tables(self) -> Sequence[Table]:
         """Itself."""
         return (self,)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[rich_table.Table | Text]:
         """For a terminal."""
         # As text, because Rich would read square brackets as markup.
         if self.title:
@@ -69,8 +65,8 @@ class Sheet(Shown):
             yield self._table()
         yield from map(Text, self.notes)
 
-    def _table(self) -> Table:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    def _table(self) -> rich_table.Table:
+        table = rich_table.Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for place, heading in enumerate(self.headings):
             if self._holds_figures(heading):
                 # Headings may wrap between words; figures never do.
@@ -125,20 +121,12 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
-def choose_kinds(
-    bundle: dict[str, str], include: Collection[str] | None, exclude: Collection[str] | None
-) -> dict[str, str]:
-    """What of a bundle of MIME types a front end asked for, as `_repr_mimebundle_` must."""
-    wanted = bundle if include is None else include
-    return {kind: content for kind, content in bundle.items() if kind in wanted and kind not in (exclude or ())}
-
-
-def print_sheets(sheets: Iterable[Sheet]) -> None:
+def print_tables(tables: Iterable[Table]) -> None:
     """Print tables to the terminal, or into a pipe or file, which have no width of their own."""
     console = Console()
     console = console if console.is_terminal else Console(width=WIDTH)
-    for sheet in sheets:
-        console.print(sheet)
+    for table in tables:
+        console.print(table)
 
 
 def format_count(number: float, unit: str = "") -> str:
@@ -153,3 +141,30 @@ def format_count(number: float, unit: str = "") -> str:
 
 def _three(number: float) -> str:
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:.0f}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds with three significant digits and a fitting unit, such as `1.25 ms`."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}" if seconds * factor < 1000 else f"{seconds * factor:.0f} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def format_bytes(number: int | None) -> str:
+    """Bytes with three significant digits and a binary unit, such as `4.5 MiB`; `–` for `None`."""
+    if number is None:
+        return "–"
+    size = float(number)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if size < 1000 else f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB" if size < 1000 else f"{size:.0f} GiB"
+
+
+def format_calls(calls: float | None) -> str:
+    """A number of calls, rounded up; `never` when infinite, `–` for `None`."""
+    if calls is None:
+        return "–"
+    return "never" if math.isinf(calls) else f"{math.ceil(calls):,}".replace(",", " ")

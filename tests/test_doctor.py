@@ -290,7 +290,8 @@ def test_the_command_fails_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_is_light_to_import() -> None:
-    code = "import sys, fxopt_workbench.cli; print([m for m in ('torch', 'transformers', 'matplotlib') if m in sys.modules])"
+    heavy = ("torch", "transformers", "matplotlib")
+    code = f"import sys, fxopt_workbench.cli; print([m for m in {heavy} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": ""}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.strip() == "[]"

@@ -14,14 +14,15 @@ from torch import nn
 from fxopt_core.benchmark import benchmark
 from fxopt_core.capture import capture
 from fxopt_core.costs import analyze, record_allocations
+from fxopt_core.display import Displayable
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import GraphEditor, make_pass
 from fxopt_core.verification import check_equivalence
-from fxopt_workbench.hardware.hardware import hardware_sheet, published
+from fxopt_workbench.hardware.hardware import hardware_table, published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import comparison
-from fxopt_workbench.tables import Sheet, Shown, print_sheets
+from fxopt_workbench.tables import Table, print_tables
 
 X = torch.randn(2, 5)
 
@@ -42,12 +43,12 @@ class Breaks(nn.Module):
         return x.cos()
 
 
-def graph_diff() -> Shown:
+def graph_diff() -> Displayable:
     report = GraphOptimizer(Net(), (X,)).optimize("exact").report
     return diff_graphs(report.graphs[0].before, report.graphs[0].result.graph_module)
 
 
-RESULTS: dict[str, tuple[Callable[[], Shown], tuple[str, ...]]] = {
+RESULTS: dict[str, tuple[Callable[[], Displayable], tuple[str, ...]]] = {
     "captured": (
         lambda: capture(Net(), (X,), "export"),
         ("Captured with export", "aten.relu.default ×2", "mirrored values", "agrees", "x.size() == [2, 5]"),
@@ -67,7 +68,7 @@ RESULTS: dict[str, tuple[Callable[[], Shown], tuple[str, ...]]] = {
         lambda: comparison([estimate(analyze(Net(), (X,)), published(name)) for name in ("h100", "tpu-v5e")]),
         ("tpu-v5e", "3.35 TB/s"),
     ),
-    "hardware": (hardware_sheet, ("a100", "Apple M2", "2.04 TB/s")),
+    "hardware": (hardware_table, ("a100", "Apple M2", "2.04 TB/s")),
     "allocations": (lambda: record_allocations(lambda: X @ X.T)[1], ("peak", "16 B", "blocks")),
     "optimised": (
         lambda: GraphOptimizer(Net(), (X,)).optimize("exact"),
@@ -138,7 +139,7 @@ def test_every_result_has_a_table_and_a_text_twin(name: str) -> None:
 
 
 def test_a_table_names_its_rows_and_columns() -> None:
-    sheet = Sheet("A <title>", ("name", "figure", "word"), [("one", "1 <b>", "uno & due")], ("A note.",), ("word",))
+    sheet = Table("A <title>", ("name", "figure", "word"), [("one", "1 <b>", "uno & due")], ("A note.",), ("word",))
     html = sheet.html()
     assert re.search(r"<caption[^>]*><strong>A &lt;title&gt;</strong></caption>", html)
     assert re.findall(r'<th scope="(\w+)"[^>]*>([^<]*)</th>', html) == [
@@ -155,14 +156,14 @@ def test_a_table_names_its_rows_and_columns() -> None:
 
 
 def test_a_front_end_gets_what_it_asks_for() -> None:
-    sheet = Sheet("title", notes=("note",))
+    sheet = Table("title", notes=("note",))
     assert sheet._repr_mimebundle_(include={"text/plain"}) == {"text/plain": "title\nnote"}
     assert set(sheet._repr_mimebundle_(exclude={"text/plain"})) == {"text/html"}
 
 
 def test_figures_are_never_broken_and_headings_only_between_words() -> None:
     headings = ("name", *(f"heading number {number}" for number in range(9)))
-    text = Sheet("", headings, [("x" * 60, *(["123.45 MiB"] * 9))]).text()
+    text = Table("", headings, [("x" * 60, *(["123.45 MiB"] * 9))]).text()
     assert text.count("123.45 MiB") == 9
     assert text.count("heading") == 9
 
@@ -173,14 +174,14 @@ def test_text_inside_a_notebook_is_not_shown_besides(
     monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
     shown: list[object] = []
     monkeypatch.setattr("IPython.display.display", shown.append)
-    assert "cell" in Sheet("title", ("name",), [("cell",)]).text()
+    assert "cell" in Table("title", ("name",), [("cell",)]).text()
     assert shown == []
     assert capsys.readouterr().out == ""
 
 
 def test_a_terminal_gets_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    sheets = [Sheet("[red]one", ("name", "figure"), [("a", "1")], ("note",)), Sheet("two")]
-    print_sheets(sheets)
+    sheets = [Table("[red]one", ("name", "figure"), [("a", "1")], ("note",)), Table("two")]
+    print_tables(sheets)
     printed = capsys.readouterr().out
     assert [line.rstrip() for line in printed.splitlines()] == [
         line for sheet in sheets for line in sheet.text().splitlines()

@@ -24,7 +24,8 @@ from autograder.exchange.verdict import CaseVerdict, TaskOutcome
 from autograder.exercises.capstone import EVERY, KINDS, Kind
 from autograder.grading.grading import Grader
 from autograder.grading.sandbox import bubblewrap
-from fxopt_workbench.tables import Sheet, Shown
+from fxopt_core.display import Displayable
+from fxopt_workbench.tables import Table
 
 MOST_BYTES = 1 << 20
 """How large a capstone may be: it is code, and no weights."""
@@ -171,7 +172,7 @@ class ModelGain:
 
 
 @dataclass(frozen=True)
-class Report(Shown):
+class Report(Displayable):
     """What the harness found of a capstone; nothing in it comes from the package, except its name.
 
     Attributes:
@@ -214,7 +215,7 @@ class Report(Shown):
         """Everything, as JSON values."""
         return {**asdict(self), "gain": self.gain}
 
-    def sheets(self) -> list[Sheet]:
+    def tables(self) -> list[Table]:
         """Tables: the verdict, the programs, and what is gained."""
         rows = [(kind, *map(str, counts)) for kind, counts in self.programs.items()]
         gains = [
@@ -241,9 +242,9 @@ class Report(Shown):
         if timed:
             notes.append("Time is shown, and is no part of the gain.")
         return [
-            Sheet(f"{self.name}: {verdict}", (), (), tuple(self.messages)),
-            Sheet("Programs", ("sort", "tried", done, "wrong"), rows, words=("sort",)),
-            Sheet(f"Gain on hidden models: {self.gain:+.2%}", headings, gains, tuple(notes), words=headings),
+            Table(f"{self.name}: {verdict}", (), (), tuple(self.messages)),
+            Table("Programs", ("sort", "tried", done, "wrong"), rows, words=("sort",)),
+            Table(f"Gain on hidden models: {self.gain:+.2%}", headings, gains, tuple(notes), words=headings),
         ]
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from autograder.capstone.capstone import Report
+from fxopt_core.display import Displayable
 from fxopt_core.files import replacing
-from fxopt_workbench.tables import Sheet, Shown
+from fxopt_workbench.tables import Table
 
 
 class LeaderboardError(RuntimeError):
@@ -92,7 +93,7 @@ def write_board(path: Path, entries: Iterable[Entry]) -> None:
 
 
 @dataclass(frozen=True)
-class Ranking(Shown):
+class Ranking(Displayable):
     """The entries of one kind, one seed and one set of versions, in order.
 
     Attributes:
@@ -112,7 +113,7 @@ class Ranking(Shown):
         rows = [{"rank": rank, **vars(entry)} for rank, entry in self.ranks]
         return {"kind": self.kind, "seed": self.seed, "versions": self.versions, "entries": rows}
 
-    def sheets(self) -> list[Sheet]:
+    def tables(self) -> list[Table]:
         """One table."""
         rows = [
             (
@@ -127,7 +128,7 @@ class Ranking(Shown):
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         headings = ("rank", "capstone", "gain", "content", "why no rank")
         return [
-            Sheet(
+            Table(
                 f"Leaderboard of kind {self.kind}, seed {self.seed!r}, {versions}", headings, rows, words=headings[1:]
             )
         ]

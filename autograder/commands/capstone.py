@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fxopt_workbench.tables import print_sheets
+from fxopt_workbench.tables import print_tables
 
 CANNOT = 2
 """Exit code for what cannot be done; one line says why."""
@@ -92,7 +92,7 @@ def check(
     if as_json:
         print(json.dumps(found.to_json()))
     else:
-        print_sheets(found.sheets())
+        print_tables(found.tables())
     raise typer.Exit(0 if found.passed else 1)
 
 
@@ -120,6 +120,6 @@ def leaderboard(
     if as_json:
         print(json.dumps([ranking.to_json() for ranking in found]))
     for ranking in [] if as_json else found:
-        print_sheets(ranking.sheets())
+        print_tables(ranking.tables())
     if not found and not as_json:
         Console(soft_wrap=True).print("Nobody is on the board yet: `fxopt leaderboard FOLDER` enters a capstone.")

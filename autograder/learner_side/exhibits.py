@@ -17,7 +17,7 @@ def before_and_after(case: str, before: fx.GraphModule, after: fx.GraphModule) -
     Args:
         case: name of the case, for the titles.
         before: the graph as it was; another object than `after`.
-        after: what the learner's code made of it, such as `autograder.exchange.graph_form.decode(evidence.graphs["after"])`.
+        after: what the learner's code made of it, such as `graph_form.decode(evidence.graphs["after"])`.
     """
     change = diff_graphs(before, after)
     return [

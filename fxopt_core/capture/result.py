@@ -15,7 +15,7 @@ from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.symbols import Symbol
-from fxopt_workbench.tables import Sheet, Shown
+from fxopt_core.display import Displayable
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,8 @@ class Attempt:
     agreements: tuple[Agreement, ...] = ()
 
 
-FEW = 8
-"""Guards, and kinds of operation, that a notebook shows."""
-
-
 @dataclass(frozen=True)
-class Captured(Shown):
+class Captured(Displayable):
     """The graphs of one call of a model.
 
     Attributes:
@@ -103,56 +99,3 @@ class Captured(Shown):
     def operation_counts_by_partition(self) -> list[Counter[str]]:
         """How often each operation occurs, one counter a partition."""
         return [partition.operation_counts() for partition in self.partitions]
-
-    def sheets(self) -> list[Sheet]:
-        """What a notebook shows: the graphs, and what a reader must know to trust them.
-
-        `fxopt_workbench.pictures.draw` and `fxopt_workbench.explorer.explore` show the nodes.
-        """
-        graphs = [
-            (str(number), one.role, str(len(one.inputs)), str(counts.total()), _listed(counts.most_common()))
-            for number, (one, counts) in enumerate(
-                zip(self.partitions, self.operation_counts_by_partition(), strict=True), start=1
-            )
-        ]
-        breaks = [(one.location, one.source, one.reason, str(one.times)) for one in self.graph_breaks]
-        sizes = [
-            (one.name, str(one.minimum), "any" if one.maximum is None else str(one.maximum), ", ".join(one.places))
-            for one in self.symbols
-        ]
-        tried = [(one.strategy, ", ".join(one.adaptations), one.failure or "agrees") for one in self.attempts]
-        compared = [
-            (one.on, "refused" if one.refusal else "agrees" if one.agrees else "DIFFERS", _difference(one), one.refusal)
-            for one in self.agreements
-        ]
-        guards = [(one.expression, one.source) for one in self.guards[:FEW]]
-        first = f" (the first {FEW} of {len(self.guards)})" if len(self.guards) > FEW else ""
-        found = (
-            Sheet("Graph breaks", ("where", "line", "reason", "times"), breaks, words=("line", "reason")),
-            Sheet("Sizes that may vary", ("size", "from", "to", "where"), sizes, words=("where",)),
-            Sheet("Tried", ("method", "adapted, on a copy", "outcome"), tried, words=("adapted, on a copy", "outcome")),
-            Sheet(
-                "Compared with the model",
-                ("inputs", "outcome", "largest difference", "what it said"),
-                compared,
-                words=("outcome", "what it said"),
-            ),
-            Sheet(f"Guards{first}", ("condition", "for the sake of"), guards, words=("for the sake of",)),
-        )
-        headings = ("graph", "role", "inputs", "operations", "most frequent")
-        title = f"Captured with {self.method} at the level of {self.level}"
-        caveats = [Sheet("What the graphs do not say", notes=self.caveats)] if self.caveats else []
-        return [
-            Sheet(title, headings, graphs, words=("role", "most frequent")),
-            *(sheet for sheet in found if sheet.rows),
-            *caveats,
-        ]
-
-
-def _listed(counts: list[tuple[str, int]]) -> str:
-    more = len(counts) - FEW
-    return ", ".join(f"{name} ×{count}" for name, count in counts[:FEW]) + (f" and {more} more" if more > 0 else "")
-
-
-def _difference(agreement: Agreement) -> str:
-    return "" if agreement.refusal else f"{agreement.difference:.3g}"

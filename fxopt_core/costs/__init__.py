@@ -4,18 +4,15 @@ from fxopt_core.costs.allocations import AllocationRecord, Block, mark, record_a
 from fxopt_core.costs.costs import analyze, analyze_graph
 from fxopt_core.costs.counting import Cost
 from fxopt_core.costs.report import Analysis, NodeCost
-from fxopt_workbench.hardware.roofline import Estimate, estimate
 
 __all__ = [
     "AllocationRecord",
     "Analysis",
     "Block",
     "Cost",
-    "Estimate",
     "NodeCost",
     "analyze",
     "analyze_graph",
-    "estimate",
     "mark",
     "record_allocations",
 ]

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from fxopt_core.benchmark.report import format_bytes
-from fxopt_workbench.tables import Sheet, Shown
+from fxopt_core.display import Displayable
 
 _MARK = "fxopt::mark "
 _QUIET = "KINETO_LOG_LEVEL"
@@ -36,7 +35,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class AllocationRecord(Shown):
+class AllocationRecord(Displayable):
     """Every allocation and release of tensor memory during one call, in order.
 
     An *event* is an allocation or a release on the recorded device. *Live bytes* after an event are the bytes of
@@ -70,14 +69,6 @@ class AllocationRecord(Shown):
             if block.end is not None:
                 changes[block.end] -= block.size
         return list(accumulate(changes))
-
-    def sheets(self) -> tuple[Sheet, ...]:
-        """What a notebook shows: live bytes at each mark, at the peak and at the end."""
-        live = self.live_bytes()
-        moments = [*self.marks, ("peak", live.index(max(live))), ("end", self.events)]
-        rows = [(label, str(event), format_bytes(live[event])) for label, event in moments]
-        title = f"{len(self.blocks)} blocks of memory allocated in {self.events} events"
-        return (Sheet(title, ("moment", "events before", "live"), rows),)
 
     def peak_bytes(self, *, without: Iterable[torch.Tensor] = ()) -> int:
         """Most live bytes at any moment; for `without` see `live_bytes`."""

@@ -28,12 +28,9 @@ from fxopt_core.capture.errors import CaptureError
 from fxopt_core.costs.counting import Counter, storage_of
 from fxopt_core.costs.liveness import live_bytes
 from fxopt_core.costs.report import Analysis, NodeCost
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_core.graphs.names import operation_name
 from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
-from fxopt_workbench.hardware.parts import Block, Part
-from fxopt_workbench.pictures.grouping import block_name, module_path
-from fxopt_workbench.pictures.nodes import shape_and_dtype
-from fxopt_workbench.structure import find_repeats, find_stages
 
 
 def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
@@ -200,8 +197,6 @@ class _Costs(fx.Interpreter):
     def analysis(self) -> Analysis:
         live = dict(zip(self.graph.nodes, live_bytes(self.graph, self.storages), strict=True))
         elements: dict[str, int] = {}
-        stages = find_stages(self.graph, self.env)
-        homes = {node: stage.name for stage in stages for node in stage.nodes}
         nodes = []
         for node, counter in self.costs:
             read = {name: size for source in node.all_input_nodes for name, size in self.read.get(source, {}).items()}
@@ -209,15 +204,6 @@ class _Costs(fx.Interpreter):
                 own = self.module.get_submodule(str(node.target)).named_parameters()
                 read |= {f"{node.target}.{name}": tensor.numel() for name, tensor in own}
             elements |= read
-            path, shape = module_path(node)[0], self._shape(node)
             figures = (counter.cost, counter.dtype, tuple(read), live[node])
-            nodes.append(NodeCost(node.name, operation_name(node), path, homes[node], shape, *figures))
-        parts = (Part(one.name, one.why, tuple(map(self._shape, one.gives))) for one in stages)
-        blocks = (
-            Block(block_name(one.copies), tuple(tuple(map(str, copy)) for copy in one.copies), one.same, one.difference)
-            for one in find_repeats(self.graph, self.env)
-        )
-        return Analysis(tuple(nodes), elements, sum(self.outside.values()), tuple(parts), tuple(blocks))
-
-    def _shape(self, node: fx.Node) -> str:
-        return shape_and_dtype(self.env[node])[0]
+            nodes.append(NodeCost(node.name, operation_name(node), module_path(node)[0], *figures))
+        return Analysis(tuple(nodes), elements, sum(self.outside.values()), self.graph, self.env)

@@ -1,25 +1,23 @@
-"""The costs of a whole graph: summed, as tables and as text."""
+"""The costs of a whole graph, node by node and summed up in groups: data only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
+from torch import fx
 
-from fxopt_core.benchmark.report import format_bytes
 from fxopt_core.costs.counting import Cost
-from fxopt_workbench.hardware.parts import Block, Part
-from fxopt_workbench.tables import Sheet, Shown, format_count
+from fxopt_core.display import Displayable
 
-BY = ("node", "module", "operation", "stage")
+BY = ("node", "module", "operation")
 """How nodes can be grouped."""
 
 MOST_MODULES = 40
 """So many rows are read as a whole."""
-
-HEADINGS = ("nodes", "parameters", "FLOPs", "read", "written", "FLOPs/byte")
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,6 @@ class NodeCost:
         name: of the node in its graph.
         operation: what it does, such as `linear`.
         module: path of the module that it comes from, such as `("layers", "0")`; empty at the top level.
-        stage: name of the stage that it belongs to, such as `backbone`.
-        shape: of its value, as text.
         cost: FLOPs and bytes.
         dtype: in which its FLOPs are computed; `None` where it has none.
         parameters: names of the parameters that it reads.
@@ -41,8 +37,6 @@ class NodeCost:
     name: str
     operation: str
     module: tuple[str, ...]
-    stage: str
-    shape: str
     cost: Cost
     dtype: torch.dtype | None
     parameters: tuple[str, ...]
@@ -65,36 +59,24 @@ class Group:
         """How many numbers the parameters hold that the nodes read, each parameter once."""
         return sum(elements[name] for name in {name for node in self.nodes for name in node.parameters})
 
-    def cells(self, elements: Mapping[str, int]) -> tuple[str, ...]:
-        """The figures of `HEADINGS`."""
-        cost = self.cost
-        return (
-            str(len(self.nodes)),
-            format_count(self.parameters(elements)),
-            format_count(cost.flops) + ("+?" if cost.uncounted else ""),
-            format_bytes(cost.bytes_read),
-            format_bytes(cost.bytes_written),
-            format_count(cost.intensity),
-        )
-
 
 @dataclass(frozen=True)
-class Analysis(Shown):
+class Analysis(Displayable):
     """What one run of a graph costs. For what counts as a FLOP and as a byte, see `Cost`.
 
     Attributes:
         nodes: the calls of the graph in order.
         parameter_elements: of each parameter that the graph reads, how many numbers it holds. Tied parameters are one.
         held_bytes: memory of what the graph reads but does not make: inputs, parameters, buffers, constants.
-        parts: the stages in order.
-        blocks: the blocks that come several times, in order.
+        graph: the graph itself.
+        values: what each node computes, on fake tensors.
     """
 
     nodes: tuple[NodeCost, ...]
     parameter_elements: Mapping[str, int]
     held_bytes: int
-    parts: tuple[Part, ...]
-    blocks: tuple[Block, ...]
+    graph: fx.Graph = field(compare=False, repr=False)
+    values: Mapping[fx.Node, Any] = field(compare=False, repr=False)
 
     @cached_property
     def total(self) -> Cost:
@@ -112,7 +94,7 @@ class Analysis(Shown):
         return max(self.nodes, key=lambda node: node.live_bytes)
 
     def grouped(self, by: str, depth: int | None = None) -> list[Group]:
-        """The nodes by `node`, `operation`, `module` or `stage`: in order, operations by their bytes, most first.
+        """The nodes by `node`, `operation` or `module`: in order, operations by their bytes, most first.
 
         Args:
             by: one of `BY`.
@@ -127,7 +109,7 @@ class Analysis(Shown):
         groups: dict[str, list[NodeCost]] = {}
         for node in self.nodes:
             path = ".".join(node.module[:depth]) or "(top)"
-            keys = {"node": node.name, "operation": node.operation, "module": path, "stage": node.stage}
+            keys = {"node": node.name, "operation": node.operation, "module": path}
             groups.setdefault(keys[by], []).append(node)
         deepest = max((len(node.module) for node in self.nodes), default=0)
         if by == "module" and depth is None and len(groups) > MOST_MODULES:
@@ -135,30 +117,3 @@ class Analysis(Shown):
             return next((found for found in fitting if len(found) <= MOST_MODULES), self.grouped(by, 1))
         found = [Group(name, tuple(members)) for name, members in groups.items()]
         return sorted(found, key=lambda group: -group.cost.bytes) if by == "operation" else found
-
-    def sheets(self) -> tuple[Sheet, ...]:
-        """`sheet()`, as a notebook shows it."""
-        return (self.sheet(),)
-
-    def sheet(self, by: str = "operation") -> Sheet:
-        """A table with a row for each group of `grouped(by)` that costs something."""
-        rows = [(group.name, *group.cells(self.parameter_elements)) for group in self.costly(by)]
-        return Sheet("", (by, *HEADINGS), rows, self.notes())
-
-    def costly(self, by: str) -> list[Group]:
-        """The groups of `grouped(by)` that cost something, and last the whole."""
-        costly = [group for group in self.grouped(by) if group.cost.bytes or group.cost.uncounted]
-        return [*costly, Group("all", self.nodes)]
-
-    def notes(self) -> tuple[str, ...]:
-        """What the figures mean, and what they leave out."""
-        peak = self.peak
-        notes = [
-            f"{format_count(self.parameters)} parameters ({self.parameters}); a multiply-add counts as two FLOPs, and "
-            "only matrix products, convolutions and attention count. Nodes that move nothing have no row.",
-            f"Memory: {format_bytes(self.held_bytes)} held (parameters, buffers, inputs); at most "
-            f"{format_bytes(peak.live_bytes)} of values at once, at {peak.name} ({'.'.join(peak.module) or 'top'}).",
-        ]
-        if self.total.uncounted:
-            notes.append(f"No formula, so FLOPs not counted: {', '.join(self.total.uncounted)}.")
-        return tuple(notes)

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import fx
 
+from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import NodeSnapshot, snapshot
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
-from fxopt_workbench.tables import Sheet, Shown
 
 GraphLike = fx.GraphModule | fx.Graph | Iterable[NodeSnapshot]
 
@@ -48,7 +48,7 @@ class NodeChange:
 
 
 @dataclass(frozen=True)
-class GraphDiff(Shown):
+class GraphDiff(Displayable):
     """What became of every node, in the order of the graph after, removed ones where they stood."""
 
     changes: tuple[NodeChange, ...]
@@ -93,22 +93,10 @@ class GraphDiff(Shown):
         Args:
             context: how many nodes that stayed are shown around each that did not; `None` for all.
         """
-        shown = (f"  … {one} more" if isinstance(one, int) else str(one) for one in self._excerpt(context))
+        shown = (f"  … {one} more" if isinstance(one, int) else str(one) for one in self.excerpt(context))
         return "\n".join([self.summary, *shown])
 
-    def sheets(self) -> tuple[Sheet, ...]:
-        """What a notebook shows: the same as `as_text()`, with words for the signs."""
-        words = {"-": "removed", "+": "added", "~": "changed", " ": "kept"}
-        rows = [
-            ("kept", f"… {one} more", f"… {one} more")
-            if isinstance(one, int)
-            else (words[one.sign], str(one.before or ""), str(one.after or ""))
-            for one in self._excerpt(2)
-        ]
-        headings = ("what became", "before", "after")
-        return (Sheet(self.summary, headings, rows, words=headings),)
-
-    def _excerpt(self, context: int | None) -> Iterator[NodeChange | int]:
+    def excerpt(self, context: int | None) -> Iterator[NodeChange | int]:
         """The changes with so many nodes around them that stayed, and how many more are left out in between."""
         last = -1
         for position in range(len(self.changes)) if context is None else sorted(self._near(context)):

@@ -15,6 +15,7 @@ from fxopt_core.benchmark import BenchmarkReport, benchmark
 from fxopt_core.capture import CaptureError
 from fxopt_core.capture.whole import WHOLE_METHODS, WholeModule, capture_whole
 from fxopt_core.devices import choose_device
+from fxopt_core.display import Displayable
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
 from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
 from fxopt_core.passes import OptimizationPass, choose_passes
@@ -34,7 +35,6 @@ from fxopt_core.verification.isolation import (
     same_random_state,
     split_example_inputs,
 )
-from fxopt_workbench.tables import Sheet, Shown
 
 AUTOMATIC = ("export", "dynamo", "symbolic_trace")
 """Methods of capture from the most to the least faithful: one graph with checked inputs; several graphs with guards
@@ -44,7 +44,7 @@ METHODS = (*WHOLE_METHODS, "dynamo")
 
 
 @dataclass(frozen=True)
-class OptimizationResult(Shown):
+class OptimizationResult(Displayable):
     """What `GraphOptimizer.optimize` gives.
 
     Attributes:
@@ -54,10 +54,6 @@ class OptimizationResult(Shown):
 
     module: torch.nn.Module
     report: OptimizationReport
-
-    def sheets(self) -> list[Sheet]:
-        """What a notebook shows: the report's."""
-        return self.report.sheets()
 
 
 class VerificationError(RuntimeError):

@@ -1,9 +1,7 @@
-"""What an optimisation did and what it left alone, to print, to export and to draw."""
+"""What an optimisation did and what it left alone, as data."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,18 +9,12 @@ from typing import Any
 from torch import fx
 
 from fxopt_core.costs import Analysis, analyze_graph
-from fxopt_core.graphs.diff import diff_graphs
+from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
-from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
 from fxopt_core.passes import Refusal
 from fxopt_core.verification import Equivalence
-from fxopt_workbench.pictures import GraphPicture, draw
-from fxopt_workbench.tables import Sheet, Shown
-
-MOST_SHOWN = 20
-"""How many rewrites the printed report shows one by one."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ class OptimizedGraph:
 
 
 @dataclass
-class OptimizationReport(Shown):
+class OptimizationReport(Displayable):
     """Everything that an optimisation did, and did not do, with reasons.
 
     Attributes:
@@ -164,79 +156,6 @@ class OptimizationReport(Shown):
             "seconds": {name: seconds for graph in self.graphs for name, seconds in graph.result.seconds.items()},
         }
 
-    def draw(self) -> list[tuple[GraphPicture, GraphPicture]]:
-        """Each graph before and after, the rewritten nodes marked by a double border and bold label."""
-        return [_pictures(graph) for graph in self.graphs]
-
-    def sheets(self) -> list[Sheet]:
-        """What was done, what was refused, how it was checked."""
-        opening = f"Captured by {self.attempts[-1].method}; {self.nodes_before} operations became {self.nodes_after}."
-        caveats = (f"Caveat: {caveat}" for caveat in self.caveats)
-        return [Sheet(opening), *self._tables(), Sheet("", notes=(f"Verified: {self.how_verified}.", *caveats))]
-
-    def _tables(self) -> Iterator[Sheet]:
-        yield Sheet(
-            "Before and after",
-            ("", "before", "after", "change"),
-            [
-                (
-                    name,
-                    *((f"{both[0]:,}", f"{both[1]:,}", f"{both[1] - both[0]:+,}") if both else ("not known", "", "")),
-                )
-                for name, both in self.before_and_after.items()
-            ],
-        )
-        changes: dict[tuple[str, str], list[tuple[int, tuple[int, int] | None]]] = defaultdict(list)
-        for graph in self.graphs:
-            for rewrite in graph.result.rewrites:
-                nodes = len(rewrite.after) - len(rewrite.before)
-                changes[rewrite.rule, rewrite.exactness].append((nodes, graph.cost_of(rewrite)))
-        yield Sheet(
-            f"Rewrites: {len(self.rewrites)}",
-            ("rule", "times", "nodes", "FLOPs", "bytes", "exactness"),
-            [(rule, str(len(made)), *_sums(made), exact) for (rule, exact), made in changes.items()],
-            words=("exactness",),
-        )
-        shown = self.rewrites[:MOST_SHOWN]
-        more = len(self.rewrites) - len(shown)
-        yield Sheet(
-            "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
-            ("rule", "before → after", "source"),
-            [(rewrite.rule, rewrite.change, without_folders(rewrite.source)) for rewrite in shown],
-            words=("before → after", "source"),
-        )
-        yield Sheet(
-            f"Refusals: {len(self.refusals)}",
-            ("pass", "reason", "nodes"),
-            [(name, reason, _listed(nodes)) for (name, reason), nodes in self._refused_nodes().items()],
-            words=("reason", "nodes"),
-        )
-        if self.denied:
-            yield Sheet("Taken back, since the comparison failed", ("rewrite",), [(key,) for key in self.denied])
-        if self.failures:
-            taken_out = [(failure.name, failure.reason) for failure in self.failures]
-            yield Sheet("Passes taken out", ("pass", "reason"), taken_out, words=("reason",))
-
-    def _refused_nodes(self) -> dict[tuple[str, str], list[str]]:
-        nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for name, refusal in self.refusals:
-            nodes[name, refusal.reason].append(refusal.node)
-        return nodes
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
-
-
-def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str]:
-    """Nodes, FLOPs and bytes that rewrites add, together; empty where a cost is not known."""
-    costs = [cost for _, cost in made if cost is not None]
-    nodes = f"{sum(nodes for nodes, _ in made):+d}"
-    if len(costs) < len(made):
-        return nodes, "", ""
-    return nodes, f"{sum(flops for flops, _ in costs):+,d}", f"{sum(moved for _, moved in costs):+,d}"
-
 
 def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:
     flops, moved = cost or (None, None)
@@ -252,12 +171,3 @@ def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, A
         "flops": flops,
         "bytes": moved,
     }
-
-
-def _pictures(graph: OptimizedGraph) -> tuple[GraphPicture, GraphPicture]:
-    after = graph.result.graph_module
-    difference = diff_graphs(graph.before, after)
-    return (
-        draw(graph.before, title="before", highlight=sorted(difference.marked_before)),
-        draw(after, title="after", highlight=sorted(difference.marked_after)),
-    )

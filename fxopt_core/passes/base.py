@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import fx
 
+from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
-from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.verification import EXACT, Tolerance
-from fxopt_workbench.tables import Sheet, Shown
 
 
 class PassError(RuntimeError):
@@ -61,7 +60,7 @@ class Analysis:
 
 
 @dataclass
-class PassResult(Shown):
+class PassResult(Displayable):
     """What one run of a pass did.
 
     Attributes:
@@ -80,16 +79,6 @@ class PassResult(Shown):
     def changed(self) -> bool:
         """Whether the graph is another one now."""
         return bool(self.rewrites)
-
-    def sheets(self) -> list[Sheet]:
-        """What a notebook shows: every rewrite and every refusal."""
-        made = [(one.rule, one.change, one.exactness, without_folders(one.source)) for one in self.rewrites]
-        refused = [(one.node, one.reason) for one in self.refusals]
-        headings = ("rule", "before → after", "exactness", "source")
-        return [
-            Sheet(f"{self.name}, rewrites: {len(made)}", headings if made else (), made, words=headings),
-            Sheet(f"Refusals: {len(refused)}", ("node", "reason") if refused else (), refused, words=("reason",)),
-        ]
 
 
 class OptimizationPass(ABC):

@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import EXAMPLE_META
+from fxopt_core.graphs.fused_operators import linear_activation
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.matching import Match
 from fxopt_core.graphs.patterns import module, named
-from fxopt_core.graphs.fused_operators import linear_activation
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.verification import Tolerance

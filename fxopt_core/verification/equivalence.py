@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from fxopt_core.display import Displayable
 from fxopt_core.verification.cases import SPECIAL, Case, cases
 from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
 from fxopt_core.verification.observation import Function, Observation, Place, observe
@@ -23,7 +24,6 @@ from fxopt_core.verification.tolerance import (
     tensor_error,
     with_overflow_forgiven,
 )
-from fxopt_workbench.tables import Sheet, Shown
 
 Gradients = Literal["all", "inputs", "none"]
 
@@ -50,7 +50,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Equivalence(Shown):
+class Equivalence(Displayable):
     """What a comparison found. True if the two functions do the same.
 
     Attributes:
@@ -78,15 +78,6 @@ class Equivalence(Shown):
             return "\n".join(map(str, self.differences))
         both = f" (on {', '.join(self.raised)} both raise)" if self.raised else ""
         return f"the same on {len(self.cases)} sets of inputs{both}; largest error {self.largest_error:g}"
-
-    def sheets(self) -> list[Sheet]:
-        """What a notebook shows."""
-        tried = (f"Inputs: {', '.join(self.cases)}.",)
-        if self.equal:
-            return [Sheet(f"Equivalent: {self}", notes=tried)]
-        rows = [(one.what, one.where, one.detail, one.case) for one in self.differences]
-        headings = ("what differs", "of", "how", "inputs")
-        return [Sheet("NOT equivalent", headings, rows, tried, headings)]
 
     def as_json(self) -> dict[str, Any]:
         """Everything as values that JSON can hold; an infinite error is `None`."""

@@ -232,7 +232,7 @@ def _observe(model: nn.Module, inputs: dict[str, Any]) -> tuple[int, list[torch.
 
 
 def _table(rows: Sequence[RecomputationRow]) -> Table:
-    from fxopt_core.benchmark.report import format_bytes, format_seconds
+    from fxopt_workbench.tables import format_bytes, format_seconds
 
     table = Table()
     for heading in ("way", "budget or setting", "predicted", "measured", "of peak", "within", "step", "gradients"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fxopt_core.costs import Analysis
-    from fxopt_workbench.tables import Sheet
+    from fxopt_workbench.tables import Table
 
 
 def analyze_model(
@@ -27,23 +27,23 @@ def analyze_model(
     """
     import torch
 
-    from fxopt_core import costs as analysis
+    from fxopt_core.costs import analyze
     from fxopt_workbench import zoo
 
     chosen = zoo.build(name, "meta", getattr(torch, dtype), inputs=inputs or (), trust=trust)
-    return analysis.analyze(chosen.model, chosen.example_inputs)
+    return analyze(chosen.model, chosen.example_inputs)
 
 
-def comparison(analyses: dict[str, Analysis]) -> Sheet:
+def comparison(analyses: dict[str, Analysis]) -> Table:
     """A row for each model."""
-    from fxopt_core.benchmark.report import format_bytes
-    from fxopt_core.costs.report import HEADINGS, Group
-    from fxopt_workbench.tables import Sheet
+    from fxopt_core.costs.report import Group
+    from fxopt_workbench.results.costs import HEADINGS, cells
+    from fxopt_workbench.tables import Table, format_bytes
 
     rows = [
         (
             name,
-            *Group(name, one.nodes).cells(one.parameter_elements),
+            *cells(Group(name, one.nodes), one.parameter_elements),
             format_bytes(one.held_bytes),
             format_bytes(one.peak.live_bytes),
         )
@@ -53,12 +53,13 @@ def comparison(analyses: dict[str, Analysis]) -> Sheet:
         "A multiply-add counts as two FLOPs; only matrix products, convolutions and attention count. held: parameters, "
         "buffers and inputs; peak: most bytes of values alive at once.",
     )
-    return Sheet("Models", ("model", *HEADINGS, "held", "peak"), rows, notes)
+    return Table("Models", ("model", *HEADINGS, "held", "peak"), rows, notes)
 
 
 def comparison_document(analyses: dict[str, Analysis]) -> list[dict[str, Any]]:
     """The same figures, exact, as JSON values."""
-    from fxopt_workbench.hardware.parts import block_document, stage_document
+    from fxopt_workbench.results.parts import block_document, stage_document
+    from fxopt_workbench.structure import structure_of
 
     return [
         {
@@ -71,8 +72,8 @@ def comparison_document(analyses: dict[str, Analysis]) -> list[dict[str, Any]]:
             "bytes_written": one.total.bytes_written,
             "held_bytes": one.held_bytes,
             "peak_bytes": one.peak.live_bytes,
-            "stages": stage_document(one),
-            "blocks": block_document(one),
+            "stages": stage_document(structure_of(one)),
+            "blocks": block_document(structure_of(one)),
         }
         for name, one in analyses.items()
     ]

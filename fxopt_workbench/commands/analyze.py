@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fxopt_core.costs import Analysis
     from fxopt_workbench.hardware.roofline import Estimate
     from fxopt_workbench.hardware.timing import Timing
-    from fxopt_workbench.tables import Sheet
+    from fxopt_workbench.tables import Table
 
 CANNOT = 2
 """Exit code for bad input."""
@@ -51,15 +51,16 @@ def analyze(
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core.capture import CaptureError
-    from fxopt_core.costs.report import BY
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_workbench.bench.model_comparison import analyze_model
     from fxopt_workbench.commands.output import check_file
-    from fxopt_workbench.hardware.parts import block_sheets, stage_sheet
     from fxopt_workbench.hardware.roofline import estimate
     from fxopt_workbench.hardware.roofline_plot import comparison, save_plot
     from fxopt_workbench.hardware.this_machine import find_hardware
-    from fxopt_workbench.tables import print_sheets
+    from fxopt_workbench.results.costs import BY, costs_table
+    from fxopt_workbench.results.parts import block_tables, stage_table
+    from fxopt_workbench.structure import structure_of
+    from fxopt_workbench.tables import print_tables
 
     try:
         _one_of("--by", by, BY)
@@ -85,14 +86,15 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(_document(model, analysis, estimates, timing), indent=2, allow_nan=False))
         return
-    sheets: list[Sheet] = [
-        (estimates[0] if estimates else analysis).sheet(by),
-        stage_sheet(analysis),
-        *block_sheets(analysis),
+    structure = structure_of(analysis)
+    tables: list[Table] = [
+        estimates[0].table(by) if estimates else costs_table(analysis, by),
+        stage_table(structure),
+        *block_tables(structure),
     ]
-    sheets += [comparison(estimates)] if len(estimates) > 1 else []
-    sheets += [timing.sheet(measured, by)] if timing and measured else []
-    print_sheets(sheets)
+    tables += [comparison(estimates)] if len(estimates) > 1 else []
+    tables += [timing.table(measured, by)] if timing and measured else []
+    print_tables(tables)
     if draw is not None:
         typer.echo(f"Written: {draw}")
 
@@ -107,12 +109,12 @@ def _run(
     """
     import torch
 
-    from fxopt_core.benchmark.report import format_bytes
     from fxopt_core.capture import capture
     from fxopt_core.costs import analyze_graph
     from fxopt_workbench import zoo
     from fxopt_workbench.hardware.this_machine import memory_bytes
     from fxopt_workbench.hardware.timing import time_nodes
+    from fxopt_workbench.tables import format_bytes
 
     # A capture holds the model, its own copy, and the values of the example call.
     needed, there = 3 * expected.held_bytes + expected.peak.live_bytes, memory_bytes(device)
@@ -130,8 +132,12 @@ def _run(
 
 
 def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing: Timing | None) -> dict[str, Any]:
-    from fxopt_workbench.hardware.parts import block_document, stage_document
+    from fxopt_workbench.pictures.nodes import shape_and_dtype
+    from fxopt_workbench.results.parts import block_document, stage_document
+    from fxopt_workbench.structure import structure_of
 
+    structure = structure_of(analysis)
+    shapes = {node.name: shape_and_dtype(value)[0] for node, value in analysis.values.items()}
     return {
         "model": model,
         "multiply_add_counts_as": 2,
@@ -139,9 +145,17 @@ def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing:
         "parameters": analysis.parameters,
         "held_bytes": analysis.held_bytes,
         "peak": {"node": analysis.peak.name, "bytes": analysis.peak.live_bytes},
-        "stages": stage_document(analysis),
-        "blocks": block_document(analysis),
-        "nodes": [{**asdict(node), "dtype": node.dtype and str(node.dtype)[6:]} for node in analysis.nodes],
+        "stages": stage_document(structure),
+        "blocks": block_document(structure),
+        "nodes": [
+            {
+                **asdict(node),
+                "stage": structure.stage_of[node.name],
+                "shape": shapes[node.name],
+                "dtype": node.dtype and str(node.dtype)[6:],
+            }
+            for node in analysis.nodes
+        ],
         "estimates": [
             {
                 "hardware": asdict(one.hardware),

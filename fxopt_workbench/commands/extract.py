@@ -68,10 +68,12 @@ def extract(
     from fxopt_workbench.bench.method_comparison import compare_methods
     from fxopt_workbench.bench.model_comparison import analyze_model, comparison_document
     from fxopt_workbench.commands.extraction_report import document, methods_document, show, show_comparison
-    from fxopt_workbench.hardware.parts import block_sheets, stage_sheet
     from fxopt_workbench.pictures.rendering import PictureError
+    from fxopt_workbench.results.costs import costs_table
+    from fxopt_workbench.results.parts import block_tables, stage_table
     from fxopt_workbench.standalone import save_standalone
-    from fxopt_workbench.tables import print_sheets
+    from fxopt_workbench.structure import structure_of
+    from fxopt_workbench.tables import print_tables
 
     console = output_console()
     try:
@@ -115,19 +117,22 @@ def extract(
     else:
         show(captured, chosen.description, written, console, show_all=show_all)
         if costs:
-            print_sheets([costs.sheet("module"), stage_sheet(costs), *block_sheets(costs)])
+            structure = structure_of(costs)
+            print_tables([costs_table(costs, "module"), stage_table(structure), *block_tables(structure)])
 
 
 def _compare_models(names: str, as_json: bool) -> None:
     from fxopt_workbench.bench.model_comparison import analyze_model, comparison, comparison_document
-    from fxopt_workbench.hardware.parts import stage_comparison
-    from fxopt_workbench.tables import print_sheets
+    from fxopt_workbench.results.parts import stage_comparison
+    from fxopt_workbench.structure import structure_of
+    from fxopt_workbench.tables import print_tables
 
     analyses = {name.strip(): analyze_model(name.strip()) for name in names.split(",") if name.strip()}
     if as_json:
         _print_json(comparison_document(analyses))
     else:
-        print_sheets([comparison(analyses), stage_comparison(analyses)])
+        structures = {name: structure_of(one) for name, one in analyses.items()}
+        print_tables([comparison(analyses), stage_comparison(structures)])
 
 
 def _draw(captured: Captured, path: Path, model: str) -> list[Path]:

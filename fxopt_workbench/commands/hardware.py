@@ -61,13 +61,13 @@ def measure_hardware(device: Device = None, as_json: AsJson = False) -> None:
 
 
 def _show(rows: Sequence[Hardware], as_json: bool, note: str) -> None:
-    from fxopt_workbench.hardware.hardware import hardware_sheet
-    from fxopt_workbench.tables import print_sheets
+    from fxopt_workbench.hardware.hardware import hardware_table
+    from fxopt_workbench.tables import print_tables
 
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
         return
-    print_sheets([hardware_sheet(rows, note)])
+    print_tables([hardware_table(rows, note)])
 
 
 def _refuse(error: Exception) -> typer.Exit:

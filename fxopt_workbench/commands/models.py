@@ -44,9 +44,9 @@ def build_to_run(
         ModelTooLargeError: the device has no room for its weights and a copy; nothing was allocated.
         ValueError: as `zoo.build` does.
     """
-    from fxopt_core.benchmark.report import format_bytes
     from fxopt_workbench import zoo
     from fxopt_workbench.hardware.this_machine import memory_bytes
+    from fxopt_workbench.tables import format_bytes
 
     if name in zoo.names("published"):
         parameters = zoo.build(name, "meta").model.parameters()

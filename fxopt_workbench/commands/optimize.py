@@ -108,7 +108,9 @@ def optimize(
 
 def _draw(report: OptimizationReport, path: Path, model: str) -> list[Path]:
     """One page with everything, or two pictures a graph; those of several graphs are numbered from 1."""
-    pictures = report.draw()
+    from fxopt_workbench.results.optimizations import draw_changes
+
+    pictures = draw_changes(report)
     if path.suffix == ".html":
         sides = "".join(
             f"<td>{picture.svg}<details><summary>The same as text</summary>"

@@ -19,17 +19,18 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.benchmark.report import format_bytes
 from fxopt_core.capture import Captured, Partition
 from fxopt_core.costs import Cost, NodeCost, analyze_graph
+from fxopt_core.display import choose_kinds
 from fxopt_core.files import replacing
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_core.graphs.source_lines import source_line, without_folders
 from fxopt_workbench.pictures import GraphPicture, PictureError, draw
 from fxopt_workbench.pictures.dot import box_identifier
 from fxopt_workbench.pictures.drawing import Collapse, Direction, Parameters
-from fxopt_workbench.pictures.grouping import module_path
 from fxopt_workbench.pictures.nodes import describe
-from fxopt_workbench.tables import Sheet, aligned, choose_kinds, format_count
+from fxopt_workbench.results.costs import notes as cost_notes
+from fxopt_workbench.tables import Table, aligned, format_bytes, format_count
 
 SCRIPT = Path(__file__).with_name("explorer.js")
 
@@ -54,7 +55,7 @@ class GraphExplorer:
     """
 
     picture: GraphPicture
-    table: Sheet
+    table: Table
     costs: Mapping[str, NodeCost] = field(default_factory=dict, repr=False)
 
     @property
@@ -75,7 +76,7 @@ class GraphExplorer:
             bundle["text/html"] = self.html()
         except PictureError as error:
             bundle["text/plain"] += f"\n\n{error}"
-            bundle["text/html"] = Sheet("", notes=(str(error),)).html() + self.table.html()
+            bundle["text/html"] = Table("", notes=(str(error),)).html() + self.table.html()
         return choose_kinds(bundle, include, exclude)
 
     def html(self) -> str:
@@ -184,7 +185,7 @@ def explore(
     heading = picture.scene.title
     return GraphExplorer(
         picture,
-        Sheet(heading, ("node", *WORDS, *FIGURES), rows, (*picture.scene.notes, *why_not, *notes), WORDS),
+        Table(heading, ("node", *WORDS, *FIGURES), rows, (*picture.scene.notes, *why_not, *notes), WORDS),
         costs,
     )
 
@@ -196,7 +197,7 @@ def _costs(module: fx.GraphModule, parameters: Mapping[str, str]) -> tuple[dict[
     except ValueError as error:
         return {}, (f"No costs: {error}",)
     meaning = "alive: bytes of all values made by the graph that are alive while the node runs."
-    return {node.name: node for node in analysis.nodes}, (*analysis.notes(), meaning)
+    return {node.name: node for node in analysis.nodes}, (*cost_notes(analysis), meaning)
 
 
 def _figures(cost: Cost) -> tuple[str, str, str]:

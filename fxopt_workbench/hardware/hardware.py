@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fxopt_workbench.tables import Sheet, format_count
+from fxopt_workbench.tables import Table, format_count
 
 THIS = "this"
 """Name of the machine that this runs on, once measured (`fxopt_workbench.hardware.this_machine`)."""
@@ -113,7 +113,7 @@ def published(name: str) -> Hardware:
     raise UnknownHardwareError(f"there is no hardware {name!r}; known are {', '.join(known)}.{hint}")
 
 
-def hardware_sheet(rows: Sequence[Hardware] = tuple(TABLE.values()), note: str = "") -> Sheet:
+def hardware_table(rows: Sequence[Hardware] = tuple(TABLE.values()), note: str = "") -> Table:
     """Devices side by side, with their sources, and a `note` below."""
     dtypes = ("float64", "float32", "tf32", "bfloat16", "float16")
     cells = [
@@ -128,4 +128,4 @@ def hardware_sheet(rows: Sequence[Hardware] = tuple(TABLE.values()), note: str =
     meaning = "Dense matrix products in FLOP/s, a multiply-add being two."
     sources = (f"{row.name}: {row.description}. Source: {row.source}." for row in rows)
     notes = (meaning, *sources, *([note] if note else []))
-    return Sheet("", ("name", *dtypes, "bandwidth", "memory"), cells, notes)
+    return Table("", ("name", *dtypes, "bandwidth", "memory"), cells, notes)

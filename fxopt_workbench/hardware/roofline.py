@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from fxopt_core.benchmark.report import format_seconds
-from fxopt_core.costs.report import HEADINGS, Analysis, Group, NodeCost
+from fxopt_core.costs.report import Analysis, Group, NodeCost
+from fxopt_core.display import Displayable
 from fxopt_workbench.hardware.hardware import Hardware
-from fxopt_workbench.tables import Sheet, Shown
+from fxopt_workbench.results.costs import HEADINGS, cells, costly, notes
+from fxopt_workbench.tables import Table, format_seconds
 
 COMPUTE = "compute"
 MEMORY = "memory"
@@ -47,7 +48,7 @@ class NodeEstimate:
 
 
 @dataclass(frozen=True)
-class Estimate(Shown):
+class Estimate(Displayable):
     """The least time of a graph on one device, its nodes one after another.
 
     What really runs takes longer: kernels stay below the peak and cost time to start. It may be faster where values
@@ -75,19 +76,20 @@ class Estimate(Shown):
         """The nodes by their names."""
         return {estimated.node.name: estimated for estimated in self.nodes}
 
-    def sheets(self) -> tuple[Sheet, ...]:
-        """`sheet()`, as a notebook shows it."""
-        return (self.sheet(),)
+    def tables(self) -> tuple[Table, ...]:
+        """What a notebook shows: `table()`."""
+        return (self.table(),)
 
-    def sheet(self, by: str = "operation") -> Sheet:
-        """A table of costs and times, with a row for each group of `Analysis.costly(by)`."""
+    def table(self, by: str = "operation") -> Table:
+        """Costs and times, with a row for each group of nodes that costs something."""
         elements = self.analysis.parameter_elements
-        rows = [(group.name, *group.cells(elements), *self._cells(group)) for group in self.analysis.costly(by)]
+        found = costly(self.analysis, by)
+        rows = [(group.name, *cells(group, elements), *self._cells(group)) for group in found]
         note = (
             f"{self.hardware.description}: at least {format_seconds(self.seconds)}, {self.share(COMPUTE):.0%} of it in "
             f"nodes bound by compute. Source: {self.hardware.source}."
         )
-        return Sheet("", (by, *HEADINGS, "time", "part", "bound"), rows, (*self.analysis.notes(), note), ("bound",))
+        return Table("", (by, *HEADINGS, "time", "part", "bound"), rows, (*notes(self.analysis), note), ("bound",))
 
     def _cells(self, group: Group) -> tuple[str, str, str]:
         nodes = [self.by_name[node.name] for node in group.nodes]

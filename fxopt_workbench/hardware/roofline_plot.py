@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxopt_core.benchmark.report import format_bytes, format_seconds
 from fxopt_core.files import replacing
 from fxopt_workbench.hardware.roofline import COMPUTE, MEMORY, Estimate
-from fxopt_workbench.tables import NONE, Sheet, format_count
+from fxopt_workbench.tables import NONE, Table, format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +18,7 @@ _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def comparison(estimates: Sequence[Estimate]) -> Sheet:
+def comparison(estimates: Sequence[Estimate]) -> Table:
     """A row for each device: its roof, the time at best, and how many nodes lie under its slope and its flat part."""
     first = estimates[0]
     needed = first.analysis.held_bytes + first.analysis.peak.live_bytes
@@ -39,7 +38,7 @@ def comparison(estimates: Sequence[Estimate]) -> Sheet:
     headings = ("hardware", "roof", "bandwidth", "time", f"{first.hardware.name} = 1", "memory-bound", "compute-bound")
     sources = (f"{one.hardware.name}: {one.hardware.source}." for one in estimates)
     note = f"bound: nodes (part of the time). fits: {format_bytes(needed)} are needed at once."
-    return Sheet("Time at best", (*headings, "fits"), rows, (note, *sources), ("roof", "fits"))
+    return Table("Time at best", (*headings, "fits"), rows, (note, *sources), ("roof", "fits"))
 
 
 def plot(estimates: Sequence[Estimate]) -> Figure:

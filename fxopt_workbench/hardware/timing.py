@@ -13,11 +13,11 @@ import torch
 from torch import fx
 
 from fxopt_core.benchmark.measuring import Measurement, measure
-from fxopt_core.benchmark.report import format_seconds
 from fxopt_core.costs.report import Group
 from fxopt_core.devices import synchronize
 from fxopt_workbench.hardware.roofline import Estimate
-from fxopt_workbench.tables import Sheet
+from fxopt_workbench.results.costs import groups
+from fxopt_workbench.tables import Table, format_seconds
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Timing:
     nodes: Mapping[str, float]
     whole: Measurement
 
-    def sheet(self, estimate: Estimate, by: str = "operation") -> Sheet:
-        """Estimated beside measured time, with a row for each group of `Analysis.grouped(by)`."""
-        groups = [*estimate.analysis.grouped(by), Group("all nodes", estimate.analysis.nodes)]
+    def table(self, estimate: Estimate, by: str = "operation") -> Table:
+        """Estimated beside measured time, with a row for each group of nodes."""
+        found = [*groups(estimate.analysis, by), Group("all nodes", estimate.analysis.nodes)]
         rows = []
-        for group in groups:
+        for group in found:
             expected = sum(estimate.by_name[node.name].seconds for node in group.nodes)
             rows.append((group.name, str(len(group.nodes)), *_beside(expected, self.seconds(group))))
         rows.append(("whole graph", "", *_beside(estimate.seconds, self.whole.median)))
@@ -45,7 +45,7 @@ class Timing:
             f"{format_seconds(self.whole.interquartile_range)} (interquartile range). The estimate is a bound from "
             "memory and peak rate: it knows neither the cost of starting a kernel nor caches."
         )
-        return Sheet("Estimated and measured", (by, "nodes", "estimated", "measured", "ratio"), rows, (note,))
+        return Table("Estimated and measured", (by, "nodes", "estimated", "measured", "ratio"), rows, (note,))
 
     def seconds(self, group: Group) -> float:
         """Measured seconds of the nodes of a group together."""

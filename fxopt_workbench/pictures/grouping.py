@@ -6,18 +6,18 @@ lead backwards, whatever the runs are; a module whose nodes lie apart becomes se
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import groupby, takewhile
-from typing import Any
+from itertools import groupby
 
 from torch import fx
 
+from fxopt_core.graphs.module_paths import Path, module_path
 from fxopt_workbench.pictures.nodes import UNKNOWN, NodeDescription
 from fxopt_workbench.pictures.scene import LONGEST_LINE, Arrow, Box, Scene, most_frequent, shorten, summarise
 from fxopt_workbench.pictures.sections import NOWHERE, Section, sections
+from fxopt_workbench.structure import block_name
 
 MOST_BOXES = 60
 """A drawing with more boxes than this is no longer read as a whole."""
@@ -28,12 +28,8 @@ MOST_FRAMED = 36
 MOST_INPUTS = 8
 """More inputs than this share one box."""
 
-_ROOT = re.compile(r"^L\[['\"]\w+['\"]\]\.?|^L__self__+\.?")
-
 MOST_ARROWS = 6
 """A box that more boxes than this read gets one arrow; the other boxes name it in their labels."""
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -50,43 +46,6 @@ class _Member:
     path: Path
     classes: dict[Path, str]
     section: Section
-
-
-def module_path(node: fx.Node) -> tuple[Path, dict[Path, str]]:
-    """Where in the model a node comes from, by `node.meta["nn_module_stack"]`.
-
-    Returns:
-        The path of its innermost module (`("layers", "0")`, empty at the top level), and the class
-        name of each module on the way.
-    """
-    stack: dict[str, Any] = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
-    innermost: Path = ()
-    classes: dict[Path, str] = {}
-    for path, module_class in stack.values():
-        innermost = tuple(part for part in _ROOT.sub("", str(path)).split(".") if part)
-        name = module_class if isinstance(module_class, str) else module_class.__name__
-        classes[innermost] = name.rpartition(".")[2]
-    return innermost, classes
-
-
-def block_name(copies: Sequence[Sequence[fx.Node]]) -> str:
-    """What to call repeated blocks by the modules of their nodes, such as `encoder.layer.0–11 (BertLayer)`.
-
-    Where the modules do not tell them apart, it is the first node and the last.
-    """
-    first, last = (_shared([module_path(node)[0] for node in copies[place]]) for place in (0, -1))
-    if first == last:
-        return f"{copies[0][0].name} to {copies[-1][-1].name}"
-    differs = len(_shared([first, last]))
-    start, end = ".".join(first[: differs + 1]), ".".join(last[differs : differs + 1])
-    found = module_path(copies[0][0])[1].get(first[: differs + 1])
-    return f"{start}–{end}" + (f" ({found})" if found else "")
-
-
-def _shared(paths: Sequence[Path]) -> Path:
-    """What all begin with."""
-    columns = takewhile(lambda column: len(set(column)) == 1, zip(*paths, strict=False))
-    return tuple(column[0] for column in columns)
 
 
 def grouped_scene(

@@ -11,10 +11,11 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 
+from fxopt_core.display import choose_kinds
 from fxopt_core.files import replacing
 from fxopt_workbench.pictures.rendering import PictureError, render_svg
 from fxopt_workbench.pictures.scene import Scene
-from fxopt_workbench.tables import aligned, choose_kinds
+from fxopt_workbench.tables import aligned
 
 PIXELS_A_POINT = 96 / 72
 """CSS pixels a point (https://www.w3.org/TR/css-values-4/#absolute-lengths)."""

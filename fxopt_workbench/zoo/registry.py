@@ -88,7 +88,7 @@ def build(
     so that the largest models can be analysed in seconds.
 
     Args:
-        name: one of `names()`, `module:factory` (see `fxopt_workbench.zoo.own`), or a file (see `fxopt_workbench.zoo.files`).
+        name: one of `names()`, `module:factory` (see `zoo.own`), or a file (see `zoo.files`).
         device: where to put it; `None` takes `fxopt_core.devices.choose_device()`.
         dtype: of floating-point weights and inputs; `None` leaves them as they are, `float32` mostly.
         seed: of weights and inputs.

@@ -343,15 +343,16 @@ print("all:      ", ", ".join(torch._dynamo.list_backends(exclude_tags=())))
 
 # %%
 from fxopt_core.benchmark import benchmark
+from fxopt_workbench.results.benchmarks import alt_text, plot
 
 report = benchmark(model, example_inputs, backends=("eager", "aot_eager", "inductor"), repeats=30)
 report
 
 # %%
-display(report.plot())
+display(plot(report))
 
 # %%
-print(report.alt_text())
+print(alt_text(report))
 
 # %% [markdown]
 # Where the lines cross, compiling has paid for itself: the [**break-even**](../Glossary.md#break-even) number of calls,

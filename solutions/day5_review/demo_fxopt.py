@@ -30,6 +30,7 @@ from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_
 from fxopt_workbench.hardware.hardware import published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import plot
+from fxopt_workbench.results.optimizations import draw_changes
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 device = choose_device()
@@ -91,7 +92,7 @@ rules = [rewrite.rule for rewrite in result.report.rewrites]
 print({rule: rules.count(rule) for rule in dict.fromkeys(rules)})
 
 # %%
-before, after = result.report.draw()[0]
+before, after = draw_changes(result.report)[0]
 before
 
 # %%

@@ -223,7 +223,7 @@ def test_measured_beside_estimated() -> None:
     estimated = estimate(analyze(Two(), SIZES), TOY)
     names = [node.node.name for node in estimated.nodes]
     timing = Timing(dict(zip(names, (1000.0, 1600.0), strict=True)), Measurement((2800.0,)))
-    sheet = timing.sheet(estimated)
+    sheet = timing.table(estimated)
     ratios = {row[0]: row[4] for row in sheet.rows}
     assert ratios == {
         "aten.matmul.default": "0.5×",

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from fxopt_workbench.bench.model_comparison import analyze_model
 from fxopt_workbench.cli import app
-from fxopt_workbench.hardware.parts import block_sheets, stage_comparison, stage_sheet
+from fxopt_workbench.results.parts import block_tables, stage_comparison, stage_table
+from fxopt_workbench.structure import structure_of
 
 analyzed = cache(analyze_model)
 
@@ -68,10 +69,10 @@ def test_stages_in_each_command() -> None:
 
 def test_the_tables_say_it_too() -> None:
     analyses = {name: analyzed(name) for name in ("yolov8n", "resnet")}
-    text = stage_sheet(analyses["yolov8n"]).text()
+    text = stage_table(structure_of(analyses["yolov8n"])).text()
     assert "backbone: Leads down to the coarsest map that is enlarged later" in text
     assert "strides 8, 16, 32" in text
-    rows = stage_comparison(analyses).rows
+    rows = stage_comparison({name: structure_of(one) for name, one in analyses.items()}).rows
     assert [row[0] for row in rows] == [
         *("yolov8n: backbone", "yolov8n: neck", "yolov8n: head"),
         *("resnet: backbone", "resnet: head"),
@@ -91,7 +92,7 @@ def test_a_repeated_block_is_counted_once_and_times() -> None:
     assert block["parameters"] == 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768
     # Of 128 tokens: those products, and queries by keys by values.
     assert block["flops"] == 2 * 128 * (4 * 768 * 768 + 2 * 768 * 3072) + 4 * 128 * 128 * 768
-    (row,) = block_sheets(analyzed("bert-base"))[0].rows
+    (row,) = block_tables(structure_of(analyzed("bert-base")))[0].rows
     assert row[:3] == ("encoder.layer.0–11 (BertLayer)", "×12", "23")
 
 
@@ -100,8 +101,8 @@ def test_blocks_that_differ_say_in_what() -> None:
     (block,) = as_json("analyze", "--model", "yolos-base")["blocks"]
     assert (block["times"], block["same"]) == (11, False)
     assert block["difference"] == "select_2 has 0 where select_3 has 1"
-    assert "not the same, but alike" in block_sheets(analyzed("yolos-base"))[0].notes[0]
+    assert "not the same, but alike" in block_tables(structure_of(analyzed("yolos-base")))[0].notes[0]
 
 
 def test_nothing_repeated_has_no_table() -> None:
-    assert block_sheets(analyzed("mlp")) == []
+    assert block_tables(structure_of(analyzed("mlp"))) == []

@@ -38,8 +38,10 @@ FORGERIES = {
     + NOTHING
     + "\nfor _ in range(9): channel.send({'missing': []}); channel.send({'findings': [], 'passed': True, 'ok': True})",
     "replaces the probe": NOTHING
-    + "\nimport autograder.exercises.day1.record_graphs.visible as visible\nfrom autograder.exchange.evidence import Evidence\n"
-    + f"def forged(case, recorder_class):\n    from autograder.exchange.evidence import Evidence\n    return Evidence({CLAIM})\n"
+    + "\nimport autograder.exercises.day1.record_graphs.visible as visible\n"
+    + "from autograder.exchange.evidence import Evidence\n"
+    + "def forged(case, recorder_class):\n    from autograder.exchange.evidence import Evidence\n"
+    + f"    return Evidence({CLAIM})\n"
     + "visible.probe.__code__ = forged.__code__",
     "replaces Evidence": NOTHING
     + "\nimport autograder.exercises.day1.record_graphs.visible as visible\noriginal = visible.Evidence\n"

@@ -14,9 +14,10 @@ from torch import nn
 from fxopt_core import devices
 from fxopt_core.benchmark import BenchmarkReport, Candidate, Measurement, benchmark
 from fxopt_core.benchmark.memory import peak_bytes
-from fxopt_core.benchmark.report import format_bytes, format_calls, format_seconds
 from fxopt_core.benchmark.running import EAGER
 from fxopt_workbench.bench.accuracy import largest_error
+from fxopt_workbench.results.benchmarks import alt_text, plot
+from fxopt_workbench.tables import format_bytes, format_calls, format_seconds
 
 CPU = torch.device("cpu")
 
@@ -241,7 +242,7 @@ def test_json_is_strict_and_complete() -> None:
 
 def test_the_figure_marks_where_compiling_has_paid() -> None:
     report = scripted_report()
-    figure = report.plot()
+    figure = plot(report)
     axes = figure.axes[0]
     stars = [line for line in axes.lines if line.get_marker() == "*"]
     assert [tuple(float(v) for v in star.get_xydata()[0]) for star in stars] == [(500.0, pytest.approx(5.0))]
@@ -250,7 +251,7 @@ def test_the_figure_marks_where_compiling_has_paid() -> None:
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(report.candidates)
     eager, inductor = lines[0].get_xydata(), lines[1].get_xydata()
     assert all((e[1] > i[1]) == (e[0] > 500) for e, i in zip(eager, inductor, strict=True))
-    words = report.alt_text()
+    words = alt_text(report)
     assert "inductor: 4 ms a call, first call 3 s, 2.50× faster; pays after 500 calls." in words
     assert "slow: 20 ms a call, first call 500 ms, 2.00× slower; never pays." in words
 

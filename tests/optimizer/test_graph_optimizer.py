@@ -96,7 +96,9 @@ def test_the_report_names_everything_in_print_in_json_and_in_pictures() -> None:
     text = str(report)
     for word in ("dead_code", "common_subexpressions", "Refusals", "became", "Verified", "Caveat"):
         assert word in text
-    ((before, after),) = report.draw()
+    from fxopt_workbench.results.optimizations import draw_changes
+
+    ((before, after),) = draw_changes(report)
     assert "cos" in before.text
     assert "cos" not in after.text
 

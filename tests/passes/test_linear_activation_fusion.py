@@ -18,9 +18,9 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fxopt_core.graphs.fused_operators import ACTIVATIONS, linear_activation
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import PRESETS, disabled, run_pass
-from fxopt_core.graphs.fused_operators import ACTIVATIONS, linear_activation
 
 FUSED = "linear_activation"
 KERNEL = "mkldnn::_linear_pointwise"

@@ -12,9 +12,10 @@ from torch import fx, nn
 
 from fxopt_core.costs import Analysis, analyze
 from fxopt_core.costs.costs import export_on_fake_tensors
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_workbench import zoo
-from fxopt_workbench.pictures.grouping import module_path
-from fxopt_workbench.structure import Stage, find_stages, values_in_meta
+from fxopt_workbench.results.parts import shapes
+from fxopt_workbench.structure import Stage, find_stages, structure_of, values_in_meta
 
 pytest.importorskip("transformers")
 
@@ -65,16 +66,17 @@ def test_yolo_is_cut_as_published(model: str) -> None:
 @pytest.mark.parametrize("model", YOLOS_OF_OUR_OWN)
 def test_the_costs_of_stages_are_those_of_their_modules(model: str) -> None:
     one, built = analysis(model), zoo.build(model, "meta").model
-    for group in one.grouped("stage"):
+    stages = structure_of(one).stages()
+    for group in stages:
         module = built.get_submodule(group.name)
         assert group.parameters(one.parameter_elements) == sum(each.numel() for each in module.parameters())
-    assert sum(group.cost.flops for group in one.grouped("stage")) == one.total.flops
+    assert sum(group.cost.flops for group in stages) == one.total.flops
 
 
 def test_levels_of_yolov8n() -> None:
     """Strides 8, 16 and 32 of an image of 640 x 640, with the channels of scale n."""
     levels = ("[1, 64, 80, 80]", "[1, 128, 40, 40]", "[1, 256, 20, 20]")
-    assert [part.gives for part in analysis("yolov8n").parts] == [levels, levels, ("[1, 84, 8400]",)]
+    assert [shapes(part) for part in structure_of(analysis("yolov8n")).parts] == [levels, levels, ("[1, 84, 8400]",)]
 
 
 @pytest.mark.parametrize("model", ["rt-detr", "rt-detr-r50"])

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import fx, nn
 
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_workbench.pictures import GraphPicture, draw
-from fxopt_workbench.pictures.grouping import MOST_BOXES, module_path
+from fxopt_workbench.pictures.grouping import MOST_BOXES
 
 
 class Block(nn.Module):

@@ -11,8 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from fxopt_core.benchmark.measuring import Measurement
-from fxopt_core.benchmark.report import format_seconds
 from fxopt_workbench.bench.passes.comparing import Row
+from fxopt_workbench.tables import format_seconds
 
 NONE = "–"
 

@@ -1,0 +1,127 @@
+"""What a benchmark found, as a table and as a figure with its text twin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fxopt_core.benchmark.report import UNCLEAR, BenchmarkReport, Candidate
+from fxopt_workbench.tables import NONE, Table, format_bytes, format_calls, format_seconds, tables_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LINES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+# Okabe and Ito's palette for colour-blind readers, https://jfly.uni-koeln.de/color/
+_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
+
+
+def settings(report: BenchmarkReport) -> str:
+    """Where and how it was measured, in one sentence."""
+    cache = "empty" if report.fresh_cache else "as it was, perhaps warm"
+    threads = f"{report.threads} thread" + ("s" if report.threads != 1 else "")
+    return (
+        f"{report.device} ({report.device_name}), torch {report.torch_version}, {threads}; {report.warmup} warm-up "
+        f"and {report.repeats} timed calls each, in turn "
+        f"(spread: interquartile range); compile cache on disk: {cache}"
+    )
+
+
+@tables_of.register
+def _of_benchmark(report: BenchmarkReport) -> Sequence[Table]:
+    headings = (
+        *("candidate", "against the first", "first call", "median", "spread", "minimum", "pays after calls"),
+        *("peak memory", "graphs (operations)", "largest error"),
+    )
+    rows = [
+        (
+            candidate.name,
+            report.against_first(candidate),
+            format_seconds(candidate.first_call_seconds),
+            format_seconds(candidate.measurement.median),
+            format_seconds(candidate.measurement.interquartile_range),
+            format_seconds(candidate.measurement.minimum),
+            pays_after(report, candidate),
+            format_bytes(candidate.peak_bytes),
+            f"{candidate.graphs} ({candidate.operations})",
+            NONE if candidate.largest_error is None else f"{candidate.largest_error:.2g}",
+        )
+        for candidate in report.candidates
+    ]
+    return (Table("", headings, rows, (settings(report), *report.notes)),)
+
+
+def pays_after(report: BenchmarkReport, candidate: Candidate) -> str:
+    """After how many calls compiling has paid, in words; no claim where the speed is unclear."""
+    if candidate.break_even_calls is not None and report.against_first(candidate) == UNCLEAR:
+        return UNCLEAR
+    return format_calls(candidate.break_even_calls)
+
+
+def plot(report: BenchmarkReport) -> Figure:
+    """Total time over the number of calls: where a compiled line crosses the first one, compiling has paid.
+
+    Lines differ in dash and marker as well as in colour. `alt_text` says the same in words.
+    """
+    # pyplot, so that a notebook shows the figure; closed, so that it shows it once.
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    calls = _plotted_calls(report)
+    for place, candidate in enumerate(report.candidates):
+        total = [_total_seconds(candidate, number) for number in calls]
+        axes.plot(
+            calls,
+            total,
+            label=f"{candidate.name} ({report.against_first(candidate)})",
+            linestyle=_LINES[place % len(_LINES)],
+            marker=_MARKERS[place % len(_MARKERS)],
+            markevery=4,
+            color=_COLOURS[place % len(_COLOURS)],
+        )
+        number = candidate.break_even_calls
+        if number is not None and math.isfinite(number) and report.against_first(candidate) != UNCLEAR:
+            point = (number, _total_seconds(candidate, number))
+            axes.plot(*point, marker="*", markersize=16, color=_COLOURS[place % len(_COLOURS)], linestyle="")
+            axes.annotate(
+                f"{candidate.name} pays\nafter {format_calls(number)} calls",
+                point,
+                textcoords="offset points",
+                xytext=(24, -45 - 32 * place),
+                arrowprops={"arrowstyle": "-"},
+            )
+    axes.set(xscale="log", yscale="log", xlabel="calls", ylabel="total time, compilation included (s)")
+    axes.set_title(f"Does compiling pay? ({report.device_name}, {report.repeats} timed calls each)")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    pyplot.close(figure)
+    return figure
+
+
+def alt_text(report: BenchmarkReport) -> str:
+    """The figure of `plot` in words."""
+    sentences = ["Total time over the number of calls, one line a candidate, both axes logarithmic."]
+    for candidate in report.candidates:
+        text = f"{candidate.name}: {format_seconds(candidate.measurement.median)} a call"
+        if candidate.break_even_calls is not None:
+            text += f", first call {format_seconds(candidate.first_call_seconds)}, {report.against_first(candidate)}; "
+            pays = pays_after(report, candidate)
+            if pays == UNCLEAR:
+                text += "whether it pays is unclear"
+            else:
+                text += f"pays after {pays} calls" if math.isfinite(candidate.break_even_calls) else "never pays"
+        sentences.append(f"{text}.")
+    return " ".join(sentences)
+
+
+def _plotted_calls(report: BenchmarkReport) -> list[float]:
+    finite = [c.break_even_calls for c in report.candidates if c.break_even_calls and math.isfinite(c.break_even_calls)]
+    decades = math.ceil(math.log10(max([*finite, 10.0]))) + 1
+    return [10 ** (step / 8) for step in range(8 * decades + 1)]
+
+
+def _total_seconds(candidate: Candidate, calls: float) -> float:
+    once = 0.0 if candidate.break_even_calls is None else candidate.first_call_seconds
+    return once + calls * candidate.measurement.median

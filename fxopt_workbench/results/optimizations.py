@@ -1,0 +1,116 @@
+"""What an optimisation did and what it left alone, as tables and pictures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from fxopt_core.graphs.diff import diff_graphs
+from fxopt_core.graphs.source_lines import without_folders
+from fxopt_core.optimizer import OptimizationReport, OptimizationResult
+from fxopt_core.passes import PassResult
+from fxopt_workbench.pictures import GraphPicture, draw
+from fxopt_workbench.tables import Table, tables_of
+
+MOST_SHOWN = 20
+"""How many rewrites the printed report shows one by one."""
+
+
+@tables_of.register
+def _of_pass(result: PassResult) -> Sequence[Table]:
+    made = [(one.rule, one.change, one.exactness, without_folders(one.source)) for one in result.rewrites]
+    refused = [(one.node, one.reason) for one in result.refusals]
+    headings = ("rule", "before → after", "exactness", "source")
+    return [
+        Table(f"{result.name}, rewrites: {len(made)}", headings if made else (), made, words=headings),
+        Table(f"Refusals: {len(refused)}", ("node", "reason") if refused else (), refused, words=("reason",)),
+    ]
+
+
+@tables_of.register
+def _of_result(result: OptimizationResult) -> Sequence[Table]:
+    return tables_of(result.report)
+
+
+@tables_of.register
+def _of_report(report: OptimizationReport) -> Sequence[Table]:
+    opening = f"Captured by {report.attempts[-1].method}; {report.nodes_before} operations became {report.nodes_after}."
+    caveats = (f"Caveat: {caveat}" for caveat in report.caveats)
+    return [Table(opening), *_details(report), Table("", notes=(f"Verified: {report.how_verified}.", *caveats))]
+
+
+def _details(report: OptimizationReport) -> Iterator[Table]:
+    yield Table(
+        "Before and after",
+        ("", "before", "after", "change"),
+        [
+            (name, *((f"{both[0]:,}", f"{both[1]:,}", f"{both[1] - both[0]:+,}") if both else ("not known", "", "")))
+            for name, both in report.before_and_after.items()
+        ],
+    )
+    changes: dict[tuple[str, str], list[tuple[int, tuple[int, int] | None]]] = defaultdict(list)
+    for graph in report.graphs:
+        for rewrite in graph.result.rewrites:
+            nodes = len(rewrite.after) - len(rewrite.before)
+            changes[rewrite.rule, rewrite.exactness].append((nodes, graph.cost_of(rewrite)))
+    yield Table(
+        f"Rewrites: {len(report.rewrites)}",
+        ("rule", "times", "nodes", "FLOPs", "bytes", "exactness"),
+        [(rule, str(len(made)), *_sums(made), exact) for (rule, exact), made in changes.items()],
+        words=("exactness",),
+    )
+    shown = report.rewrites[:MOST_SHOWN]
+    more = len(report.rewrites) - len(shown)
+    yield Table(
+        "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
+        ("rule", "before → after", "source"),
+        [(rewrite.rule, rewrite.change, without_folders(rewrite.source)) for rewrite in shown],
+        words=("before → after", "source"),
+    )
+    yield Table(
+        f"Refusals: {len(report.refusals)}",
+        ("pass", "reason", "nodes"),
+        [(name, reason, _listed(nodes)) for (name, reason), nodes in _refused_nodes(report).items()],
+        words=("reason", "nodes"),
+    )
+    if report.denied:
+        yield Table("Taken back, since the comparison failed", ("rewrite",), [(key,) for key in report.denied])
+    if report.failures:
+        taken_out = [(failure.name, failure.reason) for failure in report.failures]
+        yield Table("Passes taken out", ("pass", "reason"), taken_out, words=("reason",))
+
+
+def _refused_nodes(report: OptimizationReport) -> dict[tuple[str, str], list[str]]:
+    nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, refusal in report.refusals:
+        nodes[name, refusal.reason].append(refusal.node)
+    return nodes
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str]:
+    """Nodes, FLOPs and bytes that rewrites add, together; empty where a cost is not known."""
+    costs = [cost for _, cost in made if cost is not None]
+    nodes = f"{sum(nodes for nodes, _ in made):+d}"
+    if len(costs) < len(made):
+        return nodes, "", ""
+    return nodes, f"{sum(flops for flops, _ in costs):+,d}", f"{sum(moved for _, moved in costs):+,d}"
+
+
+def draw_changes(report: OptimizationReport) -> list[tuple[GraphPicture, GraphPicture]]:
+    """Each graph before and after, the rewritten nodes marked by a double border and a bold label."""
+    pictures = []
+    for graph in report.graphs:
+        after = graph.result.graph_module
+        difference = diff_graphs(graph.before, after)
+        pictures.append(
+            (
+                draw(graph.before, title="before", highlight=sorted(difference.marked_before)),
+                draw(after, title="after", highlight=sorted(difference.marked_after)),
+            )
+        )
+    return pictures
