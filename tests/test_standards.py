@@ -9,9 +9,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder.authoring.release import read_source
 from autograder.course.notebooks import grade_id, points_of
-from autograder.course.tasks import DAYS, Task, WrittenTask, all_tasks, written_tasks
+from autograder.course.sources import read_source
+from autograder.course.task import DAYS, Task, WrittenTask
+from autograder.course.tasks import all_tasks, written_tasks
 
 ROOT = Path(__file__).parents[1]
 

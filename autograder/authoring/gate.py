@@ -14,10 +14,11 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.authoring.release import read_source
 from autograder.course.course import Course
 from autograder.course.notebooks import cells_before_check, grade_id, read_notebook
-from autograder.course.tasks import DAYS, Task, all_tasks, find_task
+from autograder.course.sources import read_source
+from autograder.course.task import DAYS, Task
+from autograder.course.tasks import all_tasks, find_task
 from autograder.grading.grading import Grader
 
 GATE_SEED = "the gate"

@@ -19,23 +19,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import jupytext
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
-from nbgrader.converters import GenerateAssignment
-from nbgrader.coursedir import CourseDirectory
 
 from autograder.authoring.glossary import PAGE, glossary_page
-from autograder.course.course import Course, course_config
+from autograder.course.course import Course
 from autograder.course.definitions import definitions_of
-from autograder.course.notebooks import grade_id
-from autograder.course.tasks import DAYS, all_tasks
+from autograder.course.sources import KERNELSPEC, ReleaseError, make_assignments, read_source, sources
+from autograder.course.task import DAYS
+from autograder.course.tasks import all_tasks
 
 CELL_SECONDS = 300
 """Longest that one cell may run while a notebook is built, in seconds."""
-
-KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 _SOLUTION_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
@@ -46,10 +42,6 @@ _VARYING = (
     (re.compile(r"/tmp/torchinductor_[^/\s'\"]+"), "<inductor cache>"),
     (re.compile(r"(?:/private)?/(?:tmp|var/folders)/[\w./+-]+"), "<temporary>"),
 )
-
-
-class ReleaseError(RuntimeError):
-    """A notebook cannot be built; the message says which one and why."""
 
 
 @dataclass
@@ -67,53 +59,6 @@ class BuildReport:
     kept: list[str] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
-
-
-def sources(course: Course) -> list[Path]:
-    """Every authoring source, in order."""
-    return sorted(course.solutions.glob("*/*.py"))
-
-
-def read_source(path: Path) -> NotebookNode:
-    """The notebook that an authoring source describes, with deterministic cell ids and without outputs.
-
-    The rubric of a written answer, in its cell's metadata (`fxopt={"rubric": {criterion: points}}`), is also shown as
-    a table below the task's text.
-
-    Raises:
-        ReleaseError: two cells have the same nbgrader id, a solution cell has no solution region, or the points of a
-            rubric do not add up.
-    """
-    notebook = jupytext.read(path)
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
-    seen: dict[str, int] = {}
-    for cell in notebook.cells:
-        name = grade_id(cell)
-        stem = name or hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
-        seen[stem] = seen.get(stem, 0) + 1
-        if name is not None and seen[stem] > 1:
-            raise ReleaseError(f"{path.name}: the nbgrader id {name!r} is used twice")
-        solution = cell.metadata.get("nbgrader", {}).get("solution", False)
-        if solution and cell.cell_type == "code" and "### BEGIN SOLUTION" not in cell.source:
-            raise ReleaseError(f"{path.name}: the answer cell {name!r} has no solution region")
-        if rubric := cell.metadata.get("fxopt", {}).get("rubric"):
-            _show_rubric(notebook, cell, rubric, path)
-        cell["id"] = stem if seen[stem] == 1 else f"{stem}-{seen[stem]}"
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    return notebook
-
-
-def _show_rubric(notebook: NotebookNode, answer: NotebookNode, rubric: dict[str, float], path: Path) -> None:
-    name, points = grade_id(answer), answer.metadata.get("nbgrader", {}).get("points")
-    if answer.cell_type != "markdown" or sum(rubric.values()) != points:
-        raise ReleaseError(f"{path.name}: the rubric of {name!r} must add up to the points of that text cell, {points}")
-    texts = [cell for cell in notebook.cells if grade_id(cell) == f"{name}-task"]
-    if len(texts) != 1:
-        raise ReleaseError(f"{path.name}: {name!r} has a rubric but no cell {name}-task to show it in")
-    rows = "".join(f"\n| {criterion} | {worth:g} |" for criterion, worth in rubric.items())
-    texts[0].source += f"\n\n| a person looks for | points |\n| --- | --- |{rows}"
 
 
 def _digest(notebook: NotebookNode, files: Sequence[Path], root: Path) -> str:
@@ -293,29 +238,6 @@ def release(course: Course, folder: Path) -> Iterator[tuple[Path, Path]]:
         notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
         nbformat.write(notebook, path)
         yield name, path
-
-
-def make_assignments(course: Course, source: Path, target: Path, database: str) -> None:
-    """Run nbgrader's `generate_assignment` for every day in `source`; fills `target` and the gradebook.
-
-    Raises:
-        ReleaseError: nbgrader refused; its message is passed on.
-    """
-    config = course_config(course)
-    config.CourseDirectory.root = str(source.parent)
-    config.CourseDirectory.source_directory = source.name
-    config.CourseDirectory.release_directory = str(target)
-    config.CourseDirectory.db_url = database
-    for day in sorted(path.name for path in source.iterdir() if path.is_dir()):
-        config.CourseDirectory.assignment_id = day
-        directory = CourseDirectory(config=config)
-        converter = GenerateAssignment(coursedir=directory, config=config)
-        converter.force = True
-        converter.log.setLevel("ERROR")
-        try:
-            converter.start()
-        except Exception as error:
-            raise ReleaseError(f"nbgrader could not make {day}, and logged why: {error}") from error
 
 
 def check(course: Course) -> BuildReport:

@@ -97,9 +97,9 @@ def grade(
 
 
 def _grade(who: str | None, day: str | None, force: bool) -> None:
-    from autograder.authoring.release import ReleaseError
     from autograder.course.course import NoCourseError, find_course, student
     from autograder.course.progress import append_event
+    from autograder.course.sources import ReleaseError
     from autograder.grading.sandbox import bubblewrap
     from autograder.records import gradebook
 

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from autograder.course.course import Course
 from autograder.course.progress import latest
-from autograder.course.tasks import Task, WrittenTask, all_tasks, written_tasks
+from autograder.course.task import Task, WrittenTask
+from autograder.course.tasks import all_tasks, written_tasks
 
 LINE = re.compile(r"^- \[ \] (?P<text>.*?)\s*<!-- key: (?P<key>[\w-]+) -->\s*$", re.MULTILINE)
 

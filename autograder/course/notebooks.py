@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 from autograder.exchange.channel import MalformedMessageError
 from autograder.exchange.verdict import one_line
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autograder.course.course import NoCourseError, find_course
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 RECORD = Path(".fxopt") / "progress.jsonl"
 

@@ -108,3 +108,8 @@ def outcome_from_verdicts(task: str, title: str, verdicts: Iterable[CaseVerdict]
     if not cases:
         raise ValueError(f"task {task}: no case was judged, so nothing can be said of the answer")
     return TaskOutcome(task, title, "wrong" if messages else "passed", messages, misconceptions, cases)
+
+
+def write_your_own(module: str) -> str:
+    """The sentence for a learner who imports `module`."""
+    return f"`{module}` already contains the answer to this task: write your own instead of importing it."

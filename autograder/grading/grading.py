@@ -20,7 +20,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder.course.notebooks import cells_before_check, clean_outputs, points_of
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 from autograder.exchange.channel import (
     Channel,
     ChannelClosedError,

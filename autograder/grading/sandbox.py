@@ -1,9 +1,7 @@
 """Starts the worker that runs a learner's cells: in bubblewrap where it is there, else as a plain process.
 
 The sandbox has no network, no capabilities, a process namespace of its own and a read-only file system in
-which the repository is absent: a *view* holds `fxopt_core` without the withheld modules, and of `autograder`
-only what the worker needs, with the references of earlier days that later tasks build on. Judges, wrong and right
-answers, other references and notebooks with solutions are not in it.
+which the repository is absent; what a learner's code may import lies in a view (see `view`).
 Imports no torch.
 """
 
@@ -29,9 +27,7 @@ from typing import Self
 
 import psutil
 
-import autograder
-import fxopt_core
-from autograder.course.tasks import DAYS, Task
+from autograder.course.task import Task
 from autograder.exchange.channel import (
     Channel,
     ChannelClosedError,
@@ -42,7 +38,7 @@ from autograder.exchange.channel import (
 )
 from autograder.exchange.verdict import Status
 from autograder.grading.judging import JUDGE_SECONDS
-from autograder.learner_side.own_functions import earlier_exports
+from autograder.grading.view import PACKAGES, SandboxError, build_view
 
 START_SECONDS = 120.0
 """How long a worker may take to import torch and report."""
@@ -52,23 +48,6 @@ END_SECONDS = 10.0
 
 WATCH_SECONDS = 0.05
 """Pause between two looks at a worker's memory and processes."""
-
-VIEW_MODULES = (
-    "__init__",
-    "channel",
-    "check",
-    "evidence",
-    "learner_shell",
-    "markup",
-    "own_functions",
-    "probing",
-    "submit_cell",
-    "tasks",
-    "verdict",
-    "withheld",
-    "worker",
-)
-"""The modules of `autograder` that exist inside the sandbox, besides the package `graph_form`."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +71,6 @@ class Limits:
     judge_seconds: float = JUDGE_SECONDS
 
 
-class SandboxError(RuntimeError):
-    """The worker could not be started; the message holds what it printed."""
-
-
 @cache
 def bubblewrap() -> str | None:
     """Path of `bwrap` when it is there and may really make a sandbox here, else `None`."""
@@ -105,46 +80,6 @@ def bubblewrap() -> str | None:
     probe = [path, "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     works = subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0
     return path if works else None
-
-
-def build_view(folder: Path, tasks: Sequence[Task]) -> None:
-    """Fill `folder` with what a learner's code may import while `tasks` are graded."""
-    core = Path(next(iter(fxopt_core.__path__)))
-    shutil.copytree(core, folder / "fxopt_core", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in {name for task in tasks for name in task.withheld if name.startswith("fxopt_core")}:
-        path = folder.joinpath(*name.split("."))
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.with_suffix(".py").is_file():
-            # Its package may import it by name, and must still be there for other tasks.
-            path.with_suffix(".py").write_text("")
-        else:
-            raise SandboxError(f"the withheld module {name} does not exist; correct the table of tasks")
-    own = Path(next(iter(autograder.__path__)))
-    target = folder / "autograder"
-    target.mkdir()
-    for module in VIEW_MODULES:
-        shutil.copy(own / f"{module}.py", target)
-    shutil.copytree(own / "graph_form", target / "graph_form", ignore=shutil.ignore_patterns("__pycache__"))
-    earlier = {task for day in {task.day for task in tasks} for task in earlier_exports(day)}
-    shared = [
-        "exercises/__init__.py",
-        # The tables of all days: they hold no answers, and `use` looks into them.
-        *(f"exercises/{day}/__init__.py" for day in DAYS),
-        # What the probes of a day share lies beside its table.
-        *(f"exercises/{day}/{path.name}" for day in {task.day for task in tasks} for path in _shared(own, day)),
-    ]
-    for task in tasks:
-        shared += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "visible.py")]
-    for task in earlier:
-        shared += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "reference.py")]
-    for relative in shared:
-        (target / relative).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(own / relative, target / relative)
-
-
-def _shared(package: Path, day: str) -> list[Path]:
-    return sorted((package / "exercises" / day).glob("*.py"))
 
 
 def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
@@ -165,7 +100,7 @@ def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
     prefixes = [Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve()]
     for prefix in prefixes:
         command += ["--ro-bind", str(prefix), str(prefix)]
-    for package in (autograder, fxopt_core):
+    for package in PACKAGES:
         installed = Path(next(iter(package.__path__))).resolve()
         # A package that was installed (not linked) lies inside the environment that was just bound: cover it.
         if any(installed.is_relative_to(prefix) for prefix in prefixes):

@@ -16,7 +16,8 @@ from rich.markup import escape
 
 from autograder.course.course import NoCourseError, find_course
 from autograder.course.notebooks import UnreadableNotebookError, compare_with_release, read_notebook
-from autograder.course.tasks import DAYS, Task, tasks_of_notebook
+from autograder.course.task import DAYS, Task
+from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.channel import Message
 from autograder.grading.grading import NotebookOutcome, Watch, grade_notebook
 from autograder.records.nbgrader_plugin import kernel_problems

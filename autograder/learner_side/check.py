@@ -12,12 +12,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from autograder.course.tasks import DAYS, Task, all_tasks, find_task
+from autograder.course.task import DAYS, Task
+from autograder.course.tasks import all_tasks, find_task
 from autograder.exchange.markup import with_code
-from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
+from autograder.exchange.verdict import (
+    NOT_WRITTEN,
+    CaseVerdict,
+    Finding,
+    TaskOutcome,
+    outcome_from_verdicts,
+    write_your_own,
+)
+from autograder.learner_side.mode import is_grading
 from autograder.learner_side.own_functions import reference_module
-from autograder.learner_side.withheld import withheld_use, write_your_own
-from autograder.learner_side.worker import describe_error, is_grading
+from autograder.learner_side.withheld import withheld_use
+from autograder.learner_side.worker import describe_error
 
 MARKS = {
     "passed": "✔ passed",
@@ -134,8 +143,8 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
             return CheckResult(
                 outcome_from_verdicts(task.name, task.title, [CaseVerdict("your code", False, (finding,))])
             )
+    from autograder.course.judges import error_verdict, judge_case
     from autograder.exchange.evidence import Evidence
-    from autograder.grading.judging import error_verdict, judge_case
 
     visible = import_module(task.module + ".visible")
     verdicts, exhibits = [], []
@@ -189,7 +198,7 @@ def _exported(task: Task, workspace: Path) -> str:
     """Save the answer to the learner's package; a line that says what became of it."""
     from IPython import get_ipython
 
-    from autograder.learner_side.own_package import ExportError, export_answer
+    from autograder.course.own_package import ExportError, export_answer
 
     shell = get_ipython()
     if shell is None:

@@ -14,11 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from autograder.course.tasks import DAYS, Task, all_tasks
-from autograder.learner_side.worker import is_grading
-
-PACKAGE = "my_fxopt"
-"""The learner's package: a folder in the workspace."""
+from autograder.course.task import DAYS, PACKAGE, Task
+from autograder.course.tasks import all_tasks
+from autograder.learner_side.mode import is_grading
 
 
 def exports() -> dict[str, Task]:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from autograder.learner_side.worker import is_grading
+from autograder.learner_side.mode import is_grading
 
 
 def submit(exercise: str) -> None:
@@ -18,7 +18,7 @@ def submit(exercise: str) -> None:
     if is_grading():
         print("Submissions do nothing while grading.")
         return
-    from autograder.learner_side.submission import UnsavedAnswersError, check_saved
+    from autograder.course.submission import UnsavedAnswersError, check_saved
 
     try:
         check_saved(exercise)

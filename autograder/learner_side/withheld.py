@@ -14,17 +14,14 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from autograder.exchange.verdict import write_your_own
+
 LEARNER_FILE_MARKS = ("<ipython-input", "<learner", "ipykernel_", "<cell")
 """How the file names of code typed into a cell begin or what they contain."""
 
 
 class WithheldImportError(ImportError):
     """The learner's code imports what it is asked to write."""
-
-
-def write_your_own(module: str) -> str:
-    """The sentence for a learner who imports `module`."""
-    return f"`{module}` already contains the answer to this task: write your own instead of importing it."
 
 
 def _is_withheld(module: str, withheld: Iterable[str]) -> bool:

@@ -22,18 +22,11 @@ from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, OversizeMessageError, connect
 from autograder.learner_side.learner_shell import LearnerShell
+from autograder.learner_side.mode import GRADING_VARIABLE
 from autograder.learner_side.withheld import WithheldImportError, withhold
 
 POLL_SECONDS = 0.01
 """How long the serving loop sleeps between looking at its child and at the control channel."""
-
-GRADING_VARIABLE = "FXOPT_GRADING"
-"""Set while grading: checks and submissions inside the learner's cells then do nothing."""
-
-
-def is_grading() -> bool:
-    """Whether this process runs a learner's cells for a grade."""
-    return GRADING_VARIABLE in os.environ
 
 
 def serve(control: Channel, own_namespace: bool) -> None:

@@ -21,10 +21,11 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning
 
-from autograder.authoring.release import make_assignments, read_source, sources
 from autograder.course.course import Course, course_config
-from autograder.course.tasks import DAYS, WrittenTask, written_tasks
-from autograder.learner_side.submission import TIMESTAMP_FORMAT
+from autograder.course.sources import make_assignments, read_source, sources
+from autograder.course.submission import TIMESTAMP_FORMAT
+from autograder.course.task import DAYS, WrittenTask
+from autograder.course.tasks import written_tasks
 from autograder.records.nbgrader_plugin import outcome_file
 
 

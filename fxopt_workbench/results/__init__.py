@@ -5,23 +5,39 @@ The core finds this package through the entry-point group `fxopt.displays` and c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from fxopt_workbench.results import (  # noqa: F401  importing registers their tables
-    benchmarks,
-    captures,
-    comparisons,
-    costs,
-    optimizations,
-)
-from fxopt_workbench.tables import tables_of
+from fxopt_workbench.tables import Table, tables_of
+
+_HOMES = {
+    "AllocationRecord": "costs",
+    "Analysis": "costs",
+    "BenchmarkReport": "benchmarks",
+    "Captured": "captures",
+    "Equivalence": "equivalences",
+    "GraphDiff": "diffs",
+    "OptimizationReport": "optimizations",
+    "OptimizationResult": "optimizations",
+    "PassResult": "passes",
+}
+"""Class of a result -> the module here that registers its tables. It is imported when one is first shown: nothing else
+of the core needs to be there for that."""
+
+
+def _tables(result: Any) -> Sequence[Table]:
+    for kind in type(result).__mro__:
+        if kind.__module__.startswith("fxopt_core.") and kind.__name__ in _HOMES:
+            import_module(f"{__name__}.{_HOMES[kind.__name__]}")
+    return tables_of(result)
 
 
 def as_text(result: Any) -> str:
     """The tables of a result in characters, for a terminal or a file."""
-    return "\n".join(table.text() for table in tables_of(result))
+    return "\n".join(table.text() for table in _tables(result))
 
 
 def as_html(result: Any) -> str:
     """The tables of a result for a notebook. Nothing in it needs a style or a script: GitHub takes both out."""
-    return "".join(table.html() for table in tables_of(result))
+    return "".join(table.html() for table in _tables(result))

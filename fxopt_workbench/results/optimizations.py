@@ -8,23 +8,11 @@ from collections.abc import Iterator, Sequence
 from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.optimizer import OptimizationReport, OptimizationResult
-from fxopt_core.passes import PassResult
 from fxopt_workbench.pictures import GraphPicture, draw
 from fxopt_workbench.tables import Table, tables_of
 
 MOST_SHOWN = 20
 """How many rewrites the printed report shows one by one."""
-
-
-@tables_of.register
-def _of_pass(result: PassResult) -> Sequence[Table]:
-    made = [(one.rule, one.change, one.exactness, without_folders(one.source)) for one in result.rewrites]
-    refused = [(one.node, one.reason) for one in result.refusals]
-    headings = ("rule", "before → after", "exactness", "source")
-    return [
-        Table(f"{result.name}, rewrites: {len(made)}", headings if made else (), made, words=headings),
-        Table(f"Refusals: {len(refused)}", ("node", "reason") if refused else (), refused, words=("reason",)),
-    ]
 
 
 @tables_of.register

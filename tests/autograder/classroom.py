@@ -13,14 +13,16 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from autograder.authoring.release import read_source, release
+from autograder.authoring.release import release
 from autograder.course.course import Course
 from autograder.course.notebooks import cells_before_check, grade_id, read_notebook
-from autograder.course.tasks import DAYS, Task, find_task
+from autograder.course.sources import read_source
+from autograder.course.submission import submit
+from autograder.course.task import DAYS, Task
+from autograder.course.tasks import find_task
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import Grader, NotebookOutcome
 from autograder.grading.sandbox import Limits, bubblewrap
-from autograder.learner_side.submission import submit
 from autograder.records.gradebook import Graded, grade
 
 ROOT = Path(__file__).parents[2]

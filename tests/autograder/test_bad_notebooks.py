@@ -21,7 +21,7 @@ from autograder.course.notebooks import (
     read_notebook,
     restored,
 )
-from autograder.learner_side.submission import SubmissionRefusedError
+from autograder.course.submission import SubmissionRefusedError
 from autograder.records import nbgrader_plugin
 from autograder.records.gradebook import recorded_points
 from fxopt_workbench.cli import app
@@ -321,7 +321,7 @@ def test_restoring_brings_every_cell_of_the_release_back_once_and_in_its_place(c
 
 
 def test_refusals_are_of_their_own_kind(classroom: Classroom) -> None:
-    from autograder.learner_side.submission import submit
+    from autograder.course.submission import submit
 
     classroom.workspace_file.write_bytes(content_of("a check removed", classroom))
     with pytest.raises(SubmissionRefusedError, match="was not submitted"):

@@ -13,8 +13,9 @@ from classroom import Classroom, cell
 from rich.console import Console
 from torch import fx
 
-from autograder.authoring.release import read_source
-from autograder.course.tasks import DAYS, find_task
+from autograder.course.sources import read_source
+from autograder.course.task import DAYS
+from autograder.course.tasks import find_task
 from autograder.exchange.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
 from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
 from autograder.learner_side.check import CheckResult

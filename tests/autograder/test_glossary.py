@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring.glossary import PAGE, GlossaryError, glossary_page, read_terms
-from autograder.authoring.release import sources
 from autograder.course.course import Course
-from autograder.course.tasks import DAYS
+from autograder.course.sources import sources
+from autograder.course.task import DAYS
 
 COURSE = Course(Path(__file__).parents[2])
 

@@ -19,10 +19,10 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.course.course import course_config
+from autograder.course.judges import hidden_cases
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading import sandbox
-from autograder.grading.judging import hidden_cases
 from autograder.records import gradebook, nbgrader_plugin
 from autograder.records.gradebook import publish_feedback, recorded_points
 

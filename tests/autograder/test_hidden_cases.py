@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from classroom import TASK, Classroom, need_bubblewrap, when_called
 
+from autograder.course.judges import hidden_cases, visible_cases
 from autograder.grading.grading import Grader, grade_notebook
-from autograder.grading.judging import hidden_cases, visible_cases
 
 SEED = "a seed for tests"
 

@@ -11,7 +11,9 @@ import pytest
 from classroom import RIGHT, Classroom
 from classroom import TASK as GRADED
 
-from autograder.course.tasks import DAYS, find_task
+from autograder.course.own_package import ExportError, export_answer
+from autograder.course.task import DAYS
+from autograder.course.tasks import find_task
 from autograder.lab.lab import prepare
 from autograder.learner_side import own_functions
 from autograder.learner_side.own_functions import (
@@ -22,7 +24,6 @@ from autograder.learner_side.own_functions import (
     stand_in,
     use,
 )
-from autograder.learner_side.own_package import ExportError, export_answer
 from autograder.learner_side.withheld import withheld_use
 
 TASK = find_task("operation_histogram")

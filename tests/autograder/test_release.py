@@ -10,11 +10,12 @@ import nbformat
 import pytest
 
 from autograder.authoring import release as making
-from autograder.authoring.release import ReleaseError, check, normalise, read_source, release
+from autograder.authoring.release import check, normalise, release
 from autograder.course.course import Course
+from autograder.course.judges import judge_module
 from autograder.course.notebooks import grade_id
+from autograder.course.sources import ReleaseError, read_source
 from autograder.course.tasks import all_tasks
-from autograder.grading.judging import judge_module
 
 ROOT = Path(__file__).parents[2]
 

@@ -66,7 +66,7 @@ def test_the_sandbox_reaches_neither_files_nor_network_nor_rights(
         str(course.records / "seed"),
         str(package / "solutions"),
         str(package / "autograder" / "exercises"),
-        str(package / "autograder" / "judging.py"),
+        str(package / "autograder" / "grading" / "judging.py"),
         str(Path.home() / ".bashrc"),
         str(tmp_path),
     ]

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from autograder.course.tasks import DAYS, UnknownTaskError, all_tasks, find_notebook, find_task, tasks_of_notebook
+from autograder.course.task import DAYS
+from autograder.course.tasks import UnknownTaskError, all_tasks, find_notebook, find_task, tasks_of_notebook
 
 
 def test_names_are_there_once_and_days_are_known() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.tasks import DAYS, all_tasks, tasks_of_notebook
-from autograder.grading.sandbox import VIEW_MODULES, build_view
+from autograder.course.task import DAYS
+from autograder.course.tasks import all_tasks, tasks_of_notebook
+from autograder.grading.view import FOLDERS, build_view
 
 TASKS = tasks_of_notebook("ex_02_fx_graph_manipulation")
 
@@ -47,21 +48,31 @@ def test_withheld_modules_are_empty_or_gone_and_their_package_can_be_imported(vi
 
 
 def test_the_modules_of_the_view_need_none_that_it_leaves_out(view: Path) -> None:
-    modules = ["autograder" if name == "__init__" else f"autograder.{name}" for name in VIEW_MODULES]
+    own = view / "autograder"
+    held = sorted(path for folder in FOLDERS for path in (own / folder).rglob("*.py"))
+    modules = [".".join(path.relative_to(view).with_suffix("").parts).removesuffix(".__init__") for path in held]
+    assert {"autograder.learner_side.check", "autograder.exchange.graph_form.decode"} <= set(modules)
     code = """
 import sys
 for name in sys.argv[1:]:
     __import__(name)
 for name, module in list(sys.modules.items()):
-    if name.partition(".")[0] in ("autograder", "fxopt_core") and getattr(module, "__file__", None):
+    if name.partition(".")[0] in ("autograder", "fxopt_core", "fxopt_workbench") and getattr(module, "__file__", None):
         print(module.__file__)
 """
     # A linked package is found again where it is linked to, so that an import alone would succeed.
-    done = _run_in(view, code, *modules)
+    done = _run_in(view, code, "autograder", *modules)
     files = done.stdout.splitlines()
-    assert len(files) >= len(VIEW_MODULES), done.stderr
-    assert str(view / "autograder" / "check.py") in files
+    assert len(files) >= len(modules), done.stderr
+    assert str(own / "learner_side" / "check.py") in files
     assert not [path for path in files if not path.startswith(str(view))]
+
+
+def test_nothing_in_the_view_is_a_judge_an_answer_or_a_record(view: Path) -> None:
+    course = {path.name for path in (view / "autograder" / "course").iterdir()}
+    assert course == {"__init__.py", "task.py", "tasks.py"}
+    parts = {path.name for path in (view / "autograder").iterdir()}
+    assert parts == {"__init__.py", "course", "exchange", "exercises", "learner_side"}
 
 
 def _run_in(view: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

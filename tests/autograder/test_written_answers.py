@@ -12,10 +12,11 @@ import pytest
 from classroom import DAY, TASK, Classroom, cell
 from nbgrader.api import Gradebook
 
-from autograder.authoring.release import ReleaseError, read_source, release
+from autograder.authoring.release import release
 from autograder.course import checklist
 from autograder.course.notebooks import read_notebook
-from autograder.course.tasks import WrittenTask
+from autograder.course.sources import ReleaseError, read_source
+from autograder.course.task import WrittenTask
 from autograder.records import gradebook
 
 WRITTEN = WrittenTask("deep_dive", TASK.day, TASK.notebook, "A deep dive", checklist=("technical-deep-dive",))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 EVERY = "FXOPT_CAPSTONE_EVERY"
 """Environment variable of the judge: of the programs for passes take every n-th of each sort, for a quick look."""

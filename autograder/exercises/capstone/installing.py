@@ -11,7 +11,8 @@ from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any
 
-from autograder.learner_side.withheld import WithheldImportError, write_your_own
+from autograder.exchange.verdict import write_your_own
+from autograder.learner_side.withheld import WithheldImportError
 
 
 class InstallError(RuntimeError):

@@ -1,6 +1,6 @@
 """The tasks of day 0, start here."""
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 NOTEBOOK = "ex_00_shapes_and_graphs"
 

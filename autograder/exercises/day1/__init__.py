@@ -1,6 +1,6 @@
 """The tasks of day 1, the compile stack."""
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 NOTEBOOK = "ex_01_torch_compile_basics"
 

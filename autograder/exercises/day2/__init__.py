@@ -1,6 +1,6 @@
 """The tasks of day 2, FX graphs."""
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 NOTEBOOK = "ex_02_fx_graph_manipulation"
 

@@ -1,6 +1,6 @@
 """The tasks of day 3, model graph extraction."""
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 NOTEBOOK = "ex_03_model_export"
 

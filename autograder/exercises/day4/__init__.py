@@ -1,6 +1,6 @@
 """The tasks of day 4, Hugging Face models."""
 
-from autograder.course.tasks import Task
+from autograder.course.task import Task
 
 NOTEBOOK = "ex_04_huggingface_integration"
 IMPORTS = ("transformers.models.bert.modeling_bert", "transformers.models.gpt2.modeling_gpt2")

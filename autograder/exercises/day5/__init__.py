@@ -1,6 +1,6 @@
 """The tasks of day 5, review: one program for each interview question, and the whole pipeline."""
 
-from autograder.course.tasks import Task, WrittenTask
+from autograder.course.task import Task, WrittenTask
 
 NOTEBOOK = "ex_05_end_to_end_pipeline"
 

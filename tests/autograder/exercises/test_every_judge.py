@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring.release import read_source
 from autograder.course.course import Course
-from autograder.course.tasks import DAYS, Task, all_tasks, find_task
+from autograder.course.judges import hidden_cases, judge_case, judge_module, visible_cases
+from autograder.course.sources import read_source
+from autograder.course.task import DAYS, Task
+from autograder.course.tasks import all_tasks, find_task
 from autograder.exchange.evidence import Case, Evidence
-from autograder.grading.judging import hidden_cases, judge_case, judge_module, visible_cases
 
 COURSE = Course(Path(__file__).resolve().parents[3])
 

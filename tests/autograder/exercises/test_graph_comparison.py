@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import fx
 
-from autograder.course.tasks import Task, tasks_of_notebook
+from autograder.course.judges import hidden_cases, judge_module
+from autograder.course.task import Task
+from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.evidence import Evidence
 from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.programs import build, inputs_of, make_module, program, rewrite_evidence, trace
 from autograder.exercises.graph_comparison import difference, stale, unusable
-from autograder.grading.judging import hidden_cases, judge_module
 
 TABLE = "torch.tensor([[1.0, 2.0, 3.0, 4.0]])"
 

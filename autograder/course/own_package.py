@@ -21,9 +21,8 @@ from autograder.course.definitions import (
     span,
     split_statements,
 )
-from autograder.course.tasks import Task
+from autograder.course.task import PACKAGE, Task
 from autograder.course.workspace import PRIVATE_FOLDER, write_atomically
-from autograder.learner_side.own_functions import PACKAGE
 
 RECORD = f"{PACKAGE}.json"
 """File in the private folder: for each module, what was written and for which tasks."""

@@ -1,24 +1,13 @@
-"""What a comparison of two functions, or of two graphs, found, as tables."""
+"""What became of a graph, as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fxopt_core.graphs.diff import GraphDiff
-from fxopt_core.verification import Equivalence
 from fxopt_workbench.tables import Table, tables_of
 
 _WORDS = {"-": "removed", "+": "added", "~": "changed", " ": "kept"}
-
-
-@tables_of.register
-def _of_equivalence(found: Equivalence) -> Sequence[Table]:
-    tried = (f"Inputs: {', '.join(found.cases)}.",)
-    if found.equal:
-        return [Table(f"Equivalent: {found}", notes=tried)]
-    rows = [(one.what, one.where, one.detail, one.case) for one in found.differences]
-    headings = ("what differs", "of", "how", "inputs")
-    return [Table("NOT equivalent", headings, rows, tried, headings)]
 
 
 @tables_of.register

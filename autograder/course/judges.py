@@ -1,0 +1,86 @@
+"""How a task's judge is asked: its cases, its verdict on one case, and the verdict on code that raised.
+
+A check in the notebook and the judging process of a grade both come here. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import random
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from autograder.course.task import Task
+from autograder.exchange.verdict import CaseVerdict, Finding, write_your_own
+
+if TYPE_CHECKING:
+    from autograder.exchange.evidence import Case, Evidence
+
+UNREADABLE = "What your code produced could not be read back: {reason}."
+RAISED = "Your code raised {kind}."
+
+
+class JudgeError(RuntimeError):
+    """The judge itself failed: a defect of the exercise or of this machine, never the learner's fault."""
+
+
+def judge_module(task: Task) -> ModuleType:
+    """The task's judge. Only judges and checks import it; the sandbox does not have it."""
+    return import_module(task.module + ".judge")
+
+
+def visible_cases(task: Task) -> list[Case]:
+    """The cases that a learner sees."""
+    return list(import_module(task.module + ".visible").visible_cases())
+
+
+def hidden_cases(task: Task, seed: str) -> list[Case]:
+    """The cases that come from the secret seed; the same seed gives the same cases."""
+    return list(judge_module(task).hidden_cases(random.Random(f"{seed}/{task.name}")))
+
+
+def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> CaseVerdict:
+    """The judge's findings on the evidence of one case. A dictionary among them holds figures for a report.
+
+    Raises:
+        JudgeError: the judge names a misconception that its table does not have.
+    """
+    from autograder.exchange.graph_form import GraphFormatError
+
+    module = judge_module(task)
+    try:
+        found = list(module.judge(case, evidence))
+    except GraphFormatError as error:
+        # The text quotes what the learner's side sent, which may be a hidden input: a detail, never the message.
+        finding = Finding("unreadable graph", UNREADABLE.format(reason="a graph in it is malformed"), str(error)[:500])
+        return CaseVerdict(case.name, hidden, (finding,))
+    findings = []
+    figures: dict[str, Any] = {}
+    for item in found:
+        if isinstance(item, dict):
+            figures |= item
+            continue
+        name, detail = item
+        message = module.MISCONCEPTIONS.get(name)
+        if message is None:
+            raise JudgeError(f"{task.name}: the judge found {name!r}, which its MISCONCEPTIONS do not explain")
+        findings.append(Finding(name, message, detail))
+    return CaseVerdict(case.name, hidden, tuple(findings), figures)
+
+
+def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bool) -> CaseVerdict:
+    """The verdict on a case in which the learner's code raised.
+
+    `raised` comes from the learner's side, which may have put a hidden input into every word of it: the message
+    is made of names that we know, and the text is shown for visible cases only.
+    """
+    kind, text = str(raised.get("raised")), str(raised.get("text"))[:2000]
+    if kind == "WithheldImportError":
+        named = [module for module in task.withheld if f"`{module}" in text]
+        message = write_your_own(max(named, key=len)) if named else "A module that answers this task is withheld."
+        return CaseVerdict(case_name, hidden, (Finding("withheld import", message),))
+    known = getattr(builtins, kind, None)
+    if not (isinstance(known, type) and issubclass(known, BaseException)):
+        kind = "Exception"
+    return CaseVerdict(case_name, hidden, (Finding("raised", RAISED.format(kind=kind), text),))
