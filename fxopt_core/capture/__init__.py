@@ -2,7 +2,7 @@
 
 from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
-from fxopt_core.capture.capturing import METHODS, capture
+from fxopt_core.capture.capturing import capture, capture_methods
 from fxopt_core.capture.dimensions import Dimension
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extractor import GraphExtractor
@@ -11,11 +11,8 @@ from fxopt_core.capture.partition import GraphInput, Partition
 from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.symbols import Symbol
 from fxopt_core.graphs.names import count_operations, is_operation, operation_name
-from fxopt_workbench.standalone import save_standalone
-from fxopt_workbench.torchscript.partition import ScriptPartition
 
 __all__ = [
-    "METHODS",
     "Agreement",
     "Attempt",
     "CaptureError",
@@ -26,11 +23,10 @@ __all__ = [
     "GraphInput",
     "Guard",
     "Partition",
-    "ScriptPartition",
     "Symbol",
     "capture",
+    "capture_methods",
     "count_operations",
     "is_operation",
     "operation_name",
-    "save_standalone",
 ]

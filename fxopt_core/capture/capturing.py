@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 
 from fxopt_core.capture.auto import capture_automatically
-from fxopt_core.capture.dimensions import Dynamic, named_leaves
+from fxopt_core.capture.dimensions import named_leaves
 from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.extensions import Method, extensions
 from fxopt_core.capture.failures import explain_failure
 from fxopt_core.capture.methods.aot import capture_with_aot_autograd
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
@@ -24,26 +26,38 @@ from fxopt_core.verification.isolation import (
     same_random_state,
     split_example_inputs,
 )
-from fxopt_workbench.torchscript.capture import capture_with_jit_script, capture_with_jit_trace
-
-Method = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 
 METHODS: dict[str, Method] = {
-    "auto": capture_automatically,
-    "dynamo": capture_with_dynamo,
-    "symbolic_trace": capture_with_symbolic_trace,
-    "export": capture_with_export,
-    "aot": capture_with_aot_autograd,
-    "jit.trace": capture_with_jit_trace,
-    "jit.script": capture_with_jit_script,
+    "auto": Method(capture_automatically, 'method="dynamo" tells where the graphs break.'),
+    "dynamo": Method(
+        capture_with_dynamo,
+        "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",
+    ),
+    "symbolic_trace": Method(
+        capture_with_symbolic_trace,
+        'method="dynamo" breaks the graph at such a place instead of failing. Or take the decision on data out of the '
+        "model, or express it as a tensor operation (torch.where).",
+        takes_sizes=False,
+        compared=True,
+    ),
+    "export": Method(
+        capture_with_export,
+        'method="dynamo" breaks the graph at such a place instead of failing. Or express the decision as a tensor '
+        "operation (torch.where, torch.cond).",
+        compared=True,
+    ),
+    "aot": Method(
+        capture_with_aot_autograd,
+        'method="dynamo" captures without lowering to ATen, which tells whether Dynamo or AOTAutograd fails.',
+    ),
 }
-"""How a model can be captured, by the name that `capture` takes."""
+"""The core's own methods, by the name that `capture` takes."""
 
-KNOWS_NO_SIZES = frozenset({"symbolic_trace", "jit.trace", "jit.script"})
-"""Methods that take no `dynamic`."""
 
-COMPARED = KNOWS_NO_SIZES | {"export"}
-"""Methods that run Python once and leave it behind: what they baked in shows on other values only."""
+@cache
+def capture_methods() -> Mapping[str, Method]:
+    """Every method that `capture` takes, by name: the core's own, and those of the packages installed beside it."""
+    return MappingProxyType({name: method for one in extensions() for name, method in one.methods.items()} | METHODS)
 
 
 def capture(
@@ -61,9 +75,10 @@ def capture(
     | `symbolic_trace` | one torch-level graph, modules as single nodes | error, or fixes Python's decisions |
     | `export` | one ATen graph with its weights | error |
     | `aot` | ATen graphs of forward and backward, cut as by `dynamo` | breaks the graph |
-    | `jit.trace` | one TorchScript graph (deprecated, to compare with) | fixes what the example took |
-    | `jit.script` | one TorchScript graph (deprecated, to compare with) | error |
     | `auto` | one graph that agrees with the model on several inputs, else Dynamo's, verified | error |
+
+    The workbench adds `jit.trace` and `jit.script` (one TorchScript graph; deprecated, to compare with), and further
+    ways for `auto` (see `fxopt_core.capture.extensions`).
 
     `export`, `symbolic_trace`, `jit.trace`, `jit.script` and `auto` also call the model itself and compare
     (`Captured.agreements`): on the example, on new values of the same shapes, and on
@@ -75,7 +90,7 @@ def capture(
     Args:
         model: an `nn.Module` or a function.
         example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
-        method: one of the table.
+        method: one of `capture_methods()`.
         dynamic: which sizes may vary. Dimensions by input and number, with a name and a range:
             `{"input_ids": {0: ("batch", 1, 64), 1: ("length", 2, 512)}, "mask": {0: "batch", 1: "length"}}`.
             The same name means the same size. Or `True` puts symbols in place of all sizes, `False` fixes them,
@@ -88,24 +103,24 @@ def capture(
         ValueError: there is no such method, it takes no `dynamic`, or `dynamic` does not fit the example inputs.
         TypeError: `example_inputs` is neither positional nor keyword arguments, or `dynamic` of another form.
     """
-    if method not in METHODS:
-        near = difflib.get_close_matches(str(method), METHODS, n=1)
+    methods = capture_methods()
+    if method not in methods:
+        near = difflib.get_close_matches(str(method), methods, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no capture method {method!r}; the methods are {', '.join(METHODS)}.{hint}")
-    if method in KNOWS_NO_SIZES and dynamic is not None:
+        raise ValueError(f"there is no capture method {method!r}; the methods are {', '.join(methods)}.{hint}")
+    chosen_method = methods[method]
+    if not chosen_method.takes_sizes and dynamic is not None:
         raise ValueError(f'method="{method}" knows no sizes; leave dynamic out.')
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
     with same_random_state(model, args, kwargs):
-        if method == "auto":
-            # It makes its own copies, and compares with the model as it is.
-            copied: tuple[Model, tuple[Any, ...], dict[str, Any]] = (model, args, kwargs)
-        else:
-            copied = private_copy(model, args, kwargs, method)
+        # The search makes its own copies, and compares with the model as it is.
+        copied = (model, args, kwargs) if method == "auto" else private_copy(model, args, kwargs, method)
         try:
-            captured = METHODS[method](*copied, chosen)
-            if method in COMPARED:
+            captured = chosen_method.capture(*copied, chosen)
+            if chosen_method.compared:
                 captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
         except Exception as error:
-            raise explain_failure(error, method, *private_copy(model, args, kwargs, method), chosen) from error
+            explained = private_copy(model, args, kwargs, method)
+            raise explain_failure(error, method, chosen_method.advice, *explained, chosen) from error
     return captured

@@ -17,3 +17,20 @@ class CaptureError(RuntimeError):
         self.method = method
         self.failure = failure
         self.advice = advice
+
+
+class RefusedInputError(CaptureError, ValueError):
+    """A captured graph does not hold for the call that was made.
+
+    Attributes:
+        name: what differs from the captured call, such as `the dtype of x`.
+        expected: what the graph holds for.
+        found: what came instead.
+        advice: what to do.
+    """
+
+    def __init__(self, name: str, expected: str, found: str, advice: str) -> None:
+        RuntimeError.__init__(self, f"{name}: expected {expected}, as at capture; got {found}. {advice}")
+        self.method = "call"
+        self.failure = f"{name}: expected {expected}, as at capture; got {found}."
+        self.name, self.expected, self.found, self.advice = name, expected, found, advice

@@ -13,17 +13,6 @@ from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.violations import violated
 from fxopt_core.verification.isolation import Model
 
-ADVICE = {
-    "dynamo": "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",
-    "aot": 'method="dynamo" captures without lowering to ATen, which tells whether Dynamo or AOTAutograd fails.',
-    "symbolic_trace": 'method="dynamo" breaks the graph at such a place instead of failing. Or take the decision on '
-    "data out of the model, or express it as a tensor operation (torch.where).",
-    "jit.trace": 'method="export" gives a checked graph where this deprecated one fails.',
-    "jit.script": 'TorchScript compiles a subset of Python; method="export" or method="dynamo" know more of it.',
-    "auto": 'method="dynamo" tells where the graphs break.',
-    "export": 'method="dynamo" breaks the graph at such a place instead of failing. Or express the decision as a '
-    "tensor operation (torch.where, torch.cond).",
-}
 _TORCH = Path(torch.__file__).parent
 _LONGEST = 300
 
@@ -31,6 +20,7 @@ _LONGEST = 300
 def explain_failure(
     error: Exception,
     method: str,
+    advice: str,
     model: Model,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -49,7 +39,7 @@ def explain_failure(
             f"the model itself fails on these example inputs{_place(own_error)}: {_one_line(own_error)}",
             "call model(*example_inputs) and correct the inputs or the model first.",
         )
-    return CaptureError(method, in_one_line(error, method, dynamic), ADVICE[method])
+    return CaptureError(method, in_one_line(error, method, dynamic), advice)
 
 
 def in_one_line(error: Exception, method: str, dynamic: Dynamic) -> str:

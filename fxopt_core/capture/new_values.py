@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
+from fxopt_core.capture.call_signature import empty_like
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.verification.isolation import Model
 
@@ -98,8 +99,8 @@ def _repeated(generator: torch.Generator, axis: int, grow: dict[int, int], value
         return value
     longer = value.detach().index_select(axis, torch.arange(grow[id(value)], device=value.device) % value.shape[axis])
     if value.is_floating_point():
-        longer = _drawn(generator, value, longer.shape)
-    return longer.requires_grad_(value.requires_grad)
+        return _drawn(generator, value, longer.shape)
+    return empty_like(value, longer.shape).copy_(longer).requires_grad_(value.requires_grad)
 
 
 def _other_sizes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
@@ -132,14 +133,18 @@ def _mapped(
 
 
 def _drawn(generator: torch.Generator, value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """A tensor of that shape that lies in memory as `value` does, with values drawn from those of `value`."""
     flat = value.detach().reshape(-1)
     if flat.numel() == 0:
         return value
-    chosen = flat[torch.randint(flat.numel(), (shape.numel(),), generator=generator).to(flat.device)].reshape(shape)
+    new = value.detach().__deepcopy__({}) if shape == value.shape else empty_like(value, shape)
+    # Every element of the memory, so that elements which share one stay equal.
+    memory = new.as_strided((new.untyped_storage().nbytes() // new.element_size(),), (1,), 0)
+    memory.copy_(flat[torch.randint(flat.numel(), memory.shape, generator=generator).to(flat.device)])
     if value.is_floating_point() and bool((flat == flat[0]).all()):
         # One value throughout: nothing to draw from, so scale it.
-        chosen = chosen * (0.5 + torch.rand(shape, generator=generator).to(chosen))
-    return chosen.requires_grad_(value.requires_grad)
+        memory.mul_(0.5 + torch.rand(memory.shape, generator=generator).to(memory))
+    return new.requires_grad_(value.requires_grad)
 
 
 def _drawn_if_floating(generator: torch.Generator, value: torch.Tensor) -> torch.Tensor:
@@ -150,7 +155,10 @@ def _mirrored(generator: torch.Generator, value: torch.Tensor) -> torch.Tensor:
     drawn = _drawn(generator, value, value.shape)
     if not value.is_floating_point() or value.numel() == 0:
         return drawn
-    return (value.min() + value.max() - drawn).detach().requires_grad_(value.requires_grad)
+    mirrored = drawn.detach()
+    memory = mirrored.as_strided((mirrored.untyped_storage().nbytes() // mirrored.element_size(),), (1,), 0)
+    memory.neg_().add_(value.detach().min() + value.detach().max())
+    return mirrored.requires_grad_(value.requires_grad)
 
 
 def _is_full_mask(name: str, value: Any) -> bool:
@@ -174,6 +182,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _padded(mask: torch.Tensor) -> torch.Tensor:
-    padded = mask.clone()
+    padded = mask.__deepcopy__({})
     padded[0, ..., mask.shape[-1] - max(1, mask.shape[-1] // 3) :] = 0
     return padded

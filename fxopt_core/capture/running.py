@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,10 +15,6 @@ from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.partition import Partition
 from fxopt_core.verification.isolation import Model
 from fxopt_core.verification.mutations import changed, same_tensor
-
-ASSERTION = "Runtime assertion failed for expression "
-"""How the message of a check inside a graph of `torch.export` begins."""
-
 
 class Runner:
     """Something called like the model, with state of its own that calls may change.
@@ -56,32 +51,6 @@ class Runner:
             return set(changed(before.module, self.module, "self"))
         old, new = state_of(before.module), state_of(self.module)
         return {path for path in old if not same_tensor(old[path], new[path])}
-
-
-def in_form(model: Model, positional: int) -> Callable[..., Any]:
-    """How to call a module that insists on the example's split into positional and keyword arguments.
-
-    Args:
-        model: says the names and order of the arguments.
-        positional: how many the example gave by position.
-    """
-    signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-    kinds = {one.kind: one.name for one in signature.parameters.values()}
-
-    def call(module: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if inspect.Parameter.VAR_POSITIONAL not in kinds:
-            given = dict(signature.bind(*args, **kwargs).arguments)
-            others = given.pop(kinds.get(inspect.Parameter.VAR_KEYWORD, ""), {})
-            args, kwargs = tuple(given.values())[:positional], {**dict(list(given.items())[positional:]), **others}
-        try:
-            return module(*args, **kwargs)
-        except RuntimeError as error:
-            # A value read at capture is another one now: no less a guard than those on sizes.
-            if str(error).startswith(ASSERTION):
-                raise AssertionError(str(error)) from error
-            raise
-
-    return call
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:

@@ -117,7 +117,9 @@ def capture_whole(model: Model, example_inputs: ExampleInputs, method: str) -> W
         except CaptureError:
             raise
         except Exception as error:
-            raise explain_failure(error, method, *private_copy(model, args, kwargs, method)) from error
+            raise explain_failure(
+                error, method, 'use method="auto".', *private_copy(model, args, kwargs, method)
+            ) from error
         modes = {name: module.training for name, module in copied.named_modules()}
         for name, module in graph_module.named_modules():
             # Not `train()`: exported modules refuse it.

@@ -5,13 +5,18 @@ from __future__ import annotations
 from torch import fx
 
 
-def clone_graph_module(graph_module: fx.GraphModule) -> fx.GraphModule:
+def clone_graph_module(graph_module: fx.GraphModule, class_: type[fx.GraphModule] | None = None) -> fx.GraphModule:
     """A module with a graph of its own that shares parameters, buffers and submodules with the given one.
 
     Whatever is registered on the clone later, the original does not see. Generated code, signature (pytree codegen),
     hooks, training flags and node `meta` are kept.
+
+    Args:
+        graph_module: what to clone.
+        class_: of the clone; by default that of the original.
     """
-    clone: fx.GraphModule = type(graph_module).__new__(type(graph_module))
+    class_ = class_ or type(graph_module)
+    clone: fx.GraphModule = class_.__new__(class_)
     for name, value in vars(graph_module).items():
         vars(clone)[name] = value.copy() if isinstance(value, (dict, set)) else value
     graph = _clone_graph(graph_module.graph)

@@ -84,14 +84,14 @@ def capture(
 
 
 def _measure(names: list[str], size: str, repeats: int) -> list[Timed]:
-    from fxopt_core.capture import METHODS
+    from fxopt_core.capture import capture_methods
     from fxopt_workbench import zoo
     from fxopt_workbench.bench.timed_captures import PEERS, time_captures
 
     rows: list[Timed] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("capture", total=len(names) * (1 + repeats) * len([*METHODS, *PEERS]))
+        task = progress.add_task("capture", total=len(names) * (1 + repeats) * len([*capture_methods(), *PEERS]))
         for name in names:
             chosen = zoo.build(name + size, "cpu")
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from fxopt_core.benchmark.measuring import Measurement
-from fxopt_core.capture import METHODS, Captured, capture
+from fxopt_core.capture import Captured, capture, capture_methods
 from fxopt_core.capture.agreement import time_comparisons
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.extractor import GraphExtractor
@@ -121,7 +121,7 @@ def time_captures(
         repeats: timed runs of each way.
         done: told of each run of a way, by its name; of a way that failed, of all its runs.
     """
-    ways: dict[str, Way] = {method: partial(_by_method, method) for method in METHODS} | PEERS
+    ways: dict[str, Way] = {method: partial(_by_method, method) for method in capture_methods()} | PEERS
     rows = {way: Timed(name, way, way in PEERS) for way in ways}
     for turn in range(1 + repeats):
         for way, function in ways.items():

@@ -62,7 +62,7 @@ def extract(
     Exit code 1 when the method cannot capture the model or a graph cannot be drawn, 2 for bad input.
     """
     # torch takes seconds to import, which `fxopt --help` does not need.
-    from fxopt_core.capture import METHODS, CaptureError, capture
+    from fxopt_core.capture import CaptureError, capture, capture_methods
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_workbench import zoo
     from fxopt_workbench.bench.method_comparison import compare_methods
@@ -94,8 +94,8 @@ def extract(
             else:
                 show_comparison(outcomes, console)
             return
-        if method is not None and method not in METHODS:
-            raise ValueError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
+        if method is not None and method not in capture_methods():
+            raise ValueError(f"there is no method {method!r}; the methods are {', '.join(capture_methods())}.")
         if model not in zoo.names() and difflib.get_close_matches(model, (*zoo.names(), COMPARE), n=1) == [COMPARE]:
             raise ValueError(f"there is no model {model!r}. Did you mean {COMPARE!r}?")
         check_file(save_graph, (".py",))

@@ -7,41 +7,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
+from fxopt_core.capture.extensions import Adapted
 from fxopt_core.verification.isolation import Model, private_copy
 
 _EXPERTS = "_experts_implementation"
 
 
-@dataclass(frozen=True)
-class Adapted:
-    """A model to capture in place of the caller's.
-
-    Attributes:
-        model: a copy, or the caller's own where nothing was adapted; not to be changed.
-        adaptations: what was done, in words.
-        without: entries of the caller's result that this one's lacks.
-    """
-
-    model: Model
-    adaptations: tuple[str, ...] = ()
-    without: frozenset[str] = frozenset()
-
-
 def adapted_models(model: Model, outputs: Any) -> Iterator[Adapted]:
-    """The model as it is, then with one more adaptation at a time, as far as they change anything.
+    """Copies of the model with one more adaptation at a time, as far as they change anything.
 
     Args:
         model: the caller's; stays as it is.
         outputs: what it returned for the example.
     """
     current = Adapted(model)
-    yield current
     ways = (_without_cache, _with_grouped_experts, _with_tuple, _with_eager_attention)
     for adapt in ways if _configurations(model) else ():
         copied: Any = private_copy(current.model, (), {}, "auto")[0]
@@ -52,7 +36,7 @@ def adapted_models(model: Model, outputs: Any) -> Iterator[Adapted]:
             yield current
 
 
-def returns_a_cache(model: Model, outputs: Any) -> str | None:
+def returned_cache(model: Model, outputs: Any) -> str | None:
     """The cache in a result that can be switched off, such as `past_key_values, a DynamicCache`; else `None`.
 
     Dynamo and export know some classes of cache, but a graph that returns one needs that class to be used.

@@ -22,8 +22,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.extensions import Adapted
 from fxopt_core.verification.isolation import private_copy
-from fxopt_workbench.huggingface.adapters import Adapted
 from fxopt_workbench.huggingface.positions import places_of_patches, places_of_tokens, windows_of_patches
 
 _SPLITS = (torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes)

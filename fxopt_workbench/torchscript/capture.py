@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner, in_form, state_of
+from fxopt_core.capture.running import Runner, state_of
 from fxopt_core.verification.isolation import Model
 from fxopt_workbench.torchscript.partition import ScriptPartition
 
@@ -21,11 +22,12 @@ DEPRECATED = (
 
 def capture_with_jit_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:
     """Record the operations of one call. Every warning of the tracer about what it fixed is a caveat."""
+    given, named = separated(model, args, kwargs)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         # Lists and dictionaries as results are allowed; the check runs on other values, by `capture` itself.
         script = torch.jit.trace(
-            copy.deepcopy(model), args or None, example_kwarg_inputs=kwargs or None, strict=False, check_trace=False
+            copy.deepcopy(model), given or None, example_kwarg_inputs=named or None, strict=False, check_trace=False
         )
         _with_state_of(model, script)
     baked = [
@@ -61,7 +63,13 @@ def _captured(
     dynamic: Dynamic,
     caveats: tuple[str, ...],
 ) -> Captured:
-    runner = Runner(script, model, dynamic, in_form(model, len(args)))
+    signature = signature_of(model, args, kwargs, dynamic)
+
+    def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = signature.accept(args, kwargs)
+        return module(*args, **kwargs)
+
+    runner = Runner(script, model, dynamic, call)
     trial = copy.deepcopy(script) if isinstance(script, torch.jit.ScriptModule) else script
     partition = ScriptPartition(trial, method, args, kwargs)
     partition.script = script

@@ -24,7 +24,7 @@ class Branch(nn.Module):
 
 def only(monkeypatch, *methods):
     """Time these methods and no peers, which saves time."""
-    monkeypatch.setattr(timed_captures, "METHODS", dict.fromkeys(methods))
+    monkeypatch.setattr(timed_captures, "capture_methods", lambda: methods)
     monkeypatch.setattr(timed_captures, "PEERS", {})
 
 
@@ -92,7 +92,7 @@ def test_auto_is_held_against_the_fastest_right_single_method():
 
 def test_every_peer_captures_a_model_and_is_compared(monkeypatch):
     pytest.importorskip("transformers")
-    monkeypatch.setattr(timed_captures, "METHODS", {})
+    monkeypatch.setattr(timed_captures, "capture_methods", dict)
     chosen = zoo.build("vit", "cpu")
     rows = time_captures("vit", chosen.model, dict(chosen.example_inputs), 1, lambda way: None)
     assert {row.way: row.verdict for row in rows} == dict.fromkeys(PEERS, "right")

@@ -6,10 +6,11 @@ import torch
 from capture_models import Counting
 from torch import fx, nn
 
-from fxopt_core.capture import CaptureError, Partition, capture
+from fxopt_core.capture import CaptureError, Partition, capture, capture_methods, extensions
 from fxopt_core.capture.auto import search
 from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
 from fxopt_core.capture.running import Replay, Runner
+from fxopt_workbench.capture_extension import EXTENSION
 
 EXAMPLE = (torch.linspace(-1, 1, 12).reshape(3, 4),)
 
@@ -137,7 +138,7 @@ def refuse_all(model, args, kwargs, dynamic):
 
 def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
     monkeypatch.setattr(search, "STRATEGIES", {"remembering": record, "refusing": refuse_all})
-    monkeypatch.setattr(search, "LAST_RESORT", {})
+    monkeypatch.setattr(search, "extensions", tuple)
     captured = capture(nn.Linear(4, 2), EXAMPLE, "auto")
     remembering, refusing, taken = captured.attempts
     assert remembering.agreements[0].agrees
@@ -148,7 +149,7 @@ def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
 
 def test_when_nothing_agrees_the_error_tells_every_attempt(monkeypatch):
     monkeypatch.setattr(search, "STRATEGIES", {"remembering": record})
-    monkeypatch.setattr(search, "LAST_RESORT", {})
+    monkeypatch.setattr(search, "extensions", tuple)
     monkeypatch.setattr(search, "capture_with_dynamo", record)
     with pytest.raises(CaptureError, match=r"remembering: new values: DIFFERS.*partitions: new values: DIFFERS"):
         capture(nn.Linear(4, 2), EXAMPLE, "auto")
@@ -288,7 +289,7 @@ def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch
 
     search_export = search.STRATEGIES["export"]
     monkeypatch.setattr(search, "STRATEGIES", {"picky": only_eager})
-    monkeypatch.setattr(search, "LAST_RESORT", {})
+    monkeypatch.setattr(search, "extensions", lambda: (replace(EXTENSION, last_resort={}),))
     with torch.no_grad():
         captured = capture(*gpt2, "auto")
     assert captured.adaptations[1:] == ("return_dict=False", 'attention implementation "eager"')
@@ -333,3 +334,25 @@ def test_a_graph_of_the_same_text_with_another_constant_is_another_graph():
     assert replay(build(1.0), [])().item() == 1.0
     with pytest.raises(CaptureError, match="another graph"):
         replay(build(2.0), [])
+
+
+def test_what_other_packages_add_is_loaded_once_and_must_be_an_extension(monkeypatch):
+    class EntryPoint:
+        name = "odd"
+
+        def load(self):
+            return "no extension"
+
+    assert EXTENSION in extensions.extensions()
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [EntryPoint()])
+    extensions.extensions.cache_clear()
+    try:
+        with pytest.raises(TypeError, match=r"'odd' of fxopt\.capture_strategies loads 'no extension'; expected an"):
+            extensions.extensions()
+    finally:
+        extensions.extensions.cache_clear()
+
+
+def test_a_method_of_another_package_is_found_by_its_name():
+    assert capture_methods()["jit.trace"] is EXTENSION.methods["jit.trace"]
+    assert {"auto", "dynamo", "export"} <= set(capture_methods())

@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
 from fxopt_core.capture import capture
-from fxopt_workbench.huggingface.adapters import Adapted
+from fxopt_core.capture.extensions import Adapted
 from fxopt_workbench.huggingface.batch_pieces import PiecesAtOnce, opened
 from fxopt_workbench.huggingface.positions import places_of_patches, places_of_tokens, windows_of_patches
 

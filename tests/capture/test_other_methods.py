@@ -5,7 +5,7 @@ import torch
 from capture_models import Counting, Nested, ThreeBreaks, line_of
 from torch import nn
 
-from fxopt_core.capture import METHODS, CaptureError, capture
+from fxopt_core.capture import CaptureError, capture, capture_methods
 
 
 class Small(nn.Module):
@@ -110,13 +110,13 @@ def test_a_method_that_cannot_follow_names_the_line_and_what_to_try(method, capf
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", capture_methods())
 def test_a_model_that_fails_by_itself_is_told_from_one_that_cannot_be_captured(method):
     with pytest.raises(CaptureError, match="the model itself fails on these example inputs"):
         capture(nn.Linear(4, 2), (torch.ones(3, 5),), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", capture_methods())
 def test_every_method_leaves_the_model_as_it_was(method):
     model = Counting().train()
     model.config = {"setting": [1]}

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from fxopt_core.capture.agreement import Agreement, compare
 from fxopt_core.capture.auto.strategies import (
-    LAST_RESORT,
     OPENED,
     STRATEGIES,
-    Strategy,
     hopeless,
     refuses_batch_or_length,
 )
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.extensions import Adapted, Strategy, extensions
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.second_run import Trial, caveats_of, feasible
 from fxopt_core.verification.isolation import Model, private_copy, same_random_state
-from fxopt_workbench.huggingface.adapters import Adapted, adapted_models, returns_a_cache
-from fxopt_workbench.huggingface.batch_pieces import opened
 
 
 def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:
@@ -49,11 +46,12 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     search = _Search(trials, dynamic, may_refuse([on for (on, _, _), _ in trials]))
     specialised: list[Captured] = []
     outputs = trials[0][1].outputs
-    held = returns_a_cache(model, outputs)
+    held = "; ".join(filter(None, (one.unreturnable(model, outputs) for one in extensions())))
     if held:
         search.attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
     tried: list[Adapted] = []
-    for adapted in adapted_models(model, outputs):
+    copies = chain.from_iterable(one.adapt(model, outputs) for one in extensions())
+    for adapted in chain([Adapted(model)], copies):
         if held and not adapted.adaptations:
             continue
         tried.append(adapted)
@@ -66,7 +64,8 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     if specialised:
         # The first of the least specialised is the best.
         return search.taken(min(specialised, key=lambda one: len(one.specialised)))
-    for (name, strategy), adapted in product(LAST_RESORT.items(), tried):
+    last_resort = chain.from_iterable(one.last_resort.items() for one in extensions())
+    for (name, strategy), adapted in product(last_resort, tried):
         recorded = search.attempt(name, strategy, adapted)
         if recorded is not None:
             return search.taken(recorded)
@@ -120,7 +119,7 @@ class _Search:
 
     def _opened(self, adapted: Adapted) -> Iterator[Captured]:
         _, args, kwargs = self.trials[0][0]
-        wider = opened(adapted, args, kwargs)
+        wider = next(filter(None, (one.open_sizes(adapted, args, kwargs) for one in extensions())), None)
         if wider is None:
             return
         for name, strategy in OPENED.items():

@@ -1,27 +1,25 @@
 """The ways that `auto` tries for a single graph, the most faithful first.
 
-A further one is a file with a function of this form, and an entry in `STRATEGIES`. It may change the model and inputs
-that it is given, which are copies; it returns a `Captured` with one partition and a `runner` that refuses (raises)
-what its graph is not for. `auto` compares the runner with the model before it takes the result.
+A further one is a function of this form, and an entry in `STRATEGIES` or in an `Extension`. It may change the model
+and inputs that it is given, which are copies; it returns a `Captured` with one partition and a `runner` that refuses
+(raises) what its graph is not for. `auto` compares the runner with the model before it takes the result.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from fxopt_core.capture.auto.formulas import ShortFormulas
 from fxopt_core.capture.dimensions import Dynamic
+from fxopt_core.capture.extensions import Strategy
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
 from fxopt_core.capture.result import Captured
 from fxopt_core.verification.isolation import Model
-from fxopt_workbench.recording import capture_with_recorder
-
-Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], Captured]
 
 
 def _capture_with_short_formulas(
@@ -48,9 +46,6 @@ OPENED: dict[str, Strategy] = {
     "export, sizes unseen": partial(capture_with_export, sizes_unseen=True),
 }
 """Tried on a copy of the model in which sizes are opened that Python fixes."""
-
-LAST_RESORT: dict[str, Strategy] = {"recorder": capture_with_recorder}
-"""Tried when none of `STRATEGIES` gave a graph, whatever was adapted: a graph for the example and little else."""
 
 _ON_DATA = re.compile(r"data-?dependent|unbacked|data is not allocated", re.IGNORECASE)
 _BATCH_OR_LENGTH = re.compile(r"dimension [01] of")

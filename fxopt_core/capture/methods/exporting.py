@@ -6,7 +6,8 @@ import builtins
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,13 +19,16 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 
+from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.dynamo_log import without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.gradient_questions import gradient_questions
 from fxopt_core.capture.guards import Guard
+from fxopt_core.capture.module import ASSERTION, captured_module
 from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import ASSERTION, Runner, in_form
+from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
 from fxopt_core.capture.symbols import Symbol, symbols
 from fxopt_core.verification.isolation import Model, as_module
@@ -60,16 +64,21 @@ def capture_with_export(
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
-    shapes = _shapes(model, args, kwargs, dynamic, axes)
+    signature = signature_of(model, args, kwargs, dynamic)
+    args, kwargs = separated(model, args, kwargs)
+    shapes, module = _shapes(model, args, kwargs, dynamic, axes), as_module(model)
     with (
+        gradient_questions() if not strict else nullcontext() as questions,
         without_partial_graph(),
         without_repeated_warnings(),
         _len_may_be_open(),
         torch._functorch.config.patch(fake_tensor_propagate_real_tensors=real_values),
         torch.fx.experimental._config.patch(backed_size_oblivious=sizes_unseen),  # type: ignore[attr-defined]
     ):
-        program = torch.export.export(as_module(model), args, kwargs, dynamic_shapes=shapes, strict=strict)
-        runner = Runner(program.module(), model, dynamic, in_form(model, len(args)))
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=strict)
+    # Dynamo, which reads the code for the strict export, does not tell what was asked.
+    signature = replace(signature, gradients=questions is None or questions.asked)
+    runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)), model, dynamic)
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     partition = Partition(program.graph_module, inputs)
     partition.run(*clone_tensors(values))

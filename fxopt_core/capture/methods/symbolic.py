@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.fx.passes.shape_prop import ShapeProp
 
+from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.gradient_questions import gradient_questions
+from fxopt_core.capture.module import captured_module
 from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import plain_inputs
-from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.isolation import Model, as_module
 
 CAVEATS = (
     "Python ran once, with stand-ins for tensors: its own branches, loops and attributes are as they were then, and "
@@ -29,7 +33,13 @@ def capture_with_symbolic_trace(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     """Trace, then run the graph once on the example inputs for shapes (`meta["tensor_meta"]`)."""
-    traced = fx.symbolic_trace(model)
+    signature = signature_of(model, args, kwargs, dynamic)
+    args, kwargs = separated(model, args, kwargs)
+    module = as_module(model)
+    # Of a class torch.fx traces `forward` with the module as its first argument, which a function does not take.
+    static = isinstance(inspect.getattr_static(module, "forward"), staticmethod)
+    with gradient_questions() as questions:
+        traced = fx.symbolic_trace(module.forward if static else module)
     values = _in_order(model.forward if isinstance(model, torch.nn.Module) else model, args, kwargs)
     example_inputs, random_state = clone_tensors(values), read_random_state()
     state = clone_tensors(dict(traced.state_dict()))
@@ -44,7 +54,9 @@ def capture_with_symbolic_trace(
         example_outputs=example_outputs,
         random_state=drawn_from(random_state),
     )
-    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(traced, model, dynamic))
+    called = captured_module(traced, module, replace(signature, gradients=questions.asked))
+    called.note_baked(module, set(module.state_dict()))
+    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called, model, dynamic))
 
 
 def _in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

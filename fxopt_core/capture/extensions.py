@@ -1,0 +1,104 @@
+"""What other packages add to `capture`, through the entry-point group `fxopt.capture_strategies`.
+
+An entry point loads an `Extension`. In a package's `pyproject.toml`:
+
+    [project.entry-points."fxopt.capture_strategies"]
+    mine = "my_package.capturing:EXTENSION"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from fxopt_core.capture.dimensions import Dynamic
+from fxopt_core.verification.isolation import Model
+
+if TYPE_CHECKING:
+    from fxopt_core.capture.result import Captured
+
+GROUP = "fxopt.capture_strategies"
+"""The entry-point group."""
+
+Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], "Captured"]
+"""Captures a model from example arguments. All that it is given are copies, which it may change."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way of capture that users choose by its name.
+
+    Attributes:
+        capture: captures a model.
+        advice: what a user may try where it fails.
+        takes_sizes: whether it takes `dynamic`.
+        compared: whether Python ran once and was left behind, so that the graph is compared with the model on other
+            values, where what was baked in shows.
+    """
+
+    capture: Strategy
+    advice: str
+    takes_sizes: bool = True
+    compared: bool = False
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A model to capture in place of the caller's.
+
+    Attributes:
+        model: a copy, or the caller's own where nothing was adapted; not to be changed.
+        adaptations: what was done, in words.
+        without: entries of the caller's result that this one's lacks.
+    """
+
+    model: Model
+    adaptations: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+
+
+def _nothing(*_: Any) -> None:
+    """Has nothing to say."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What a package adds.
+
+    Attributes:
+        methods: by name.
+        last_resort: strategies of `auto` by name, tried when no other gave one graph, whatever was adapted.
+        adapt: given the caller's model and what it returned for the example, copies of the model that may be easier
+            to capture, with one more adaptation at a time.
+        unreturnable: given the same, what in the result no graph can return, in words; `None` where there is nothing.
+        open_sizes: given a model and the example's arguments, a copy in which sizes are open that Python fixes;
+            `None` where there are none.
+    """
+
+    methods: Mapping[str, Method] = field(default_factory=dict)
+    last_resort: Mapping[str, Strategy] = field(default_factory=dict)
+    adapt: Callable[[Model, Any], Iterator[Adapted]] = lambda model, outputs: iter(())
+    unreturnable: Callable[[Model, Any], str | None] = _nothing
+    open_sizes: Callable[[Adapted, tuple[Any, ...], dict[str, Any]], Adapted | None] = _nothing
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """What the installed packages add, in the order of the entry points' names.
+
+    Raises:
+        TypeError: an entry point loads something else.
+    """
+    found = []
+    for entry_point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        loaded = entry_point.load()
+        if not isinstance(loaded, Extension):
+            raise TypeError(
+                f"the entry point {entry_point.name!r} of {GROUP} loads {loaded!r}; expected an Extension of "
+                "fxopt_core.capture.extensions."
+            )
+        found.append(loaded)
+    return tuple(found)

@@ -1,0 +1,266 @@
+"""A captured graph as a module: called as the model is called, with the model's state under the model's names."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+from fxopt_core.capture.call_signature import CallSignature
+from fxopt_core.graphs.cloning import clone_graph_module
+
+ASSERTION = "Runtime assertion failed for expression "
+"""How the message of a check inside a graph of `torch.export` begins."""
+
+_GUARDS = "_guards_fn"
+_OF_EXPORT = ("train", "eval", "validate_inputs", "range_constraints", "shape_env")
+
+
+class StoredGraphModule(fx.GraphModule):
+    """A graph module that can be copied and pickled with all that it holds.
+
+    torch's own traces the generated code anew when it is loaded, which few graphs of operators survive, and a copy of
+    it loses what the graph does not read.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StoredGraphModule:
+        copied = clone_graph_module(self)
+        memo[id(self)] = copied
+        for name, value in vars(self).items():
+            if name != "_graph":
+                vars(copied)[name] = copy.deepcopy(value, memo)
+        return copied  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The graph as bytes and the rest as it is, so that `torch.save` stores the tensors."""
+        state = {name: value for name, value in vars(self).items() if name not in ("_graph", "_code", "_lineno_map")}
+        own = next(one for one in type(self).__mro__ if one.__qualname__.count("<locals>") == 0)
+        return _restored, (own, _encoded(self.graph), state)
+
+
+class CapturedModule(StoredGraphModule):
+    """The graph of a model, called as the model is called. Its parameters and buffers have the model's names.
+
+    A call of another form than the captured one is refused (`RefusedInputError`). Training and evaluation mode, dtype
+    and device are part of the graph, so the module cannot be switched or moved: convert the model, and capture again.
+
+    Attributes:
+        call_signature: the form of the calls that the graph holds for.
+        baked: names of the model's parameters and buffers whose values went into constants of the graph.
+    """
+
+    call_signature: CallSignature
+    baked: frozenset[str]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Check the call, then run the graph.
+
+        Raises:
+            RefusedInputError: the graph does not hold for this call.
+            AssertionError: a size or a value that was read at capture is another one now.
+        """
+        # A compiler that traces this module has guards of its own.
+        if not (torch.compiler.is_compiling() or fx._symbolic_trace.is_fx_symbolic_tracing()):
+            self._check_mode()
+            args, kwargs = self.call_signature.accept(args, kwargs)
+        try:
+            return super().__call__(*args, **kwargs)
+        except RuntimeError as error:
+            if str(error).startswith(ASSERTION):
+                raise AssertionError(str(error)) from error
+            raise
+
+    def _check_mode(self) -> None:
+        for name, mode in self._modes.items():
+            if self.get_submodule(name).training is not mode:
+                self._refuse_mode(not mode)
+
+    def _refuse_mode(self, mode: bool) -> None:
+        kinds = ("evaluation", "training")
+        call = "train" if mode else "eval"
+        raise RuntimeError(
+            f"the graph was captured in {kinds[not mode]} mode, which is part of it; it has no {kinds[mode]} mode. Call "
+            f".{call}() on the model and capture or optimise it again."
+        )
+
+    def train(self, mode: bool = True) -> CapturedModule:
+        """Nothing where this is the captured mode already.
+
+        Raises:
+            RuntimeError: the graph was captured in the other mode.
+        """
+        if any(one is not mode for one in self._modes.values()):
+            self._refuse_mode(mode)
+        return self
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> CapturedModule:
+        for name, tensor in [*self.named_parameters(), *self.named_buffers()]:
+            probe = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+            moved = fn(probe)
+            if (moved.dtype, moved.device) != (probe.dtype, probe.device):
+                raise RuntimeError(
+                    f"{name} would become {moved.dtype} on {moved.device}, and the graph was captured with "
+                    f"{probe.dtype} on {probe.device}, which is part of it. Convert or move the model, and capture or "
+                    "optimise it again."
+                )
+        return super()._apply(fn, recurse)  # type: ignore[return-value]
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        held = self.state_dict(keep_vars=True)
+        changed = [
+            name
+            for name in sorted(self.baked)
+            if prefix + name in state_dict and not torch.equal(held[name], state_dict[prefix + name].to(held[name]))
+        ]
+        if changed:
+            raise RuntimeError(
+                f"{', '.join(changed)} cannot be loaded: their values went into constants of the graph, which would "
+                "stay as they are. Load the checkpoint into the model, and capture or optimise it again."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def note_baked(self, before: nn.Module, read: set[str]) -> None:
+        """Note which of the model's tensors the graph no longer reads, where it holds constants that are new.
+
+        Args:
+            before: the model, or its graph before it was rewritten.
+            read: names of what that reads.
+        """
+        known = {name for name, _ in _tensors(before)}
+        if any(name not in known for name, _ in _tensors(self)):
+            self.baked |= (read - tensors_read(self)) & self.state_dict().keys()
+
+
+def captured_module(
+    graph_module: fx.GraphModule, model: nn.Module, call_signature: CallSignature, *, guarded: bool = False
+) -> CapturedModule:
+    """A `CapturedModule` over a graph module that is called as the model is.
+
+    Args:
+        graph_module: made by `torch.export` or torch.fx; its tensors are shared.
+        model: the model that was captured: says the training mode, and which tensors are persistent buffers.
+        call_signature: the form of its calls.
+        guarded: whether to keep the check of sizes that `torch.export` puts into the graph.
+    """
+    module = clone_graph_module(graph_module, CapturedModule)
+    assert isinstance(module, CapturedModule)
+    for name in _OF_EXPORT:
+        vars(module).pop(name, None)
+    for name, held in vars(module).items():
+        if "_hooks" in name and name.startswith("_forward"):
+            held.clear()
+    if not guarded and hasattr(module, _GUARDS):
+        for node in module.graph.find_nodes(op="call_module", target=_GUARDS):
+            module.graph.erase_node(node)
+        delattr(module, _GUARDS)
+        module.recompile()
+    for name, part in list(module.named_modules()):
+        if name and isinstance(part, fx.GraphModule):
+            owner, _, attribute = name.rpartition(".")
+            setattr(module.get_submodule(owner), attribute, clone_graph_module(part, StoredGraphModule))
+    keep_state_as_it_was(module, model)
+    modes = {name: one.training for name, one in model.named_modules()}
+    for name, part in module.named_modules():
+        part.training = modes.get(name, model.training)
+    called = {str(node.target) for node in module.graph.nodes if node.op == "call_module"} - {_GUARDS}
+    module._modes = {name: module.get_submodule(name).training for name in ("", *sorted(called))}
+    module.call_signature = call_signature
+    module.baked = frozenset()
+    return module
+
+
+def keep_state_as_it_was(graph_module: fx.GraphModule, model: nn.Module) -> None:
+    """Give `graph_module` the `state_dict` of `model`: torch.fx makes persistent buffers of all tensors that it holds.
+
+    Args:
+        graph_module: made by torch.fx from `model`; changed in place.
+        model: says which tensors are persistent buffers, which are not, and which are plain attributes.
+    """
+    persistent = set(model.state_dict(keep_vars=True))
+    buffers = {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    for name, tensor in list(graph_module.named_buffers(remove_duplicate=False)):
+        path, _, attribute = name.rpartition(".")
+        owner = graph_module.get_submodule(path)
+        if name in buffers and name not in persistent:
+            owner._non_persistent_buffers_set.add(attribute)
+        elif name not in buffers:
+            del owner._buffers[attribute]
+            setattr(owner, attribute, tensor)
+
+
+def _tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """All tensors that a module holds by name, plain attributes included."""
+    found = []
+    for path, part in module.named_modules(remove_duplicate=False):
+        own = {**vars(part), **part._parameters, **part._buffers}
+        prefix = f"{path}." if path else ""
+        found += [(prefix + name, value) for name, value in own.items() if isinstance(value, torch.Tensor)]
+    return found
+
+
+def tensors_read(graph_module: fx.GraphModule) -> set[str]:
+    """Names of the tensors that a graph reads: attributes, and all that the modules hold that it calls."""
+    read: set[str] = set()
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr":
+            read.add(str(node.target))
+        elif node.op == "call_module":
+            held = graph_module.get_submodule(str(node.target)).state_dict()
+            read |= {f"{node.target}.{name}" for name in held}
+    return read
+
+
+class _Reference(str):
+    """The name of a node, in arguments."""
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        """Operators by name; torch cannot pickle them."""
+        if isinstance(value, OpOverload):
+            return _operator, (value.namespace, value._schema.name.partition("::")[2], value._overloadname)
+        if isinstance(value, OpOverloadPacket):
+            return _operator, (*value._qualified_op_name.split("::"), None)
+        if isinstance(value, HigherOrderOperator):
+            return _operator, ("higher_order", value.name(), None)
+        return NotImplemented
+
+
+def _operator(namespace: str, name: str, overload: str | None) -> Any:
+    packet = getattr(getattr(torch.ops, namespace), name)
+    return packet if overload is None else getattr(packet, overload)
+
+
+def _encoded(graph: fx.Graph) -> bytes:
+    """The nodes without their `meta`, and the code generator, which knows the signature."""
+
+    def refer(argument: Any) -> Any:
+        return fx.node.map_arg(argument, lambda node: _Reference(node.name))
+
+    nodes = [(node.op, node.name, node.target, refer(node.args), refer(node.kwargs)) for node in graph.nodes]
+    stored = io.BytesIO()
+    _Pickler(stored).dump((nodes, graph._codegen))
+    return stored.getvalue()
+
+
+def _restored(class_: type[StoredGraphModule], encoded: bytes, state: dict[str, Any]) -> StoredGraphModule:
+    module = class_.__new__(class_)
+    vars(module).update(state)
+    rows, codegen = pickle.loads(encoded)
+    graph, nodes = fx.Graph(owning_module=module), dict[str, fx.Node]()
+
+    def find(argument: Any) -> Any:
+        return fx.node.map_aggregate(argument, lambda one: nodes[one] if isinstance(one, _Reference) else one)
+
+    for kind, name, target, args, kwargs in rows:
+        nodes[name] = graph.create_node(kind, target, find(args), find(kwargs), name=name)
+    graph.set_codegen(codegen)
+    vars(module)["_graph"] = graph
+    module.recompile()
+    return module
