@@ -83,6 +83,11 @@ def small_integers(values: Mapping[str, Any], dtype: torch.dtype) -> str | None:
     return f"{c} and {d}, their sum and product are not all integers of {dtype}"
 
 
+def never_nan(values: Mapping[str, Any], dtype: torch.dtype) -> str | None:
+    """The number is no NaN: even an integer is neither less than NaN nor greater or equal."""
+    return "nothing is less than NaN, nor greater or equal" if values["other"] != values["other"] else None
+
+
 @dataclass(frozen=True)
 class Rule:
     """One equation, read from left to right.
@@ -250,10 +255,10 @@ EXACT_RULES = (
     exact("~(x != other)", "x == other", ANY, ""),
     exact("not (x == other)", "x != other", ANY, ""),
     exact("not (x != other)", "x == other", ANY, ""),
-    exact("~(x < other)", "x >= other", DISCRETE, "NaN is neither less nor greater"),
-    exact("~(x <= other)", "x > other", DISCRETE, "NaN is neither less nor greater"),
-    exact("~(x > other)", "x <= other", DISCRETE, "NaN is neither less nor greater"),
-    exact("~(x >= other)", "x < other", DISCRETE, "NaN is neither less nor greater"),
+    exact("~(x < other)", "x >= other", DISCRETE, "NaN is neither less nor greater", never_nan),
+    exact("~(x <= other)", "x > other", DISCRETE, "NaN is neither less nor greater", never_nan),
+    exact("~(x > other)", "x <= other", DISCRETE, "NaN is neither less nor greater", never_nan),
+    exact("~(x >= other)", "x < other", DISCRETE, "NaN is neither less nor greater", never_nan),
 )
 """Rules that change no bit of a result, except sign and payload of a NaN."""
 

@@ -62,6 +62,18 @@ def one_cast_does(first: torch.dtype, between: torch.dtype, last: torch.dtype) -
     return last not in INTEGERS or between not in FLOATS or holds_every(last, first)
 
 
+def reads_bits(node: fx.Node) -> bool:
+    """Whether the node is a view of the same bits as numbers of a dtype, which is no cast."""
+    given = (*node.args[1:], *node.kwargs.values())
+    return OPERATIONS.name_of(node) == "view" and any(type(argument) is torch.dtype for argument in given)
+
+
+def may_have_gradient(node: fx.Node) -> bool:
+    """Whether the value may be one that autograd knows: a real or complex number, as far as the capture says."""
+    example = example_of(node)
+    return example is None or example.is_floating_point() or example.is_complex()
+
+
 def form(node: fx.Node) -> Hashable:
     """What tells two tensors with the same elements in the same order apart."""
     example = example_of(node)

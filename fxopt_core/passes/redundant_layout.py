@@ -25,7 +25,9 @@ from fxopt_core.passes.layout_operations import (
     form,
     geometry,
     holds_every,
+    may_have_gradient,
     one_cast_does,
+    reads_bits,
 )
 from fxopt_core.passes.operations import function_like
 from fxopt_core.passes.registry import register_pass
@@ -48,14 +50,18 @@ def cast_loses_nothing(before: torch.dtype, after: torch.dtype) -> str | None:
     return None if holds_every(after, before) else f"{after} does not hold every number of {before}"
 
 
-@legality("redundant_layout: detach stops gradients")
-def detach_stops_gradients(facts: GraphFacts, node: fx.Node, source: fx.Node) -> str | None:
-    """Before `detach` gradients may flow, and behind it none does; unless there are none where it stands anyway."""
-    example = example_of(node)
-    if example is not None and not (example.is_floating_point() or example.is_complex()):
+@legality("redundant_layout: gradients stop where they stopped")
+def gradients_stop_here(facts: GraphFacts, node: fx.Node, source: fx.Node) -> str | None:
+    """No gradient flows through `detach`, nor through a view of the same bits as a dtype, be it the same one.
+
+    Unless there are none where it stands anyway.
+    """
+    if not may_have_gradient(source):
         return None
     off = bool(facts.modes) and facts.modes[node].gradients is False
-    return None if off and same_mode(facts, node, (source,)) is None else "detach stops gradients that may flow"
+    if off and same_mode(facts, node, (source,)) is None:
+        return None
+    return f"{'a view of the bits' if reads_bits(node) else 'detach'} stops gradients that may flow"
 
 
 @legality("redundant_layout: a copy is asked for")
@@ -181,7 +187,7 @@ class _Layouts:
         return self.sources.get(node) or self.canonical.get(first, first)
 
     def _keeps_order(self, node: fx.Node, name: str | None) -> bool:
-        return name in KEEPS_ORDER and not (name == "view" and type(node.args[-1]) is torch.dtype)
+        return name in KEEPS_ORDER and not reads_bits(node)
 
     def _itself(self, node: fx.Node, name: str, source: fx.Node) -> Change | None:
         """What returns its very argument is that argument, whoever writes to it or gets it."""
@@ -207,13 +213,14 @@ class _Layouts:
         """The lineage of a node whose source has the given one."""
         return Lineage(
             lineage.root,
-            lineage.detached or self._stops_gradients(node, source) is not None,
+            lineage.detached or (may_have_gradient(lineage.root) and self._stops_gradients(node, source) is not None),
             lineage.switched or _CONDITIONS.same_mode(self.facts, node, (source,)),
             lineage.written or _CONDITIONS.not_written(self.facts, (node, source)),
         )
 
     def _stops_gradients(self, node: fx.Node, source: fx.Node) -> str | None:
-        return detach_stops_gradients(self.facts, node, source) if OPERATIONS.name_of(node) == "detach" else None
+        stops = OPERATIONS.name_of(node) == "detach" or reads_bits(node)
+        return gradients_stop_here(self.facts, node, source) if stops else None
 
     def _why_not_view(self, node: fx.Node, value: fx.Node, own: Lineage, other: Lineage) -> str | None:
         return (

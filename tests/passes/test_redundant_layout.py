@@ -328,8 +328,8 @@ REFUSED: dict[Callable[[fx.Graph], Any], str] = {
     turns_without_gradients: "same mode",
     rounded: "casts lose nothing",
     rounded_on_the_way: "casts lose nothing",
-    stopped: "detach stops gradients",
-    stopped_on_the_way: "detach stops gradients",
+    stopped: "gradients stop where they stopped",
+    stopped_on_the_way: "gradients stop where they stopped",
     copy_is_asked_for: "a copy is asked for",
 }
 

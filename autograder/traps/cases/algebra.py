@@ -295,4 +295,45 @@ def signature_with_a_dictionary() -> Program:
     return exported(Structured(), *inputs), inputs
 
 
+OPPOSITES: tuple[tuple[str, str], ...] = (("lt", "ge"), ("le", "gt"), ("gt", "le"), ("ge", "lt"))
+"""Comparisons, each with the one that is true where it is false; with NaN both are false."""
+
+
+def compare_with_nan(comparison: str, opposite: str, dtype: torch.dtype) -> None:
+    """A trap: no number of any dtype is less than NaN, and none is greater or equal."""
+    before, after = (getattr(aten, name).Scalar for name in (comparison, opposite))
+    nan = float("nan")
+
+    def build() -> Program:
+        x = torch.tensor([3, 0, 1, 1]).to(dtype)
+        return one(lambda x: torch.bitwise_not(getattr(torch, comparison)(x, nan)).float(), x)
+
+    build.__name__ = f"no {dtype} is {comparison} NaN"
+    build.__doc__ = f"`~(x {comparison} nan)` is true, and `x {opposite} nan` is false, for integers too."
+    refused(**law(lambda x: aten.bitwise_not.default(before(x, nan)), lambda x: after(x, nan)))(build)
+
+
+for comparison, opposite in OPPOSITES:
+    for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32):
+        compare_with_nan(comparison, opposite, dtype)
+
+
+@trap(None)
+def nan_in_a_tensor_beside_integers() -> Program:
+    """The NaN that integers are compared with may come in a tensor of its own dtype."""
+    return two(lambda x, y: (~(x < y)).float(), torch.arange(3), torch.tensor([1.0, float("nan"), 2.0]))
+
+
+@trap(True, left=2)
+def comparison_of_integers_with_infinity() -> Program:
+    """With infinity, as with every number that is not NaN, one comparison is the opposite of the other."""
+    return one(lambda x: (~(x < float("inf"))).float(), torch.arange(4))
+
+
+@trap(True, left=2)
+def unequal_to_nan() -> Program:
+    """`~(x == nan)` and `x != nan` are true, both."""
+    return one(lambda x: (~(x == float("nan"))).float(), torch.arange(4))
+
+
 TRAPS = trap.traps

@@ -281,4 +281,90 @@ def contiguous_that_copies() -> Program:
     return with_examples(graph_of(build), numbers(3, 4)), (numbers(3, 4),)
 
 
+def bits_there_and_back(between: torch.dtype, first: torch.dtype) -> dict[str, Any]:
+    return law(lambda x: aten.view.dtype(aten.view.dtype(x, between), first), lambda x: x)
+
+
+def of_bits(*dtypes: torch.dtype, x: torch.Tensor, copied: bool = False) -> Program:
+    """The bits of x seen as one dtype after the other, times x. (What records a run would detach each view.)"""
+
+    def build(graph: fx.Graph) -> Any:
+        bits = source = graph.placeholder("x")
+        for number, dtype in enumerate(dtypes):
+            bits = graph.call_function(aten.view.dtype, (bits, dtype))
+            if copied and not number:
+                bits = graph.call_function(aten.clone.default, (bits,))
+        return graph.call_function(aten.mul.Tensor, (bits, source))
+
+    return with_examples(graph_of(build), x), (x,)
+
+
+def see_bits_as(between: torch.dtype, first: torch.dtype = torch.float32) -> None:
+    """A trap: a view of the bits as another dtype and back has every bit of x, and lets no gradient through."""
+
+    def build() -> Program:
+        return of_bits(between, first, x=numbers(2, 4).to(first))
+
+    build.__name__ = f"bits of {first} seen as {between}"
+    build.__doc__ = f"`x.view({between}).view({first})` has the bits of x, and no gradient of x."
+    refused(**bits_there_and_back(between, first))(build)
+
+
+for dtype in (torch.int32, torch.int16, torch.uint8, torch.int64, torch.float64, torch.bfloat16, torch.complex64):
+    see_bits_as(dtype)
+see_bits_as(torch.int16, torch.float16)
+see_bits_as(torch.float16, torch.bfloat16)
+see_bits_as(torch.int64, torch.float64)
+see_bits_as(torch.float32, torch.complex64)
+
+
+@refused(**law(lambda x: aten.view.dtype(x, torch.float32), lambda x: x))
+def bits_seen_as_what_they_are() -> Program:
+    """`x.view(x.dtype)` changes neither dtype nor bits, and yet no gradient flows through it."""
+    return of_bits(torch.float32, x=numbers(3))
+
+
+@refused()
+def bits_seen_by_keyword() -> Program:
+    """The method at torch level, with `dtype=`."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        bits = graph.call_method("view", (x,), {"dtype": torch.int32})
+        return graph.call_function(torch.mul, (graph.call_method("view", (bits,), {"dtype": torch.float32}), x))
+
+    return with_examples(graph_of(build), numbers(3)), (numbers(3),)
+
+
+@trap(True, left=3)
+def bits_seen_by_way_of_a_copy() -> Program:
+    """The copy between the two views of the bits can go, and does not bring the gradient back."""
+    return of_bits(torch.int32, torch.float32, x=numbers(3), copied=True)
+
+
+@refused(by_check=False)
+def bits_seen_and_cast() -> Program:
+    """A cast of the bits is no cast of the numbers, though the dtype in between would hold every one of them."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        bits = graph.call_method("view", (x,), {"dtype": torch.float32})
+        return graph.call_method("to", (bits,), {"dtype": torch.float64})
+
+    x = torch.tensor([1, -2, 1078530011], dtype=torch.int32)
+    return with_examples(graph_of(build), x), (x,)
+
+
+@trap(True, left=1)
+def bits_of_integers_seen_as_floats() -> Program:
+    """Integers have no gradient that could be lost."""
+    return of_bits(torch.float32, torch.int32, x=torch.arange(4, dtype=torch.int32))
+
+
+@trap(True, left=2)
+def bits_seen_again() -> Program:
+    """What reads the bits of a view of the bits reads those of x: nothing flows through either."""
+    return of_bits(torch.int32, torch.float32, torch.int32, x=numbers(3))
+
+
 TRAPS = trap.traps
