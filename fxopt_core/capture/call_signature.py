@@ -270,9 +270,7 @@ def signature_of(
     )
 
 
-def separated(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def separated(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with a copy in place of each tensor that overlaps with an earlier one, or with the model's state.
 
     One tensor given twice would otherwise become one input of the graph, and the other input would be ignored.
@@ -296,9 +294,7 @@ def _deep_copy(tensor: torch.Tensor) -> torch.Tensor:
     return copied.requires_grad_(tensor.requires_grad)
 
 
-def _leaf_names(
-    parameters: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[str, ...]:
+def _leaf_names(parameters: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
     first: list[str] = []
     for one in parameters.parameters.values() if parameters else ():
         if one.kind is one.VAR_POSITIONAL:

@@ -16,6 +16,7 @@ from fxopt_core.capture.partition import Partition
 from fxopt_core.verification.isolation import Model
 from fxopt_core.verification.mutations import changed, same_tensor
 
+
 class Runner:
     """Something called like the model, with state of its own that calls may change.
 

@@ -52,7 +52,7 @@ def analyze(
     # torch takes seconds to import, which `fxopt --help` does not need.
     from fxopt_core.capture import CaptureError
     from fxopt_core.devices import DeviceUnavailableError, choose_device
-    from fxopt_workbench.bench.model_comparison import analyze_model
+    from fxopt_workbench.commands.model_comparison import analyze_model
     from fxopt_workbench.commands.output import check_file
     from fxopt_workbench.hardware.roofline import estimate
     from fxopt_workbench.hardware.roofline_plot import comparison, save_plot

@@ -65,9 +65,9 @@ def extract(
     from fxopt_core.capture import CaptureError, capture, capture_methods
     from fxopt_core.devices import DeviceUnavailableError, choose_device
     from fxopt_workbench import zoo
-    from fxopt_workbench.bench.method_comparison import compare_methods
-    from fxopt_workbench.bench.model_comparison import analyze_model, comparison_document
     from fxopt_workbench.commands.extraction_report import document, methods_document, show, show_comparison
+    from fxopt_workbench.commands.method_comparison import compare_methods
+    from fxopt_workbench.commands.model_comparison import analyze_model, comparison_document
     from fxopt_workbench.pictures.rendering import PictureError
     from fxopt_workbench.results.costs import costs_table
     from fxopt_workbench.results.parts import block_tables, stage_table
@@ -122,7 +122,7 @@ def extract(
 
 
 def _compare_models(names: str, as_json: bool) -> None:
-    from fxopt_workbench.bench.model_comparison import analyze_model, comparison, comparison_document
+    from fxopt_workbench.commands.model_comparison import analyze_model, comparison, comparison_document
     from fxopt_workbench.results.parts import stage_comparison
     from fxopt_workbench.structure import structure_of
     from fxopt_workbench.tables import print_tables

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fxopt_core.capture import Captured, Partition
-from fxopt_workbench.bench.method_comparison import METHODS, MODELS, Outcome, counted
+from fxopt_workbench.commands.method_comparison import METHODS, MODELS, Outcome, counted
 from fxopt_workbench.pictures.nodes import describe
 from fxopt_workbench.torchscript.partition import ScriptPartition
 

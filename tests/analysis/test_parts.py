@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fxopt_workbench.bench.model_comparison import analyze_model
 from fxopt_workbench.cli import app
+from fxopt_workbench.commands.model_comparison import analyze_model
 from fxopt_workbench.results.parts import block_tables, stage_comparison, stage_table
 from fxopt_workbench.structure import structure_of
 
