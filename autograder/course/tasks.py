@@ -6,11 +6,11 @@ Jupyter server can read them quickly. Points are not here: they live in the note
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib import import_module
 
 from autograder.course.task import DAYS, Task, WrittenTask
+from fxopt_core.suggestions import did_you_mean
 
 
 class UnknownTaskError(LookupError):
@@ -51,8 +51,7 @@ def find_task(name: str) -> Task:
     by_name = {task.name: task for task in (*all_tasks(), *capstone_tasks().values())}
     if name in by_name:
         return by_name[name]
-    near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)
-    hint = f" Did you mean {', '.join(near)}?" if near else f" Known: {', '.join(by_name)}."
+    hint = did_you_mean(name, by_name, most=3) or f" The tasks are {', '.join(by_name)}."
     raise UnknownTaskError(f"no task is named {name!r}.{hint}")
 
 

@@ -6,7 +6,6 @@ what `from my_fxopt import name` gives. Imports no torch.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any
 from autograder.course.task import DAYS, PACKAGE, Task
 from autograder.course.tasks import all_tasks
 from autograder.learner_side.mode import is_grading
+from fxopt_core.suggestions import did_you_mean
 
 
 def exports() -> dict[str, Task]:
@@ -44,8 +44,8 @@ def use(name: str) -> Any:
     """
     known = exports()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)
-        raise LookupError(f"no exercise exports {name!r}; did you mean {', '.join(near)}?")
+        hint = did_you_mean(name, known, most=3) or f" They export {', '.join(sorted(known))}."
+        raise LookupError(f"no exercise exports {name!r}.{hint}")
     task = known[name]
     why = ""
     if not is_grading():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
 from fxopt_core.capture.new_values import new_values
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.second_run import with_second_run
+from fxopt_core.suggestions import did_you_mean
 from fxopt_core.verification.isolation import (
     ExampleInputs,
     Model,
@@ -105,8 +105,7 @@ def capture(
     """
     methods = capture_methods()
     if method not in methods:
-        near = difflib.get_close_matches(str(method), methods, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(method, methods, most=1)
         raise ValueError(f"there is no capture method {method!r}; the methods are {', '.join(methods)}.{hint}")
     chosen_method = methods[method]
     if not chosen_method.takes_sizes and dynamic is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from fxopt_core.capture.dimensions import Dimension, Dynamic
+from fxopt_core.suggestions import did_you_mean
 
 DynamicSpec = bool | Mapping[str, Mapping[int, Any]] | None
 """What `capture` takes as `dynamic`: a choice for all sizes, or named dimensions with ranges."""
@@ -55,8 +55,7 @@ def read_dynamic(spec: DynamicSpec, leaves: Mapping[str, Any]) -> Dynamic:
 def _check_input(source: str, leaves: Mapping[str, Any]) -> None:
     tensors = [name for name, value in leaves.items() if isinstance(value, torch.Tensor)]
     if source not in tensors:
-        near = difflib.get_close_matches(str(source), tensors, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(source, tensors, most=1)
         raise ValueError(f"dynamic names {source!r}, which is no tensor input; these are {', '.join(tensors)}.{hint}")
 
 

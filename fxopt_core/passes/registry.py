@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -12,6 +11,7 @@ from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.passes.base import OptimizationPass, PassResult
+from fxopt_core.suggestions import did_you_mean
 
 ENTRY_POINTS = "fxopt.passes"
 """The entry-point group through which other packages bring passes of their own."""
@@ -75,8 +75,7 @@ def make_pass(name: str, **options: Any) -> OptimizationPass:
     """
     _load_entry_points()
     if name not in _PASSES:
-        near = difflib.get_close_matches(str(name), [*_PASSES, *PRESETS], n=3)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        hint = did_you_mean(name, [*_PASSES, *PRESETS], most=3)
         raise ValueError(f"there is no pass {name!r}.{hint} The passes are {', '.join(pass_names())}.")
     try:
         return _PASSES[name](**options)

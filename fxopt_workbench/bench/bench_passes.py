@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.commands.output import output_console
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def _choose(only: str | None) -> dict[str, Timed]:
     names = [name.strip() for name in only.split(",")]
     for name in names:
         if name not in everything:
-            near = difflib.get_close_matches(name, everything, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, everything, most=1)
             raise ValueError(f"there is no pass {name!r} to time.{hint} --only takes {', '.join(everything)}.")
     return {name: everything[name] for name in names}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run
 from fxopt_workbench.commands.output import check_file, output_console
 
@@ -96,8 +96,9 @@ def extract(
             return
         if method is not None and method not in capture_methods():
             raise ValueError(f"there is no method {method!r}; the methods are {', '.join(capture_methods())}.")
-        if model not in zoo.names() and difflib.get_close_matches(model, (*zoo.names(), COMPARE), n=1) == [COMPARE]:
-            raise ValueError(f"there is no model {model!r}. Did you mean {COMPARE!r}?")
+        hint = "" if model in zoo.names() else did_you_mean(model, (*zoo.names(), COMPARE), most=1)
+        if repr(COMPARE) in hint:
+            raise ValueError(f"there is no model {model!r}.{hint}")
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".html", ".dot", ".txt"))
         chosen = build_to_run(model, target, inputs, trust=trust)

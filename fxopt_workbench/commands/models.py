@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from fxopt_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import torch
@@ -70,10 +71,9 @@ def chosen_names(kind: str, given: str | None, known: Sequence[str]) -> list[str
     names = [name.strip() for name in given.split(",") if name.strip()]
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
             more = "…" if len(known) > MOST_LISTED else ""
             listed = f"They are {', '.join(known[:MOST_LISTED])}{more}"
-            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else listed
+            hint = did_you_mean(name, known, most=3).strip() or listed
             raise ValueError(f"there is no {kind} {name!r}. {hint}")
     if not names:
         raise ValueError(f"{given!r} names no {kind}; expected names with commas between them.")

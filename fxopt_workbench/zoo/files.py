@@ -7,7 +7,6 @@ so an untrusted one is looked through first, and read with tensors only.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import pickle
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.zoo import own
 from fxopt_workbench.zoo.recipe import ExampleInputs
 
@@ -65,8 +65,7 @@ def load(path: Path, inputs: Sequence[str] = (), *, trust: bool = False) -> tupl
     """
     if not path.is_file():
         here = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, here, n=2)
-        raise ModelFileError(f"there is no file {path}.{' Did you mean ' + ' or '.join(near) + '?' if near else ''}")
+        raise ModelFileError(f"there is no file {path}.{did_you_mean(path.name, here)}")
     given = tuple(map(_drawn, inputs))
     entries = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
     kinds = {name.partition("/")[2] for name in entries}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 import traceback
@@ -11,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.zoo.recipe import ExampleInputs, Recipe
 
 EXPECTED = (
@@ -64,8 +64,7 @@ def _find(module_name: str, factory_name: str) -> Any:
         raise OwnModelError(f"the module {module_name} cannot be imported: {_in_short(error)}.") from error
     for part in factory_name.split("."):
         if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(part, dir(found), most=1)
             raise OwnModelError(f"the module {module_name} has no {factory_name!r}.{hint}")
         found = getattr(found, part)
     if not callable(found) or isinstance(found, nn.Module):

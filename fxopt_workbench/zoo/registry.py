@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from fxopt_core.devices import capabilities, choose_device
+from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.zoo import (
     control,
     convolutional,
@@ -132,8 +132,7 @@ def _recipe(name: str, inputs: Sequence[str], trust: bool) -> Recipe:
         raise UnknownModelError(f"{name!r} is no file; --input and --trust are for models in files.")
     if ":" in name:
         return own.recipe(name)
-    near = difflib.get_close_matches(str(name), RECIPES, n=2)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    hint = did_you_mean(name, RECIPES)
     raise UnknownModelError(
         f"there is no model {name!r} in the zoo.{hint} The models are {', '.join(RECIPES)}; your own is given as "
         "module:factory, or as a file."

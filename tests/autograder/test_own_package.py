@@ -202,7 +202,7 @@ def test_names_are_exported_once_and_to_modules_that_are_names() -> None:
     assert len(exports()) == sum(len(task.provides) for task in set(exports().values()))
     for day in DAYS:
         assert all(list(DAYS).index(task.day) < list(DAYS).index(day) for task in earlier_exports(day))
-    with pytest.raises(LookupError, match=r"did you mean .*operation_histogram"):
+    with pytest.raises(LookupError, match=r"Did you mean .*operation_histogram"):
         use("operation_histogramm")
 
 

@@ -33,9 +33,9 @@ def test_every_task_is_whole(task) -> None:  # type: ignore[no-untyped-def]
 def test_find_task() -> None:
     task = all_tasks()[0]
     assert find_task(task.name) is task
-    with pytest.raises(UnknownTaskError, match=f"Did you mean {task.name}"):
+    with pytest.raises(UnknownTaskError, match=f"Did you mean '{task.name}'"):
         find_task(task.name[:-1])
-    with pytest.raises(UnknownTaskError, match=f"Known: .*{task.name}"):
+    with pytest.raises(UnknownTaskError, match=f"The tasks are .*{task.name}"):
         find_task("zzz")
 
 

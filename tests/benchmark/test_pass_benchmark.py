@@ -418,7 +418,7 @@ def test_the_command_prints_tables_or_one_object() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "dead_cod"], "there is no pass 'dead_cod' to time. Did you mean dead_code?"),
+        (["--only", "dead_cod"], "there is no pass 'dead_cod' to time. Did you mean 'dead_code'?"),
         (["--nodes", "many"], "--nodes is 'many'; expected whole numbers"),
         (["--nodes", "-5", "--only", "dead_code"], "too few"),
     ],

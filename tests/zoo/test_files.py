@@ -154,7 +154,7 @@ def test_what_is_no_model_is_refused_by_what_it_is(tmp_path, model):
         ("weights.pt", "a dictionary of 2 entries, such as a state_dict, and no model"),
         ("text.pt", "is no file of a model that torch can read"),
         ("empty.pt2", "is no file of a model that torch can read"),
-        ("wieghts.pt", r"there is no file .*Did you mean weights\.pt"),
+        ("wieghts.pt", r"there is no file .*Did you mean 'weights\.pt'"),
     ):
         with pytest.raises(zoo.ModelFileError, match=message):
             zoo.build(str(tmp_path / name), "cpu")

@@ -65,7 +65,7 @@ def test_a_model_from_a_package_whose_factory_is_an_attribute_and_whose_inputs_h
         ),
         ("mine:build", "def broken(:\n", r"mine cannot be imported: SyntaxError: .* \(mine.py, line 4\)\.$"),
         ("mine:build", "1 / 0\n", r"cannot be imported: ZeroDivisionError: division by zero \(mine.py, line 4\)"),
-        ("mine:biuld", "def build(): pass\n", "mine has no 'biuld'. Did you mean build?"),
+        ("mine:biuld", "def build(): pass\n", "mine has no 'biuld'. Did you mean 'build'?"),
         ("mine:build", "build = 3\n", "is of the type int; expected a function without arguments"),
         ("mine:build", "build = nn.ReLU()\n", "is of the type ReLU; expected a function without arguments"),
         ("mine:build", "def build(size): pass\n", "mine:build failed: TypeError: .*missing 1 required"),
