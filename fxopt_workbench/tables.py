@@ -19,6 +19,7 @@ from rich.text import Text
 from fxopt_core.display import Displayable
 
 NONE = "–"
+UNKNOWN = "unknown"
 
 WIDTH = 150
 """Characters in a line of a table that goes into a notebook or a file."""
@@ -188,7 +189,9 @@ def _three(number: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds with three significant digits and a fitting unit, such as `1.25 ms`."""
+    """Seconds with three significant digits and a fitting unit, such as `1.25 ms`; `unknown` for `nan`."""
+    if math.isnan(seconds):
+        return UNKNOWN
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}" if seconds * factor < 1000 else f"{seconds * factor:.0f} {unit}"
