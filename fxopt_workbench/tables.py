@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from html import escape
 from io import StringIO
-from typing import Any
+from typing import Any, Literal
 
 from rich import table as rich_table
 from rich.box import SIMPLE_HEAD
@@ -18,9 +19,16 @@ from rich.text import Text
 from fxopt_core.display import Displayable
 
 NONE = "–"
+UNKNOWN = "unknown"
 
 WIDTH = 150
-"""Columns of a table that goes into a pipe, a file or a notebook."""
+"""Characters in a line of a table that goes into a notebook or a file."""
+
+PIPE = 100
+"""Characters in a line that a command prints into a pipe."""
+
+FEWEST = 24
+"""Characters that a column of words keeps where the line is short."""
 
 
 @singledispatch
@@ -57,25 +65,50 @@ class Table(Displayable):
         return (self,)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[rich_table.Table | Text]:
-        """For a terminal."""
+        """For a terminal. What is wider than it goes on below, under the names of the rows again."""
         # As text, because Rich would read square brackets as markup.
         if self.title:
             yield Text(self.title)
-        if self.headings:
-            yield self._table()
+        for columns in self._bands(options.max_width) if self.headings else ():
+            yield self._table(columns, options.max_width)
         yield from map(Text, self.notes)
 
-    def _table(self) -> rich_table.Table:
+    def _bands(self, width: int) -> list[list[int]]:
+        """The columns that stand side by side in so many characters: each band with the first, which holds names."""
+        bands = [[0]]
+        for place in range(1, len(self.headings)):
+            needed = sum(self._widths(column)[0] for column in (*bands[-1], place))
+            if len(bands[-1]) > 1 and needed > _inside(width, len(bands[-1]) + 1):
+                bands.append([0])
+            bands[-1].append(place)
+        return bands
+
+    def _widths(self, place: int) -> tuple[int, int]:
+        """The fewest characters that a column takes, and the most: words may be broken, figures never are."""
+        heading, cells = self.headings[place], [row[place] for row in self.rows]
+        most = max(map(len, [heading, *cells]))
+        if self._holds_figures(heading):
+            return max(map(len, [*heading.split(), *cells])), most
+        return min(most, FEWEST), most
+
+    def _table(self, columns: Sequence[int], width: int) -> rich_table.Table:
+        fewest, most = zip(*map(self._widths, columns), strict=True)
+        widths = list(fewest)
+        # Rich would take from figures as well as from words.
+        spare = _inside(width, len(columns)) - sum(widths)
+        figures = [self._holds_figures(self.headings[place]) for place in columns]
+        for kind in (False, True):
+            while spare > 0 and (short := [i for i, one in enumerate(figures) if one is kind and widths[i] < most[i]]):
+                for place in short[:spare]:
+                    widths[place] += 1
+                spare -= len(short[:spare])
+        widths[0] = max(1, widths[0] + min(spare, 0))
         table = rich_table.Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for place, heading in enumerate(self.headings):
-            if self._holds_figures(heading):
-                # Headings may wrap between words; figures never do.
-                longest = max(map(len, [*heading.split(), *(row[place] for row in self.rows)]))
-                table.add_column(Text(heading), justify="right", min_width=longest)
-            else:
-                table.add_column(Text(heading), overflow="fold")
+        for place, room, right in zip(columns, widths, figures, strict=True):
+            justify: Literal["left", "right"] = "right" if right else "left"
+            table.add_column(Text(self.headings[place]), justify=justify, overflow="fold", width=room)
         for row in self.rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(row[place]) for place in columns))
         return table
 
     def text(self, width: int = WIDTH) -> str:
@@ -113,6 +146,11 @@ class Table(Displayable):
         return heading not in (self.headings[0], *self.words)
 
 
+def _inside(width: int, columns: int) -> int:
+    """Characters of a line that cells may take: two stand between columns, one at each edge."""
+    return width - 2 * columns
+
+
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table as wide as it takes, without a break in any cell."""
     table = [headings, *rows]
@@ -121,10 +159,17 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
+def output_console() -> Console:
+    """What a command prints to: the terminal, as wide as it is; a pipe, as wide as `COLUMNS` says or 100 characters."""
+    console = Console(markup=False, highlight=False)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
+    return Console(markup=False, highlight=False, width=PIPE)
+
+
 def print_tables(tables: Iterable[Table]) -> None:
-    """Print tables to the terminal, or into a pipe or file, which have no width of their own."""
-    console = Console()
-    console = console if console.is_terminal else Console(width=WIDTH)
+    """Print tables to the `output_console`."""
+    console = output_console()
     for table in tables:
         console.print(table)
 
@@ -144,7 +189,9 @@ def _three(number: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds with three significant digits and a fitting unit, such as `1.25 ms`."""
+    """Seconds with three significant digits and a fitting unit, such as `1.25 ms`; `unknown` for `nan`."""
+    if math.isnan(seconds):
+        return UNKNOWN
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}" if seconds * factor < 1000 else f"{seconds * factor:.0f} {unit}"

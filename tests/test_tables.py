@@ -168,6 +168,22 @@ def test_figures_are_never_broken_and_headings_only_between_words() -> None:
     assert text.count("heading") == 9
 
 
+@pytest.mark.parametrize("width", [30, 60, 80, 100, 200])
+def test_a_table_goes_on_below_where_it_is_too_wide(width: int) -> None:
+    headings = ("name of the row", *(f"heading number {number}" for number in range(9)), "in words", "and more")
+    figures = [[f"{number}{row}.45 MiB" for number in range(9)] for row in range(3)]
+    rows = [(f"{row}" * 60, *cells, "words " * 20, "x" * 50) for row, cells in enumerate(figures)]
+    text = Table("", headings, rows, words=("in words", "and more")).text(width)
+    assert max(map(len, text.splitlines())) <= width
+    for cells in figures:
+        for cell in cells:
+            assert text.count(cell) == 1
+    bands = sum(set(line.strip()) == {"─"} for line in text.splitlines())
+    assert (bands == 1) == (width == 200)
+    assert text.count("words") == 3 * 20 + 1
+    assert "".join(re.findall("0+", text)).count("0" * 60) == bands, "each row is named again"
+
+
 def test_text_inside_a_notebook_is_not_shown_besides(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+
+from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
     from autograder.authoring.gate import GateResult
@@ -215,13 +216,12 @@ def _print_gate(result: GateResult, console: Console) -> None:
     """The matrix, then every answer that did not come to what it must."""
     from autograder.authoring.gate import KINDS
 
-    table = Table(title="Exercise gate: answers that came to what they must, of those tried")
-    for heading in ("task", *KINDS):
-        table.add_column(heading, justify="left" if heading == "task" else "right", overflow="fold")
+    rows = []
     for task, line in result.matrix().items():
         cells = (line[kind] for kind in KINDS)
-        table.add_row(task, *(f"{right}/{tried}" + ("" if right == tried else " WRONG") for right, tried in cells))
-    console.print(table)
+        rows.append((task, *(f"{right}/{tried}" + ("" if right == tried else " WRONG") for right, tried in cells)))
+    title = "Exercise gate: answers that came to what they must, of those tried"
+    console.print(Table(title, ("task", *KINDS), rows))
     off = [row for row in result.rows if not row.ok]
     for row in off:
         what = f"{row.task}, {row.kind} {row.answer!r}: expected {row.expected!r}, found {row.found!r}"

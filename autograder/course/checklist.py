@@ -10,12 +10,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from autograder.course.course import Course
 from autograder.course.progress import latest
 from autograder.course.task import Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
+from fxopt_workbench.tables import Table
 
 LINE = re.compile(r"^- \[ \] (?P<text>.*?)\s*<!-- key: (?P<key>[\w-]+) -->\s*$", re.MULTILINE)
 
@@ -69,10 +68,9 @@ def state_of(item: ChecklistItem, statuses: dict[tuple[str, str], str]) -> tuple
 def checklist_table(course: Course) -> Table:
     """The checklist for a terminal."""
     statuses = latest(course.workspace)
-    table = Table(title="Week 1: success checklist", show_lines=False)
-    for heading in ("", "I can …", "verified by"):
-        table.add_column(heading)
+    rows = []
     for item in read_checklist(course.root / "Week1.md"):
         mark, explanation = state_of(item, statuses)
-        table.add_row(mark.replace("[", "\\["), item.text, explanation)
-    return table
+        rows.append((mark, item.text, explanation))
+    headings = ("", "I can …", "verified by")
+    return Table("Week 1: success checklist", headings, rows, words=headings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.costs.counting import Counter, storage_of
+from fxopt_core.costs.counting import Counter, plain, storage_of
 from fxopt_core.costs.liveness import live_bytes
 from fxopt_core.costs.report import Analysis, NodeCost
 from fxopt_core.graphs.module_paths import module_path
@@ -80,8 +80,10 @@ def export_on_fake_tensors(model: torch.nn.Module, example_inputs: ExampleInputs
     return program
 
 
-def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | None = None) -> Analysis:
-    """The costs of each node of a graph.
+def analyze_graph(
+    graph_module: fx.GraphModule, parameters: Mapping[str, str] | None = None, inputs: Sequence[Any] | None = None
+) -> Analysis:
+    """The costs of each node of a graph, which runs on fake tensors unless it gets real ones.
 
     Args:
         graph_module: the graph. Its placeholders carry `meta["val"]` or `meta["example_value"]`, as those from
@@ -89,12 +91,20 @@ def analyze_graph(graph_module: fx.GraphModule, parameters: Mapping[str, str] | 
             is in a recorded graph as it was recorded.
         parameters: names of the placeholders that stand for parameters, and the parameters' names. Parameters that
             the graph holds itself are found without.
+        inputs: values of the placeholders. A copy of the graph then really computes, on copies of them, which tells
+            the sizes that depend on data: how many tokens a router sends to each expert, say.
 
     Raises:
-        ValueError: a placeholder carries no value, or a size depends on data and was not recorded.
+        ValueError: a placeholder carries no value, or a size depends on data, was not recorded, and there are no
+            `inputs`.
     """
-    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    values = [_example(node) for node in placeholders]
+    if inputs is not None:
+        graph_module, inputs = copy.deepcopy((graph_module, tuple(inputs)))
+        run = _Costs(graph_module, None, parameters or {})
+        with torch.no_grad():
+            run.run(*inputs)
+        return run.analysis()
+    values = [_example(node) for node in graph_module.graph.nodes if node.op == "placeholder"]
     mode = _fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
     run = _Costs(graph_module, mode, parameters or {})
     with mode, torch.no_grad(), torch.inference_mode(False):
@@ -152,7 +162,7 @@ class _Costs(fx.Interpreter):
     """Runs a graph on fake tensors and notes of each node what it costs and where its value lies."""
 
     # Storages are told apart by their addresses, so none may be freed and its address used again.
-    def __init__(self, module: fx.GraphModule, mode: FakeTensorMode, parameters: Mapping[str, str]) -> None:
+    def __init__(self, module: fx.GraphModule, mode: FakeTensorMode | None, parameters: Mapping[str, str]) -> None:
         super().__init__(module, garbage_collect_values=False)
         self.extra_traceback = False
         self.mode = mode
@@ -167,16 +177,17 @@ class _Costs(fx.Interpreter):
             with Counter() as counter:
                 value = super().run_node(node)
         except (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode) as error:
-            if not _was_recorded(node):
+            if self.mode is None or not _was_recorded(node):
                 raise ValueError(
                     f"the size of {node.name!r} ({operation_name(node)}) or of what it reads depends on data; "
-                    "costs need sizes that are known."
+                    "costs need sizes that are known. Capture the model, and let its graph compute: "
+                    "analyze_graph(partition.graph_module, inputs=partition.example_inputs)."
                 ) from error
             value = tree_map(partial(_fresh, self.mode), node.meta["val"])
             if isinstance(node.target, torch._ops.OpOverload):
                 counter.count(node.target, *self.fetch_args_kwargs_from_env(node), value)
         tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-        held = {storage_of(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
+        held = {storage_of(tensor): plain(tensor).untyped_storage().nbytes() for tensor in tensors}
         if node.op in ("placeholder", "get_attr"):
             own = node.op == "get_attr" and isinstance(self.fetch_attr(str(node.target)), torch.nn.Parameter)
             name = str(node.target) if own else self.parameters.get(node.name)
@@ -191,8 +202,9 @@ class _Costs(fx.Interpreter):
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         value = super().get_attr(target, args, kwargs)
-        real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
-        return self.mode.from_tensor(value, static_shapes=True) if real else value
+        if self.mode is None or not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+            return value
+        return self.mode.from_tensor(value, static_shapes=True)
 
     def analysis(self) -> Analysis:
         live = dict(zip(self.graph.nodes, live_bytes(self.graph, self.storages), strict=True))

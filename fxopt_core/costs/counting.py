@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -71,30 +72,79 @@ def _after_addend(addend: Any, a: Any, b: Any, *_: Any, **__: Any) -> int:
     return 2 * math.prod(a) * (b[-1] if len(b) > 1 else 1)
 
 
-_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu{0} _scaled_dot_product_fused_attention_overrideable{0}"
+@flop_counter.shape_wrapper
+def _by_result(a: Any, *_: Any, out_shape: Any, **__: Any) -> int:
+    # The weight may be packed, so that its shape tells nothing.
+    return 2 * math.prod(out_shape) * a[-1]
 
-FORMULAS: Mapping[Any, Callable[..., int]] = {
-    getattr(aten, name): formula
+
+@flop_counter.shape_wrapper
+def _recurrent(steps: Any, *weights: Any, **_: Any) -> int:
+    # Every step of every sequence meets every matrix; biases have one dimension. A direction of a layer that runs in a
+    # call of its own has its weights as operands; else they are a list.
+    listed = weights[0] if isinstance(weights[0], list) else weights[:4]
+    return 2 * math.prod(steps[:-1]) * sum(math.prod(shape) for shape in listed if len(shape) == 2)
+
+
+_FOR_CPU = "_scaled_dot_product_flash_attention_for_cpu{0} _scaled_dot_product_fused_attention_overrideable{0}"
+_GROUPED = (
+    *("aten::_grouped_mm", "aten::_scaled_grouped_mm", "aten::_scaled_grouped_mm_v2"),
+    "transformers::grouped_mm_fallback",
+)
+"""Products of the rows of one matrix with one of several each, as of tokens with the weights of their experts."""
+
+FORMULAS: Mapping[str, Callable[..., int]] = {
+    name if "::" in name else f"aten::{name}": formula
     for names, formula in (
         ("mv dot vdot", _whole),
-        ("_int_mm _grouped_mm", _columns),
+        (f"_int_mm _scaled_mm_v2 {' '.join(_GROUPED)}", _columns),
         ("addmv addmv_ addmm_ addbmm addbmm_ baddbmm_ _addmm_activation", _after_addend),
-        (_ATTENTION.format("") + " _scaled_dot_product_attention_math_for_mps", flop_counter.sdpa_flop),
-        (_ATTENTION.format("_backward"), flop_counter.sdpa_backward_flop),
+        ("linear mkldnn_linear affine_grid_generator _mixed_dtypes_linear _weight_int8pack_mm", _by_result),
+        ("_weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros", _by_result),
+        ("_dyn_quant_matmul_4bit", _by_result),
+        ("mkldnn_rnn_layer _cudnn_rnn miopen_rnn", _recurrent),
+        (f"{_FOR_CPU.format('')} _scaled_dot_product_attention_math_for_mps", flop_counter.sdpa_flop),
+        (_FOR_CPU.format("_backward"), flop_counter.sdpa_backward_flop),
     )
     for name in names.split()
-    if hasattr(aten, name)
 }
-"""What torch's own registry (`torch.utils.flop_counter`, asked first) has no formula for."""
+"""What torch's own registry (`torch.utils.flop_counter`, asked first) has no formula for, by qualified name."""
 
-_CONTRACTS = re.compile(
-    "linalg|cholesky|(^|_)lu_|ormqr|geqrf|triangular_solve|spsolve|fft|cdist|euclidean|trilinear|rnn|lstm|gru|conv|mm|"
-    "linear|attention|transformer|multi_head|matmul|addmv"
+_OWN = ("aten", "prims", "quantized_decomposed")
+"""Namespaces of PyTorch's own operators."""
+
+_WORDS = frozenset(
+    """
+    2d 3d aa accumulate adagrad adam adamw adaptive add addr affine aligned all allclose amp and any arange argsort
+    arithmetic as assert async avg axis backward bag bartlett batch bernoulli bessel bias bicubic2d bilinear2d bin
+    binary bincount binomial blackman block bounded broadcast bsc bsr bucketize cachemask cat cauchy cbrt channel
+    check choose chunk clear clone coalesced col2im collapse complex compressed consecutive constant constrain
+    convert coo copy count counts cpu cross csc csr cts cudnn cummax cummin cumprod cumsum data dense dep dequantize
+    device diag diagonal dim dimI dimV dims dirichlet dist divide dropout dtype dynamic edges efficientzerotensor
+    element elemt embed embedding empty entropy erfcx exact1d exact2d exact3d example expand exponential eye fake
+    fallback feature file fill finite flip floor fold for foreach forward fq fractional from full functional fused gamma
+    gather geometric glu grad grid group hamming hann hardswish has hash helper histc histogram histogramdd huber i0
+    i0e i1 i1e im2col impl in index indices int interface interleave iota irshift is isin item j0 j1 jagged jvp
+    kaiser kernel key kthvalue l1 lanczos2d layer lazy learnable left legit lengths lift like linear1d linspace list
+    local log logcumsumexp logits logspace loss loss2d make margin mask masked max maximum median meta metadata min
+    minimum miopen mkldnn mode moving mse multi multilabel multinomial nanmedian native nd ndtri nearest nearest1d
+    nearest2d nearest3d nested new nll nnz no noise non nonzero norm normal numel obs offsets ones only output pack
+    pad pad1d pad2d pad3d padded per permuted philox pinned pixel point points poisson polar pool1d pool2d pool3d
+    powsum prelu print prod put q qparams qscheme quantize quantized ragged rand randint randn random randperm range
+    record reduce reflection relu renorm repeat replication repr reshape resize rev right rms roll rot90 rrelu safe
+    same sample sampler scalar scale scales scatter searchsorted segment select seqlen sequence set sgd shift
+    shuffle sigmoid size sizes slice smooth soft softmax sort sparse spdiags spherical split stack standard static
+    stats storage stream stride strided sum sym symmetric take tensor tensors to token topk trace training transpose
+    tril trilinear3d triu true type uniform unique unique2 unpool2d unpool3d unsafe unscale unshuffle unsqueeze
+    update upsample validate value values view weight weights where window with xor zero zeros zeta
+    erf_inv fft_fftfreq fft_rfftfreq linalg_check_errors linalg_cross lu_unpack sparse_mask_projection
+    thnn_fused_gru_cell thnn_fused_lstm_cell thnn_fused_lstm_cell_backward_impl transform_bias_rescale_qkv
+    """.split()
 )
-_CONTRACTS_NOT = re.compile(
-    "upsample|convert|reorder|_pack|unpack|cummin|hamming|gamma|dummy|freq|norm|cross|powsum|combination|check_errors|"
-    "_cell|slice|diagonal"
-)
+"""Of these words are made the names of operators that multiply no matrices; the last are whole names."""
+
+_AROUND = re.compile("^_*(foreach_)?|(_copy|_backward|_functional)?_*$")
+"""What a name has more than that of the work that it goes with: of one tensor, forward, out of place."""
 
 LOOK_UPS = {getattr(aten, name) for name in ("embedding", "_embedding_bag", "index", "index_select", "gather", "take")}
 """Operators that read of their first operand no more than they look up."""
@@ -142,24 +192,42 @@ class Counter(TorchDispatchMode):
     def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Add the cost of one call of an operator, of which this came out."""
         packet = func.overloadpacket if isinstance(func, OpOverload) else func
-        formula = flop_counter.flop_registry.get(packet) or FORMULAS.get(packet)
-        flops = int(formula(*args, **kwargs, out_val=result)) if formula else 0
-        known = formula or not may_contract(str(func))
-        self.cost += Cost(flops, *_traffic(func, packet, args, kwargs, result), () if known else (str(func),))
-        if flops > self._most:
-            self._most = flops
-            self.dtype = next(leaf.dtype for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
+        formula = flop_counter.flop_registry.get(packet) or FORMULAS.get(qualified_name(func))
+        flops = 0
+        if formula:
+            dtype = next(leaf.dtype for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
+            flops = int(formula(*args, **kwargs, out_val=result)) * _PACKED.get(dtype, 4 if dtype.is_complex else 1)
+            if flops > self._most:
+                self._most, self.dtype = flops, dtype
+        unknown = (str(func),) if not formula and may_contract(func) else ()
+        self.cost += Cost(flops, *_traffic(func, packet, args, kwargs, result), unknown)
 
 
-def may_contract(name: str) -> bool:
-    """Whether an operator may do what counts as FLOPs, by its full name, such as `aten.mm.default`.
+_PACKED = {torch.float4_e2m1fn_x2: 2}
+"""Of dtypes of which one element holds several numbers: how many."""
 
-    An operator that is not PyTorch's own may do anything.
+
+def qualified_name(operator: Any) -> str:
+    """The name of an operator without its overload, such as `aten::mm`."""
+    packet = operator.overloadpacket if isinstance(operator, OpOverload) else operator
+    return getattr(packet, "_qualified_op_name", f"{operator.namespace}::{operator}")
+
+
+@cache
+def may_contract(operator: Any) -> bool:
+    """Whether an operator may do what counts as FLOPs, as far as its tags and its name tell.
+
+    Whatever is not known to multiply no matrices may do so: operators that are not PyTorch's own, those that take
+    functions, and those of which a later PyTorch brings more.
     """
-    namespace, _, bare = name.partition(".")
-    if namespace not in ("aten", "prims"):
+    if not isinstance(operator, OpOverload) or operator.namespace not in _OWN:
         return True
-    return _CONTRACTS.search(bare) is not None and _CONTRACTS_NOT.search(bare) is None
+    base = _AROUND.sub("", operator.overloadpacket.__name__)
+    packets = [operator.overloadpacket, *([getattr(aten, base)] if hasattr(aten, base) else [])]
+    overloads = [getattr(packet, name) for packet in packets for name in packet.overloads()]
+    if any(one.is_view or {torch.Tag.pointwise, torch.Tag.reduction} & set(one.tags) for one in overloads):
+        return False
+    return base not in _WORDS and not _WORDS.issuperset(base.split("_"))
 
 
 def _traffic(func: Any, packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> tuple[int, int]:
@@ -178,6 +246,10 @@ def _traffic(func: Any, packet: Any, args: tuple[Any, ...], kwargs: dict[str, An
         sizes[id(args[0])] = min(sizes[id(args[0])], tensor_bytes(results[0]))
     if packet in OVERWRITES:
         sizes[id(args[0])] = 0
+    if qualified_name(func) in _GROUPED and args[0].dim() < args[1].dim():
+        # Each row meets one of the matrices: at most as many are read as there are rows.
+        groups = args[1].shape[0]
+        sizes[id(args[1])] = sizes[id(args[1])] * min(args[0].shape[0], groups) // groups
     return sum(sizes.values()), fresh + sum(tensor_bytes(tensor) for tensor in changed)
 
 
@@ -195,12 +267,20 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
 
 def tensor_bytes(tensor: torch.Tensor) -> int:
     """Bytes of memory that the elements of a strided tensor lie in; an expanded dimension takes one element."""
-    if tensor.layout != torch.strided:
-        raise ValueError(f"a tensor of layout {tensor.layout} has no bytes that can be told from its shape.")
+    tensor = plain(tensor)
     sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return math.prod(sizes) * tensor.element_size() if tensor.numel() else 0
 
 
 def storage_of(tensor: torch.Tensor) -> int:
     """What tensors over the same memory have in common, as long as one of them lives."""
-    return tensor.untyped_storage()._cdata
+    return plain(tensor).untyped_storage()._cdata
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The strided tensor of all that `vmap` wrapped up in this one; itself outside of `vmap`."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    if tensor.layout != torch.strided:
+        raise ValueError(f"a tensor of layout {tensor.layout} has no bytes that can be told from its shape.")
+    return tensor

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from fxopt_workbench.commands.output import output_console
+from fxopt_workbench.tables import Table, output_console
 
 if TYPE_CHECKING:
     from fxopt_workbench.bench.timed_captures import Timed
@@ -153,39 +152,27 @@ def document(rows: Iterable[Timed], costs: Iterable[Cost], repeats: int) -> dict
 
 
 def _show(rows: list[Timed], console: Console) -> None:
-    table = Table("way", "seconds", "spread", "comparing", "graphs", "verdict", title_justify="left")
-    table.title = f"{rows[0].model}, capture and comparison with the model"
+    table = []
     for row in rows:
         way = f"{row.way} (peer)" if row.peer else row.way
         if not row.capturing:
-            table.add_row(way, "", "", "", "", row.verdict)
+            table.append((way, "", "", "", "", row.verdict))
             continue
         seconds, comparing = row.total, statistics.median(row.comparing)
         cells = (f"{seconds.median:.2f}", f"± {seconds.interquartile_range / 2:.2f}", f"{comparing:.2f}")
-        table.add_row(way, *cells, str(row.graphs), row.verdict)
-    console.print(table)
+        table.append((way, *cells, str(row.graphs), row.verdict))
+    headings = ("way", "seconds", "spread", "comparing", "graphs", "verdict")
+    title = f"{rows[0].model}, capture and comparison with the model"
+    console.print(Table(title, headings, table, words=("verdict",)))
     for row in rows:
         if row.why:
             console.print(f"  {row.way}: {row.why[:300]}", soft_wrap=True)
 
 
 def _cost_table(costs: list[Cost]) -> Table:
-    table = Table(
-        *(
-            "model",
-            "auto",
-            "of which comparing",
-            "best single method",
-            "seconds",
-            "ratio",
-            "without comparing",
-            "best peer",
-        ),
-        title=f"auto beside the best single method that was found right (demanded: at most {DEMAND})",
-        title_justify="left",
-    )
-    for cost in costs:
-        table.add_row(
+    headings = ("model", "auto", "of which comparing", "best single method", "seconds", "ratio")
+    rows = [
+        (
             cost.model,
             f"{cost.auto_seconds:.2f}",
             f"{cost.comparing_seconds:.2f}",
@@ -195,4 +182,8 @@ def _cost_table(costs: list[Cost]) -> Table:
             f"{cost.capturing_ratio:.2f}",
             f"{cost.peer}: {cost.peer_ratio:.2f}" if cost.peer else "none",
         )
-    return table
+        for cost in costs
+    ]
+    title = f"auto beside the best single method that was found right (demanded: at most {DEMAND})"
+    words = ("best single method", "ratio", "best peer")
+    return Table(title, (*headings, "without comparing", "best peer"), rows, words=words)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from fxopt_workbench.commands.models import chosen_names
-from fxopt_workbench.commands.output import output_console
+from fxopt_workbench.tables import Table, output_console
 
 if TYPE_CHECKING:
     from torch import nn
@@ -196,19 +195,13 @@ def _double(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(name: str, rows: list[ModelRow]) -> Table:
-    table = Table(
-        "candidate", "median", "spread", "speed-up", "error", title=f"{name}, against eager", title_justify="left"
-    )
+    cells = []
     for row in rows:
         if row.seconds is None or row.spread is None:
-            table.add_row(row.candidate, "could not run it:", "", "", row.failure)
+            cells.append((row.candidate, "could not run it", "", "", row.failure))
         else:
             error = "not known" if row.error is None else f"{row.error:.1e}"
-            table.add_row(
-                row.candidate,
-                f"{1000 * row.seconds:.2f} ms",
-                f"± {500 * row.spread:.2f} ms",
-                f"{row.speed_up:.2f}×",
-                error,
-            )
-    return table
+            figures = (f"{1000 * row.seconds:.2f} ms", f"± {500 * row.spread:.2f} ms", f"{row.speed_up:.2f}×")
+            cells.append((row.candidate, *figures, error))
+    headings = ("candidate", "median", "spread", "speed-up", "error")
+    return Table(f"{name}, against eager", headings, cells, words=("error",))

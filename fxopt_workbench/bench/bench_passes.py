@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from fxopt_core.suggestions import did_you_mean
-from fxopt_workbench.commands.output import output_console
+from fxopt_workbench.tables import output_console
 
 if TYPE_CHECKING:
     from fxopt_workbench.bench.passes import Row
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 CANNOT = 2
 """Exit code for bad input."""
 
-WIDTH = 190
 """Columns of a table that goes into a pipe or file."""
 
 WARM_UP_NODES = 300
@@ -47,7 +46,7 @@ def passes(
     if as_json:
         typer.echo(json.dumps(document(rows), indent=2))
         return
-    console = output_console(WIDTH)
+    console = output_console()
     console.print(comparison_table(rows))
     console.print(growth_table(growths(rows)))
 

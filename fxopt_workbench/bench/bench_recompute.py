@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from fxopt_workbench.commands.output import output_console
+from fxopt_workbench.tables import Table, format_bytes, format_seconds, output_console
 
 if TYPE_CHECKING:
     import torch
@@ -232,24 +231,23 @@ def _observe(model: nn.Module, inputs: dict[str, Any]) -> tuple[int, list[torch.
 
 
 def _table(rows: Sequence[RecomputationRow]) -> Table:
-    from fxopt_workbench.tables import format_bytes, format_seconds
-
-    table = Table()
-    for heading in ("way", "budget or setting", "predicted", "measured", "of peak", "within", "step", "gradients"):
-        table.add_column(heading, no_wrap=heading == "way")
+    cells = []
     for row in rows:
         if row.refusal is not None:
-            table.add_row(row.way, f"{row.setting}", "", "", "", "refused", "", "")
+            cells.append((row.way, f"{row.setting}", "", "", "", "refused", "", ""))
             continue
         within = "" if row.way == PEER else ("yes" if row.within else "no")
-        table.add_row(
-            row.way,
-            f"{row.setting}",
-            format_bytes(row.predicted_bytes),
-            format_bytes(row.measured_bytes),
-            f"{row.fraction:.3f}",
-            within,
-            format_seconds(row.seconds or 0),
-            "agree" if row.gradients_agree else "DIFFER",
+        cells.append(
+            (
+                row.way,
+                f"{row.setting}",
+                format_bytes(row.predicted_bytes),
+                format_bytes(row.measured_bytes),
+                f"{row.fraction:.3f}",
+                within,
+                format_seconds(row.seconds or 0),
+                "agree" if row.gradients_agree else "DIFFER",
+            )
         )
-    return table
+    headings = ("way", "budget or setting", "predicted", "measured", "of peak", "within", "step", "gradients")
+    return Table("", headings, cells)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -159,13 +160,20 @@ def _document(model: str, analysis: Analysis, estimates: list[Estimate], timing:
         "estimates": [
             {
                 "hardware": asdict(one.hardware),
-                "seconds": one.seconds,
-                "nodes": {node.node.name: {"seconds": node.seconds, "bound": node.bound} for node in one.nodes},
+                "seconds": _finite(one.seconds),
+                "nodes": {
+                    node.node.name: {"seconds": _finite(node.seconds), "bound": node.bound} for node in one.nodes
+                },
             }
             for one in estimates
         ],
         "measured": timing and {"seconds": timing.whole.seconds, "nodes": timing.nodes},
     }
+
+
+def _finite(seconds: float) -> float | None:
+    """JSON has no `nan`: a time that nobody knows is null."""
+    return None if math.isnan(seconds) else seconds
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

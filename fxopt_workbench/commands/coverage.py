@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from fxopt_workbench.commands.models import chosen_names
+from fxopt_workbench.tables import Table, output_console
 
 if TYPE_CHECKING:
     from fxopt_workbench.huggingface.coverage import Row
@@ -77,12 +77,9 @@ def coverage(
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        wide = Console(markup=False, highlight=False)
-        if not wide.is_terminal:
-            # A pipe or file has no width of its own; Rich would take 80 columns.
-            wide = Console(markup=False, highlight=False, width=120)
-        wide.print(summary(rows))
-        wide.print(f"{out / RESULTS_FILE} has every row, {out / PAGE} shows them.", soft_wrap=True)
+        printed = output_console()
+        printed.print(summary(rows))
+        printed.print(f"{out / RESULTS_FILE} has every row, {out / PAGE} shows them.", soft_wrap=True)
     if any(row.verdict == "wrong" for row in rows):
         raise typer.Exit(WRONG)
 
@@ -96,13 +93,11 @@ def summary(rows: Iterable[Row]) -> Table:
     counts = count_verdicts(rows)
     eager = counts.pop("eager", {})
     title = f"{sum(eager.values())} model types, of which {eager.get('runs', 0)} run eagerly"
-    table = Table("method", title=title, title_justify="left")
-    for heading in (*VERDICTS, "one right graph", "median seconds"):
-        table.add_column(heading, justify="right")
+    table = []
     for method, verdicts in counts.items():
         total = sum(verdicts.values())
         right = verdicts.get("general", 0) + verdicts.get("specialised", 0)
         seconds = sorted(row.seconds for row in rows if row.method == method)
         numbers = [str(verdicts.get(verdict, 0)) for verdict in VERDICTS]
-        table.add_row(method, *numbers, f"{100 * right / total:.1f} % of {total}", f"{seconds[total // 2]:.2f}")
-    return table
+        table.append((method, *numbers, f"{100 * right / total:.1f} % of {total}", f"{seconds[total // 2]:.2f}"))
+    return Table(title, ("method", *VERDICTS, "one right graph", "median seconds"), table)

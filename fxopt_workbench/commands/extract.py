@@ -11,7 +11,8 @@ from rich.console import Console
 
 from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run
-from fxopt_workbench.commands.output import check_file, output_console
+from fxopt_workbench.commands.output import check_file
+from fxopt_workbench.tables import output_console
 
 if TYPE_CHECKING:
     from fxopt_core.capture import Captured

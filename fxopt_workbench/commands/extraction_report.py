@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from fxopt_core.capture import Captured, Partition
 from fxopt_workbench.commands.method_comparison import METHODS, MODELS, Outcome, counted
 from fxopt_workbench.pictures.nodes import describe
+from fxopt_workbench.tables import Table
 from fxopt_workbench.torchscript.partition import ScriptPartition
 
 SHORT = 40
@@ -92,27 +92,24 @@ def _show_partition(
         return
     sources = {one.name: one.source for one in partition.inputs}
     states = frozenset(one.name for one in partition.inputs if one.kind in ("parameter", "buffer"))
-    table = Table(title=title, title_justify="left")
-    for column in ("node", "operation", "reads or stands for", "shape", "dtype"):
-        table.add_column(column, overflow="fold")
-    for node in describe(partition.graph_module.graph, states):
-        table.add_row(node.name, node.operation, sources.get(node.name, node.arguments), node.shape, node.dtype)
-    console.print(table)
+    headings = ("node", "operation", "reads or stands for", "shape", "dtype")
+    rows = [
+        (node.name, node.operation, sources.get(node.name, node.arguments), node.shape, node.dtype)
+        for node in describe(partition.graph_module.graph, states)
+    ]
+    console.print(Table(title, headings, rows, words=headings))
     console.print()
 
 
 def _counts_table(captured: Captured) -> Table:
     by_partition = captured.operation_counts_by_partition()
-    table = Table(title="Operations", title_justify="left")
-    table.add_column("operation", overflow="fold")
-    several = len(by_partition) > 1
-    if several:
-        for number in range(1, len(by_partition) + 1):
-            table.add_column(f"graph {number}", justify="right")
-    table.add_column("all", justify="right")
-    for name, count in sorted(captured.operation_counts().items(), key=lambda item: (-item[1], item[0])):
-        table.add_row(name, *(str(counts[name]) for counts in by_partition if several), str(count))
-    return table
+    several = by_partition if len(by_partition) > 1 else ()
+    headings = ("operation", *(f"graph {number}" for number in range(1, len(several) + 1)), "all")
+    rows = [
+        (name, *(str(counts[name]) for counts in several), str(count))
+        for name, count in sorted(captured.operation_counts().items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return Table("Operations", headings, rows)
 
 
 def document(captured: Captured, model: str, device: str, written: Sequence[Path]) -> dict[str, Any]:
@@ -158,13 +155,8 @@ def _nodes(partition: Partition) -> list[dict[str, Any]]:
 def show_comparison(outcomes: Sequence[Outcome], console: Console) -> None:
     """Print which method got which model, and below why not."""
     by_pair = {(outcome.model, outcome.method): outcome for outcome in outcomes}
-    table = Table(title="What each method captures", title_justify="left")
-    table.add_column("model", no_wrap=True)
-    for method in METHODS:
-        table.add_column(method, overflow="fold")
-    for model in MODELS:
-        table.add_row(model, *(by_pair[model, method].in_short() for method in METHODS))
-    console.print(table)
+    rows = [(model, *(by_pair[model, method].in_short() for method in METHODS)) for model in MODELS]
+    console.print(Table("What each method captures", ("model", *METHODS), rows, words=tuple(METHODS)))
     console.print("\nWhy")
     for outcome in outcomes:
         if outcome.error is not None:

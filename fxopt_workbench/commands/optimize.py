@@ -12,7 +12,8 @@ from rich.console import Console
 
 from fxopt_core.files import replacing
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
-from fxopt_workbench.commands.output import check_file, output_console
+from fxopt_workbench.commands.output import check_file
+from fxopt_workbench.tables import output_console, print_tables, tables_of
 
 if TYPE_CHECKING:
     from fxopt_core.optimizer import OptimizationReport
@@ -97,9 +98,7 @@ def optimize(
     else:
         console = output_console()
         console.print(chosen.description)
-        console.print(str(report))
-        if timed is not None:
-            console.print(str(timed))
+        print_tables([*tables_of(report), *(tables_of(timed) if timed is not None else ())])
         if written:
             console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
     if report.refused:

@@ -1,21 +1,9 @@
-"""Where the commands print and write."""
+"""Where the commands write."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from rich.console import Console
-
-
-def output_console(width: int = 120) -> Console:
-    """The terminal, as wide as it is; a pipe or file, which has no width of its own, with room for tables.
-
-    Args:
-        width: columns in a pipe or file. Rich alone would take 80, too few for a table of nodes.
-    """
-    console = Console(markup=False, highlight=False)
-    return console if console.is_terminal else Console(markup=False, highlight=False, width=width)
 
 
 def check_file(path: Path | None, endings: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ performance model for multicore architectures", Communications of the ACM 52(4),
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,13 +37,13 @@ class NodeEstimate:
 
     @property
     def seconds(self) -> float:
-        """The longer of both."""
-        return max(self.compute_seconds, self.memory_seconds)
+        """The longer of both; `nan` where FLOPs are not counted."""
+        return math.nan if self.node.cost.uncounted else max(self.compute_seconds, self.memory_seconds)
 
     @property
     def bound(self) -> str:
-        """What the node waits for: `compute` or `memory`; empty for one that does nothing."""
-        if not self.seconds:
+        """What the node waits for: `compute` or `memory`; empty where it has no time, or none that anybody knows."""
+        if not self.seconds > 0:
             return ""
         return COMPUTE if self.compute_seconds > self.memory_seconds else MEMORY
 
@@ -52,7 +53,8 @@ class Estimate(Displayable):
     """The least time of a graph on one device, its nodes one after another.
 
     What really runs takes longer: kernels stay below the peak and cost time to start. It may be faster where values
-    stay in a cache, or where a compiler fuses nodes so that values never reach memory.
+    stay in a cache, or where a compiler fuses nodes so that values never reach memory. A node with FLOPs that are not
+    counted has no time, and so the graph has none.
 
     Attributes:
         analysis: what the nodes cost.
@@ -68,7 +70,7 @@ class Estimate(Displayable):
 
     @cached_property
     def seconds(self) -> float:
-        """Of all nodes together."""
+        """Of all nodes together; `nan` where a node has FLOPs that are not counted (`analysis.total.uncounted`)."""
         return sum(node.seconds for node in self.nodes)
 
     @cached_property
@@ -85,21 +87,21 @@ class Estimate(Displayable):
         elements = self.analysis.parameter_elements
         found = costly(self.analysis, by)
         rows = [(group.name, *cells(group, elements), *self._cells(group)) for group in found]
-        note = (
-            f"{self.hardware.description}: at least {format_seconds(self.seconds)}, {self.share(COMPUTE):.0%} of it in "
-            f"nodes bound by compute. Source: {self.hardware.source}."
-        )
+        told = f"at least {format_seconds(self.seconds)}, {self.share(COMPUTE):.0%} of it in nodes bound by compute"
+        if unknown := self.analysis.total.uncounted:
+            told = f"no time, since nobody knows the FLOPs of {', '.join(unknown)}"
+        note = f"{self.hardware.description}: {told}. Source: {self.hardware.source}."
         return Table("", (by, *HEADINGS, "time", "part", "bound"), rows, (*notes(self.analysis), note), ("bound",))
 
     def _cells(self, group: Group) -> tuple[str, str, str]:
         nodes = [self.by_name[node.name] for node in group.nodes]
         seconds = sum(node.seconds for node in nodes)
         computing = sum(node.seconds for node in nodes if node.bound == COMPUTE)
-        bound = "" if not seconds else COMPUTE if computing > seconds / 2 else MEMORY
-        return format_seconds(seconds), f"{seconds / self.seconds:.0%}" if self.seconds else "", bound
+        bound = "" if not seconds > 0 else COMPUTE if computing > seconds / 2 else MEMORY
+        return format_seconds(seconds), f"{seconds / self.seconds:.0%}" if self.seconds > 0 else "", bound
 
     def share(self, bound: str) -> float:
-        """The part of the time, from 0 to 1, that nodes bound by `compute` or by `memory` take."""
+        """The part of the time, from 0 to 1, that nodes bound by `compute` or by `memory` take; `nan` with the time."""
         return sum(node.seconds for node in self.nodes if node.bound == bound) / self.seconds if self.seconds else 0.0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fxopt_core.files import replacing
-from fxopt_workbench.hardware.roofline import COMPUTE, MEMORY, Estimate
+from fxopt_workbench.hardware.roofline import COMPUTE, MEMORY, Estimate, NodeEstimate
 from fxopt_workbench.tables import NONE, Table, format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -29,23 +29,28 @@ def comparison(estimates: Sequence[Estimate]) -> Table:
             f"{name} {format_count(rate, 'FLOP/s')} from {format_count(rate / machine.bandwidth)} FLOPs/byte"
             for name, rate in _rates(one).items()
         )
-        speed = f"{first.seconds / one.seconds:.3g}×" if one.seconds else NONE
+        speed = f"{first.seconds / one.seconds:.3g}×" if one.seconds > 0 else NONE
+        share = f" ({one.share(COMPUTE):.0%})" if one.seconds > 0 else ""
         fits = "yes" if needed <= machine.memory else "no"
         figures = (", ".join(roofs), format_count(machine.bandwidth, "B/s"), format_seconds(one.seconds), speed)
-        rows.append(
-            (machine.name, *figures, str(bounds[MEMORY]), f"{bounds[COMPUTE]} ({one.share(COMPUTE):.0%})", fits)
-        )
+        rows.append((machine.name, *figures, str(bounds[MEMORY]), f"{bounds[COMPUTE]}{share}", fits))
     headings = ("hardware", "roof", "bandwidth", "time", f"{first.hardware.name} = 1", "memory-bound", "compute-bound")
     sources = (f"{one.hardware.name}: {one.hardware.source}." for one in estimates)
     note = f"bound: nodes (part of the time). fits: {format_bytes(needed)} are needed at once."
-    return Table("Time at best", (*headings, "fits"), rows, (note, *sources), ("roof", "fits"))
+    unknown = first.analysis.total.uncounted
+    why = (f"No time, since nobody knows the FLOPs of {', '.join(unknown)}.",) if unknown else ()
+    return Table("Time at best", (*headings, "fits"), rows, (note, *why, *sources), ("roof", "fits"))
 
 
 def plot(estimates: Sequence[Estimate]) -> Figure:
     """FLOP/s over FLOPs per byte, both logarithmic: the roof of each device and the nodes under it.
 
-    A node stands at the FLOP/s that the estimate allows it, larger the longer it takes. Nodes without FLOPs have no
-    place on such axes. Devices differ in line and marker as well as in colour. `comparison` says the same in words.
+    A node stands at the FLOP/s that the estimate allows it, larger the longer it takes. Nodes without FLOPs, and those
+    whose FLOPs are not counted, have no place on such axes. Devices differ in line and marker as well as in colour.
+    `comparison` says the same in words.
+
+    Raises:
+        ValueError: no node has FLOPs that are counted.
     """
     # pyplot, so that a notebook shows the figure; closed, so that it shows it once.
     from matplotlib import pyplot
@@ -53,7 +58,9 @@ def plot(estimates: Sequence[Estimate]) -> Figure:
     with pyplot.style.context("tableau-colorblind10"):
         figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
         ridges = [rate / one.hardware.bandwidth for one in estimates for rate in _rates(one).values()]
-        placed = [node.node.cost.intensity for one in estimates for node in one.nodes if node.node.cost.flops]
+        placed = [node.node.cost.intensity for one in estimates for node in _placed(one)]
+        if not ridges:
+            raise ValueError("no node has FLOPs that are counted, so there is no roofline to draw.")
         low, high = min([*placed, *ridges]) / 4, max([*placed, *ridges]) * 4
         for place, one in enumerate(estimates):
             colour, style = f"C{place}", _LINES[place % len(_LINES)]
@@ -66,11 +73,12 @@ def plot(estimates: Sequence[Estimate]) -> Figure:
                     color=colour,
                     label=f"{one.hardware.name}, {name}: {format_seconds(one.seconds)}",
                 )
-            nodes = [node for node in one.nodes if node.node.cost.flops]
+            nodes = _placed(one)
+            whole = one.seconds if one.seconds > 0 else sum(node.seconds for node in nodes)
             axes.scatter(
                 [node.node.cost.intensity for node in nodes],
                 [node.node.cost.flops / node.seconds for node in nodes],
-                [10 + 400 * node.seconds / one.seconds for node in nodes],
+                [10 + 400 * node.seconds / whole for node in nodes],
                 marker=_MARKERS[place % len(_MARKERS)],
                 color=colour,
                 alpha=0.5,
@@ -90,6 +98,10 @@ def save_plot(estimates: Sequence[Estimate], path: Path) -> None:
             temporary.write_text(comparison(estimates).text() + "\n")
         else:
             plot(estimates).savefig(temporary, format="svg", metadata={"Date": None})
+
+
+def _placed(estimate: Estimate) -> list[NodeEstimate]:
+    return [node for node in estimate.nodes if node.node.cost.flops and not node.node.cost.uncounted]
 
 
 def _rates(estimate: Estimate) -> dict[str, float]:

@@ -53,7 +53,7 @@ class Timing:
 
 
 def _beside(expected: float, measured: float) -> tuple[str, str, str]:
-    ratio = f"{measured / expected:.3g}×" if expected else "–"
+    ratio = f"{measured / expected:.3g}×" if expected > 0 else "–"
     return format_seconds(expected), format_seconds(measured), ratio
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,70 @@ def test_an_estimate_needs_a_rate() -> None:
     doubles = tuple(tensor.double() for tensor in SIZES)
     with pytest.raises(ValueError, match="toy: no rate is known for float64"):
         estimate(analyze(Two(), doubles), TOY)
+
+
+class Unknown(nn.Module):
+    """A product, and an operator whose FLOPs nobody knows."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(a @ b) + 1
+
+
+def test_there_is_no_time_where_flops_are_not_counted() -> None:
+    analysis = analyze(Unknown(), SIZES)
+    estimated = estimate(analysis, TOY)
+    product, inverse, addition = estimated.nodes
+    assert (product.seconds, addition.seconds) == (2000, 800)
+    assert math.isnan(inverse.seconds)
+    assert math.isnan(estimated.seconds)
+    assert math.isnan(estimated.share("compute"))
+    assert (inverse.bound, product.bound) == ("", "compute")
+    rows = {row[0]: row[-3:] for row in estimated.table().rows}
+    assert rows["aten.linalg_inv.default"] == rows["all"] == ("unknown", "", "")
+    assert rows["aten.matmul.default"] == ("2000 s", "", "compute")
+    assert "a toy: no time, since nobody knows the FLOPs of aten.linalg_inv_ex.default." in str(estimated)
+    assert "at least" not in estimated.table().notes[-1]
+    table = comparison([estimated, estimate(analysis, TABLE["h100"])])
+    assert [row[3:5] for row in table.rows] == [("unknown", "–"), ("unknown", "–")]
+    assert any("nobody knows the FLOPs of aten.linalg_inv_ex.default" in note for note in table.notes)
+    (axes,) = plot([estimated]).axes
+    assert len(axes.collections[0].get_offsets()) == 1
+
+
+def test_a_model_without_counted_flops_has_no_roofline() -> None:
+    class Sum(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return a + b
+
+    with pytest.raises(ValueError, match="no node has FLOPs that are counted"):
+        plot([estimate(analyze(Sum(), SIZES), TOY)])
+
+
+UNKNOWN_MODEL = """
+import torch
+
+class Unknown(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x @ x).real
+
+def build():
+    return Unknown(), (torch.ones(8, 8),)
+"""
+
+
+def test_the_command_prints_no_time_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "unknown_model.py").write_text(UNKNOWN_MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = invoke("analyze", "--model", "unknown_model:build", "--hardware", "h100", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["total"]["uncounted"] == ["aten._fft_r2c.default"]
+    (one,) = document["estimates"]
+    assert one["seconds"] is None
+    assert [node["seconds"] is None for node in one["nodes"].values()].count(True) == 1
+    printed = invoke("analyze", "--model", "unknown_model:build", "--compare", "h100,a100").stdout
+    assert "unknown" in printed
+    assert "nobody knows the FLOPs of aten._fft_r2c.default" in " ".join(printed.split())
 
 
 def test_the_table_and_its_twins_say_the_same() -> None:

@@ -7,14 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from fxopt_core.benchmark.measuring import Measurement
 from fxopt_workbench.bench.passes.comparing import Row
-from fxopt_workbench.tables import format_seconds
-
-NONE = "–"
+from fxopt_workbench.tables import NONE, Table, format_seconds
 
 
 class Demand(NamedTuple):
@@ -113,20 +109,15 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def comparison_table(rows: Sequence[Row]) -> Table:
     """A row for each pass, size, state of the collector and peer."""
-    table = _table(
-        ("pass", "nodes", "collector", "seconds", "removed", "peer", "peer seconds", "removed"),
-        ("ratio", "with recompile", "demand", "met"),
-    )
-    table.caption = (
+    note = (
         f"torch {torch.__version__}, Python {platform.python_version()}; medians of {rows[0].ours.runs} runs ± "
         "interquartile range in CPU time, in turn, on fresh copies of one graph. removed: ATen calls taken out. "
         "ratio: how many times as long the peer takes; with recompile: the same if ours generates code too, "
         "where the peer cannot leave it out. A demand is met when the ratio is large enough and ours took out "
         "no less. constant_folding is timed with dead_code after it, since the peer takes dead nodes out too."
     )
-    for row in rows:
-        demand = demand_on(row)
-        table.add_row(
+    cells = [
+        (
             row.name,
             str(row.nodes),
             row.collector,
@@ -137,35 +128,32 @@ def comparison_table(rows: Sequence[Row]) -> Table:
             NONE if row.peer_removed is None else str(row.peer_removed),
             _times(row.ratio),
             _times(row.recompiled_ratio),
-            NONE if demand is None else f"≥ {demand.ratio:g}×",
+            NONE if (demand := demand_on(row)) is None else f"≥ {demand.ratio:g}×",
             _word(meets(row)),
         )
-    return table
+        for row in rows
+    ]
+    headings = ("pass", "nodes", "collector", "seconds", "removed", "peer", "peer seconds", "peer removed")
+    headings += ("ratio", "with recompile", "demand", "met")
+    return Table("", headings, cells, (note,), words=("collector", "peer"))
 
 
 def growth_table(found: Sequence[Growth]) -> Table:
     """A row for each pass and state of the collector."""
-    table = _table(("pass", "collector", "nodes", "growth", "linear", "demand", "met"))
-    for growth in found:
-        small, large = growth.sizes
-        table.add_row(
+    cells = [
+        (
             growth.name,
             growth.collector,
-            f"{small} to {large}",
+            f"{growth.sizes[0]} to {growth.sizes[1]}",
             _times(growth.factor),
-            _times(large / small),
+            _times(growth.sizes[1] / growth.sizes[0]),
             NONE if growth.meets is None else f"≤ {GROWTH_LIMIT:g}×",
             _word(growth.meets),
         )
-    return table
-
-
-def _table(headings: tuple[str, ...], wrapping: tuple[str, ...] = ()) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption_justify="left")
-    for heading in (*headings, *wrapping):
-        words = heading in ("pass", "collector", "peer")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=heading not in wrapping)
-    return table
+        for growth in found
+    ]
+    headings = ("pass", "collector", "nodes", "growth", "linear", "demand", "met")
+    return Table("", headings, cells, words=("collector",))
 
 
 def _seconds(measurement: Measurement | None) -> str:
