@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 from torch import fx
+from torch._dynamo.source import ConstantSource
 
+from fxopt_core.capture.lowering import NotLowerableError, lower
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
-from fxopt_core.passes import choose_passes
+from fxopt_core.passes import OptimizationPass, Refusal, choose_passes
 
 Compiled = Callable[..., Any]
 
@@ -17,42 +21,99 @@ THEN = ("inductor", "aot_eager", "eager")
 """What may take over after the passes; any other backend of `torch.compile` may be named too."""
 
 
+@dataclass(frozen=True)
+class BackendOptions:
+    """What `torch.compile(model, backend="fxopt", options={…})` takes.
+
+    Attributes:
+        passes: a preset, the name of a pass, or a list of names and passes. By default `training` where gradients are
+            recorded, else `inference`.
+        then: the backend that gets the optimised graph.
+        then_options: its own options, those of Inductor for example: `{"max_autotune": True}`.
+        report: is called with the `PipelineResult` of each graph that Dynamo captures.
+    """
+
+    passes: str | Sequence[str | OptimizationPass] | None = None
+    then: str = "inductor"
+    then_options: Mapping[str, Any] = field(default_factory=dict)
+    report: Callable[[PipelineResult], object] | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> BackendOptions:
+        """Options by name.
+
+        Raises:
+            ValueError: there is no such option; the message offers the nearest names.
+            TypeError: the value of an option is of another type than it takes.
+        """
+        names = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in names:
+                raise ValueError(f"there is no option {name!r}.{_nearest(name, names)} The options are {', '.join(names)}.")
+        options = cls(**given)
+        if not isinstance(options.then, str):
+            raise TypeError(f"then is {options.then!r}; expected the name of a backend, such as {', '.join(THEN)}.")
+        if not isinstance(options.then_options, Mapping):
+            raise TypeError(f"then_options is {options.then_options!r}; expected a dictionary of options by name.")
+        if options.report is not None and not callable(options.report):
+            raise TypeError(f"report is {options.report!r}; expected a function of one PipelineResult.")
+        return options
+
+
 def fxopt_backend(
     graph_module: fx.GraphModule,
     example_inputs: list[Any],
     *,
     mode: str | None = None,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """A Dynamo backend: run passes on a captured graph and hand the result on.
+    """A Dynamo backend: run passes on a captured graph, and hand the result on to a compiler.
 
-    Registered as `fxopt` through the entry-point group `torch_dynamo_backends`, so that no import is needed:
+    Registered as `fxopt` through the entry-point group `torch_dynamo_backends`, so no import is needed:
 
         torch.compile(model, backend="fxopt")
         torch.compile(model, backend="fxopt", options={"passes": "exact", "then": "eager"})
 
+    Dynamo's graph is first written in ATen operators (`fxopt_core.capture.lowering`), so that the passes find here
+    what they find in `GraphOptimizer`. Where that cannot be done they run on the graph as Dynamo wrote it, and the
+    report says why, among the refusals of `lowering`. A graph that no pass changes is handed on untouched.
+
+    **Weights are never baked in.** Parameters and buffers are inputs of the graph, and stay inputs. A batch
+    normalisation in evaluation is folded by operators that scale the layer's weights *at each call*. So whatever
+    happens to the weights later (an optimiser's step, `load_state_dict`, `.data`, another parameter) counts from the
+    next call on, and gradients reach the weights that the model has. Inductor's own `freezing` decides otherwise: it
+    computes folded weights once, needs gradients to be off, and doesn't notice when the weights change. Computed once
+    here is only what depends on no input at all, such as `torch.arange(4) * 2`. A rewrite that needs to know the
+    values of a parameter or buffer (that a mask holds no infinities, say) is not made.
+
     Args:
         graph_module: what Dynamo captured; it is not changed.
-        example_inputs: the first inputs of the graph.
-        mode: `default` or nothing; other modes of `torch.compile` belong to Inductor.
-        options: `passes` (a preset, a name or a list; by default `training` where gradients are recorded, else
-            `inference`), `then` (a backend to hand on to, by default `inductor`) and `report` (a function that is
-            called with the `PipelineResult` of each graph).
+        example_inputs: the inputs of the first call, weights among them.
+        mode: of `torch.compile`, such as `max-autotune`; it is Inductor's, and handed on to it.
+        options: see `BackendOptions`.
 
     Raises:
-        ValueError: an unknown option, mode, backend, preset or pass.
+        ValueError: there is no such option, mode, backend, preset or pass.
+        TypeError: an option has a value of the wrong type.
     """
-    given = dict(options or {})
-    if mode not in (None, "default"):
-        raise ValueError(f"mode is {mode!r}; the backend fxopt knows none but the default. Pass options=... instead.")
-    passes = given.pop("passes", "training" if _records_gradients(example_inputs) else "inference")
-    then = given.pop("then", "inductor")
-    report: Callable[[PipelineResult], object] = given.pop("report", lambda result: None)
-    if given:
-        raise ValueError(f"unknown options {sorted(given)}; expected passes, then, report.")
-    result = run_passes(graph_module, choose_passes(passes))
-    report(result)
-    return _hand_on(then, result.graph_module, example_inputs)
+    chosen = BackendOptions.parse(options or {})
+    compile_ = _next_backend(chosen, mode)
+    preset = "training" if _records_gradients(example_inputs) else "inference"
+    passes = choose_passes(preset if chosen.passes is None else chosen.passes)
+    refusals: list[Refusal] = []
+    try:
+        lowered = lower(graph_module)
+    except NotLowerableError as error:
+        lowered = graph_module
+        refusals = [Refusal("the whole graph", f"the passes see it as Dynamo wrote it: {error}")]
+    result = run_passes(lowered, passes)
+    result.refusals["lowering"] = refusals
+    if chosen.report is not None:
+        chosen.report(result)
+    if not result.rewrites:
+        return compile_(graph_module, example_inputs)
+    _name_sources(result.graph_module)
+    return compile_(result.graph_module, example_inputs)
 
 
 def _records_gradients(example_inputs: list[Any]) -> bool:
@@ -61,13 +122,37 @@ def _records_gradients(example_inputs: list[Any]) -> bool:
     )
 
 
-def _hand_on(then: str, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Compiled:
-    if then == "eager":
-        return graph_module.forward
-    known = torch._dynamo.list_backends(exclude_tags=())
-    if then not in known or then == "fxopt":
-        raise ValueError(
-            f"cannot hand on to {then!r}; expected one of {', '.join(sorted({*known, *THEN} - {'fxopt'}))}."
-        )
-    compiled: Compiled = torch._dynamo.lookup_backend(then)(graph_module, example_inputs)
-    return compiled
+def _name_sources(graph_module: fx.GraphModule) -> None:
+    """Tell AOTAutograd where the tensors come from that passes made: it asks for every one that a graph holds."""
+    sources = dict(getattr(graph_module, "_param_name_to_source", None) or {})
+    for name, _ in (*graph_module.named_parameters(), *graph_module.named_buffers()):
+        sources.setdefault(name, ConstantSource(name))
+    graph_module._param_name_to_source = sources  # type: ignore[assignment]
+
+
+def _next_backend(options: BackendOptions, mode: str | None) -> Callable[[fx.GraphModule, list[Any]], Compiled]:
+    """What gets the graph after the passes."""
+    then, given = options.then, dict(options.then_options)
+    if then == "inductor":
+        # What `torch.compile` itself makes of a mode and options; both are checked here.
+        return torch._TorchCompileInductorWrapper(mode, given, None)
+    if mode not in (None, "default"):
+        raise ValueError(f"mode is {mode!r}, which is one of Inductor's, and then is {then!r}; leave out one of them.")
+    if then == "eager" and not given:
+        return lambda graph_module, example_inputs: graph_module.forward
+    known = {*torch._dynamo.list_backends(exclude_tags=()), *THEN} - {"fxopt"}
+    if then not in known:
+        raise ValueError(f"there is no backend {then!r} to hand on to.{_nearest(then, known)} {_listed(known)}")
+    backend = torch._dynamo.lookup_backend(then)
+    return lambda graph_module, example_inputs: backend(
+        graph_module, example_inputs, **({"options": given} if given else {})
+    )
+
+
+def _listed(known: Iterable[str]) -> str:
+    return f"Expected one of {', '.join(sorted(known))}."
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(name), list(known), n=2)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

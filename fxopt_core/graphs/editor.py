@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import Target
+from torch.utils._pytree import tree_leaves
 
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.example_values import ExampleValues
-from fxopt_core.graphs.examples import EXAMPLE_META
+from fxopt_core.graphs.examples import EXAMPLE_META, value_of
 from fxopt_core.graphs.source_lines import source_line
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
@@ -179,6 +181,25 @@ class GraphEditor:
     def call(self, function: Callable[..., Any], *args: Any, like: fx.Node, **kwargs: Any) -> fx.Node:
         """A new `call_function` node before `like`."""
         return self.insert("call_function", function, args, kwargs, like=like)
+
+    def compute(self, function: Callable[..., Any], *arguments: Any, like: fx.Node) -> tuple[fx.Node, ...]:
+        """The operators of ATen by which a function computes its results, before `like`; the nodes of the results.
+
+        Args:
+            function: of tensors, which returns a tuple of them; without branches on values.
+            arguments: what it is given: nodes with example values, literals, or lists of these.
+            like: as for `insert`.
+        """
+        examples = fx.node.map_arg(arguments, value_of)
+        with torch.no_grad():
+            traced = make_fx(function)(*examples)
+        inputs = traced.graph.find_nodes(op="placeholder")
+        made: dict[fx.Node, Any] = dict(zip(inputs, tree_leaves(arguments), strict=True))
+        for node in traced.graph.nodes:
+            if node.op == "call_function":
+                new_args, new_kwargs = fx.node.map_arg((node.args, node.kwargs), made.__getitem__)
+                made[node] = self.insert(node.op, node.target, new_args, new_kwargs, like=like)
+        return tuple(made[result] for result in traced.graph.output_node().args[0])  # type: ignore[union-attr, index]
 
     def constant(self, tensor: torch.Tensor | nn.Parameter, hint: str, *, like: fx.Node) -> fx.Node:
         """A `get_attr` node of a new parameter or non-persistent buffer, before `like`. `hint` is part of its name."""

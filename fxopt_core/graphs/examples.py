@@ -11,6 +11,9 @@ from torch import fx, nn
 EXAMPLE_META = ("val", "example_value")
 """Where captures keep a node's value for the example inputs, as tensors without data: ATen level, torch level."""
 
+HELD_BY_MODULE = "held_by_module"
+"""In the `meta` of an input that stands for a parameter or buffer of the model: which storage that has."""
+
 
 def value_of(node: fx.Node) -> Any:
     """The value that a capture kept of a node: a tensor without data, a number, or a container; `None` without one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ class ChannelAffine(NamedTuple):
     """`y[:, c] = scale[c] * x[:, c] + shift[c]`.
 
     Attributes:
-        scale: float64 on the CPU, one for each channel.
+        scale: one for each channel.
         shift: likewise.
     """
 
@@ -23,8 +24,23 @@ class ChannelAffine(NamedTuple):
         return ChannelAffine(self.scale * first.scale, self.scale * first.shift + self.shift)
 
 
+def ahead(tensor: torch.Tensor) -> torch.Tensor:
+    """For what is computed once, ahead: in float64 on the CPU (not every device has float64), without gradients."""
+    return tensor.detach().to("cpu", torch.float64)
+
+
+def at_each_call(tensor: torch.Tensor) -> torch.Tensor:
+    """For what is computed at each call: where the tensor is, at least in float32, with gradients."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
 def batch_norm_affine(
-    mean: torch.Tensor, variance: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+    widen: Callable[[torch.Tensor], torch.Tensor] = ahead,
 ) -> ChannelAffine:
     """What batch normalisation with fixed statistics does.
 
@@ -38,21 +54,27 @@ def batch_norm_affine(
         weight: the learnt factor, if there is one.
         bias: the learnt summand, if there is one.
         eps: is added to the variance.
+        widen: gives each tensor the precision in which to compute.
     """
-    scale = torch.rsqrt(exact(variance) + eps)
+    scale = torch.rsqrt(widen(variance) + eps)
     if weight is not None:
-        scale = scale * exact(weight)
-    shift = -exact(mean) * scale
-    return ChannelAffine(scale, shift if bias is None else shift + exact(bias))
+        scale = scale * widen(weight)
+    shift = -widen(mean) * scale
+    return ChannelAffine(scale, shift if bias is None else shift + widen(bias))
 
 
 def fold(
-    weight: torch.Tensor, bias: torch.Tensor | None, affine: ChannelAffine, *, transposed: bool, groups: int
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    affine: ChannelAffine,
+    *,
+    transposed: bool,
+    groups: int,
+    widen: Callable[[torch.Tensor], torch.Tensor] = ahead,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weight and bias of the layer that computes the given layer and then `affine`.
 
-    The result is computed in float64 and rounded once to the dtype of `weight`; its weight has the strides of the
-    given one.
+    The result is rounded once to the dtype of `weight`; its weight has the strides of the given one if that is dense.
 
     Args:
         weight: of shape (output channels, input channels / groups, ...); for a transposed layer of shape
@@ -61,24 +83,16 @@ def fold(
         affine: what follows, for each output channel.
         transposed: whether output channels are in the second dimension of the weight, for each group anew.
         groups: into how many parts that know nothing of each other the channels are divided.
+        widen: gives each tensor the precision in which to compute.
     """
     scale = affine.scale
     ones = [1] * (weight.dim() - 2)
     if transposed:
         # Row i of the weight belongs to group i // (rows / groups), and reaches that group's output channels only.
-        scale = (
-            scale.reshape(groups, -1)
-            .repeat_interleave(weight.shape[0] // groups, dim=0)
-            .reshape(weight.shape[0], -1, *ones)
-        )
+        rows = weight.shape[0]
+        scale = scale.reshape(groups, 1, -1).expand(-1, rows // groups, -1).reshape(rows, -1, *ones)
     else:
         scale = scale.reshape(-1, 1, *ones)
-    folded = torch.empty_like(weight, requires_grad=False)
-    folded.copy_(exact(weight) * scale)
-    shift = affine.shift if bias is None else affine.scale * exact(bias) + affine.shift
-    return folded, shift.to(weight)
-
-
-def exact(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float64 on the CPU (not every device has float64), without gradients."""
-    return tensor.detach().to("cpu", torch.float64)
+    folded = widen(weight) * scale
+    shift = affine.shift if bias is None else affine.scale * widen(bias) + affine.shift
+    return folded.to(weight), shift.to(weight)

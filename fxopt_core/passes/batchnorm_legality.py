@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.effects import Place
-from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of
+from fxopt_core.graphs.examples import EXAMPLE_META, HELD_BY_MODULE, attribute_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.batchnorm_arithmetic import ChannelAffine
-from fxopt_core.passes.batchnorm_nodes import BatchNorm, Layer, Weight
+from fxopt_core.passes.batchnorm_nodes import BatchNorm, Layer, Weight, storages_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -27,7 +28,7 @@ class Chain:
         mode: the number of switches of mode before it.
         norms: what is folded into it, in order.
         affine: all of them together.
-        folded: weight and bias of the layer that does it all.
+        folded: weight and bias of the layer that does it all; nothing where they are computed at each call.
         made: where the folded layer or weights are, once they are part of the graph: shared by chains over the same
             weights.
     """
@@ -48,6 +49,11 @@ class Chain:
     def weights(self) -> list[Weight]:
         """Everything that the folded weights are computed from."""
         return [*self.layer.weights.values(), *(weight for norm in self.norms for weight in norm.weights.values())]
+
+    @property
+    def at_each_call(self) -> bool:
+        """Whether a weight is an input of the graph, so that only at a call it is known what to fold."""
+        return any(isinstance(weight, FakeTensor) for weight in self.weights)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -86,7 +92,7 @@ def nobody_else_uses_it(chain: Chain, norm: BatchNorm) -> str | None:
 
 @legality("conv_batchnorm_folding: weights are constants")
 def weights_are_constants(layer: Layer, norm: BatchNorm) -> str | None:
-    """Only tensors of the module, with plain data, can be folded ahead."""
+    """Only tensors of the module, with plain data, can be folded, and inputs that Dynamo made of such tensors."""
     for name, weight in (*layer.weights.items(), *norm.weights.items()):
         if isinstance(weight, fx.Node) and weight.op == "placeholder":
             return f"its {name} is an input of this graph ({weight}), not a tensor of the module"
@@ -94,8 +100,8 @@ def weights_are_constants(layer: Layer, norm: BatchNorm) -> str | None:
             return f"its {name} is computed in the graph ({weight}); constant_folding with freeze=True may change that"
         if weight is None and name != "weight":
             continue
-        plain = type(weight) in (torch.Tensor, nn.Parameter)
-        if weight is None or not plain or weight.layout != torch.strided or weight.is_meta:
+        plain = type(weight) is FakeTensor or (type(weight) in (torch.Tensor, nn.Parameter) and not weight.is_meta)
+        if weight is None or not plain or weight.layout != torch.strided:
             return f"its {name} is no dense tensor with data, but {type(weight).__name__}"
     return None
 
@@ -105,8 +111,8 @@ def weights_are_not_written(layer: Layer, norm: BatchNorm, written: frozenset[in
     """A tensor that the graph may write has another value at each call."""
     if written is None:
         return "the graph writes its inputs or calls something unknown, which may write the weights"
-    for name, weight in (*layer.weights.items(), *norm.weights.items()):
-        if isinstance(weight, torch.Tensor) and _storage(weight) in written:
+    for name, storage in (*storages_of(layer), *storages_of(norm)):
+        if storage in written:
             return f"the graph writes its {name}"
     return None
 
@@ -178,7 +184,7 @@ def weights_stay_finite(folded: tuple[torch.Tensor, torch.Tensor]) -> str | None
 def written_tensors(graph: fx.Graph, storages: Storages) -> frozenset[int] | None:
     """The storages of the module's tensors that the graph writes; `None` when it may write any of them.
 
-    It may when it calls something unknown, or writes an input, for which a caller may pass a weight.
+    It may when it calls something unknown, or writes an input of the caller's, who may pass a weight.
     """
     if storages.pure:
         return frozenset()
@@ -192,15 +198,12 @@ def written_tensors(graph: fx.Graph, storages: Storages) -> frozenset[int] | Non
         if place not in seen:
             seen.add(place)
             if isinstance(place, fx.Node):
-                if place.op == "placeholder":
+                if place.op == "placeholder" and HELD_BY_MODULE not in place.meta:
                     return None
                 pending += storages.effects(place).aliases
+    inputs = (place.meta[HELD_BY_MODULE] for place in seen if isinstance(place, fx.Node) and place.op == "placeholder")
     tensors = (attribute_of(graph.owning_module, place) for place in seen if isinstance(place, str))
-    return frozenset(_storage(tensor) for tensor in tensors)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return frozenset((*inputs, *(tensor.untyped_storage()._cdata for tensor in tensors)))
 
 
 def _dimensions(node: fx.Node) -> int | None:

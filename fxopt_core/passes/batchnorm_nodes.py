@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
 from fxopt_core.graphs.arguments import arguments_of
-from fxopt_core.graphs.examples import attribute_of
+from fxopt_core.graphs.examples import HELD_BY_MODULE, attribute_of, example_of
 
 Weight = torch.Tensor | fx.Node | None
-"""A tensor of the graph's module; or nothing; or, where it is neither, the node that gives it."""
+"""A tensor of the graph's module, which is without data where Dynamo made an input of it; or nothing; or, where it is
+neither, the node that gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Layer:
         bias: of the layer.
         transposed: whether the output channels are in the second dimension of the weight.
         groups: of a convolution, else 1. At the functional level these two are whatever the call was given.
+        given: the nodes of weight and bias, at the functional level.
     """
 
     node: fx.Node
@@ -37,6 +41,7 @@ class Layer:
     bias: Weight
     transposed: Any = False
     groups: Any = 1
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def weights(self) -> dict[str, Weight]:
@@ -60,6 +65,7 @@ class BatchNorm:
         training: whether it uses the statistics of the batch: what the call was given.
         eps: is added to the variance: what the call was given.
         dimensions: how many dimensions its input must have, where it insists.
+        given: the nodes of statistics and weights, at the functional level.
     """
 
     node: fx.Node
@@ -73,6 +79,7 @@ class BatchNorm:
     training: Any
     eps: Any
     dimensions: int | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def weights(self) -> dict[str, Weight]:
@@ -134,11 +141,11 @@ def layer_at(node: fx.Node) -> Layer | None:
         # bias + input @ weight: the output channels are in the second dimension. With factors it is something else.
         if (given.get("beta", 1), given.get("alpha", 1)) != (1, 1) or "out_dtype" in given:
             return None
-        bias = _weight(given["self"]) if name == "addmm" else None
-        return Layer(node, None, _weight(given["mat2"]), bias, transposed=True)
-    weight, bias = _weight(given.get("weight")), _weight(given.get("bias"))
+        given = {"weight": given["mat2"], "bias": given["self"] if name == "addmm" else None, "transposed": True}
+    weights = {role: given.get(role) for role in ("weight", "bias")}
+    weight, bias = map(_weight, weights.values())
     transposed = given.get("transposed", name.startswith("conv_transpose"))
-    return Layer(node, None, weight, bias, transposed, given.get("groups", 1))
+    return Layer(node, None, weight, bias, transposed, given.get("groups", 1), weights)
 
 
 def batch_norm_at(node: fx.Node) -> BatchNorm | None:
@@ -157,12 +164,10 @@ def batch_norm_at(node: fx.Node) -> BatchNorm | None:
     if name is None:
         return None
     given = arguments_of(node.target, node.args, node.kwargs)
-    statistics = (_weight(given.get("running_mean")), _weight(given.get("running_var")))
+    weights = {role: given.get(role) for role in ("running_mean", "running_var", "weight", "bias")}
     values, others = ((node,), False) if name == "batch_norm" else _first_results(node)
-    return BatchNorm(
-        node, given.get("input"), values, others, *statistics, _weight(given.get("weight")), _weight(given.get("bias")),
-        given.get("training", False), given.get("eps"),
-    )  # fmt: skip
+    mode = (given.get("training", False), given.get("eps"))
+    return BatchNorm(node, given.get("input"), values, others, *map(_weight, weights.values()), *mode, given=weights)
 
 
 def _first_results(node: fx.Node) -> tuple[tuple[fx.Node, ...], bool]:
@@ -210,5 +215,17 @@ def _weight(argument: Any) -> Weight:
         return weight.t() if isinstance(weight, torch.Tensor) and weight.dim() == 2 else argument
     if isinstance(argument, fx.Node) and argument.op == "get_attr":
         value = attribute_of(argument.graph.owning_module, argument.target)
-        return value if isinstance(value, torch.Tensor) else argument
+        return value if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else argument
+    if isinstance(argument, fx.Node) and HELD_BY_MODULE in argument.meta:
+        return example_of(argument)
     return argument
+
+
+def storages_of(part: Layer | BatchNorm) -> Iterator[tuple[str, int]]:
+    """The name and storage of each weight that is a tensor of the module."""
+    for (name, weight), given in zip_longest(part.weights.items(), part.given.values()):
+        if isinstance(weight, FakeTensor):
+            source = given if given.op == "placeholder" else given.args[0]
+            yield name, source.meta[HELD_BY_MODULE]
+        elif isinstance(weight, torch.Tensor):
+            yield name, weight.untyped_storage()._cdata

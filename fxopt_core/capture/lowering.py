@@ -1,0 +1,137 @@
+"""From the calls of torch that Dynamo writes down to the ATen operators that `torch.export` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import SymBool, SymFloat, SymInt, fx
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.traceback import preserve_node_meta
+
+from fxopt_core.graphs.effects import effects_of
+from fxopt_core.graphs.examples import HELD_BY_MODULE, value_of
+
+_FROM_DYNAMO = ("_param_name_to_source", "_source_to_user_stacks")
+"""What Dynamo notes on its graph modules for AOTAutograd."""
+
+
+class NotLowerableError(ValueError):
+    """A graph cannot be written in ATen operators without losing something; the message says what."""
+
+
+def lower(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """Dynamo's graph, written in the operators and modes that `torch.export` records; called as Dynamo's is.
+
+    Operators are recorded before autograd and autocast take them apart, so the result is differentiated like any
+    other code, and each node keeps the line of the model that it came from. What Dynamo notes for AOTAutograd (where
+    inputs come from, which are weights) goes along. Linear in the nodes.
+
+    Args:
+        graph_module: what Dynamo hands to a backend, while the backend runs. It is not changed.
+
+    Raises:
+        NotLowerableError: the graph calls something of which only the call is known (an `autograd.Function`, a hook, a
+            checkpointed region, a custom operator, `vmap`), which recording would step into or lose; or a size in it
+            depends on values; or what was recorded returns something of another kind.
+    """
+    context = TracingContext.try_get()
+    if context is None or context.fake_mode is None:
+        raise NotLowerableError("no capture by Dynamo is going on, whose knowledge of sizes it needs")
+    for node in graph_module.graph.nodes:
+        _require_known(node)
+    inputs = graph_module.graph.find_nodes(op="placeholder")
+    mode = context.fake_mode
+    values = [_stand_in(node, mode, context) for node in inputs]
+    found: list[Any] = []
+
+    def record(*values: Any) -> Any:
+        results = fx.Interpreter(graph_module).run(*values)
+        found.extend(map(_kind, results))
+        return results
+
+    try:
+        with mode, preserve_node_meta():
+            lowered = make_fx(record, pre_dispatch=True)(*values)
+    # Whatever operators, sizes or torch's own tracer may raise: the graph stays as Dynamo wrote it, and the reason is
+    # told. What is wrong with the program itself raises again when the graph is compiled.
+    except Exception as error:
+        raise NotLowerableError(f"recording it raises {type(error).__name__}: {str(error).splitlines()[0]}") from error
+    returned: Any = graph_module.graph.output_node().args[0]
+    wanted = [_kind(value_of(one) if isinstance(one, fx.Node) else one) for one in returned]
+    if wanted != found:
+        raise NotLowerableError(f"its results would be {found}, and not {wanted}")
+    _hold_constants(lowered)
+    _take_over(graph_module, lowered)
+    return lowered
+
+
+def _require_known(node: fx.Node) -> None:
+    if node.op == "get_attr" or node.op == "call_module":
+        raise NotLowerableError(f"{node} stands for {node.target}, which the graph itself holds")
+    if node.op in ("call_function", "call_method") and effects_of(node).opaque and node.target not in _SAYS_NOTHING:
+        raise NotLowerableError(f"what {node} does is not known ({getattr(node.target, '__name__', node.target)})")
+    value = node.meta.get("example_value")
+    if isinstance(value, (torch.Tensor, SymInt, SymFloat, SymBool)) and free_unbacked_symbols(value):
+        raise NotLowerableError(f"{node} depends on values that are only known when it runs")
+
+
+_SAYS_NOTHING = (torch._C._log_api_usage_once,)
+"""Unknown to the effects, and nothing that a graph could lose."""
+
+
+def _stand_in(node: fx.Node, mode: FakeTensorMode, context: TracingContext) -> Any:
+    """A tensor without data like the example of an input, which recording may change."""
+    example = node.meta["example_value"]
+    if not isinstance(example, torch.Tensor):
+        return example
+    if type(example) is not FakeTensor or example.layout != torch.strided:
+        raise NotLowerableError(f"the input {node} is a {type(example).__name__} of layout {example.layout}")
+    real = node.meta["grapharg"].example
+    if example.dim() == 0 and isinstance(real, torch.Tensor):
+        # A number of Python's that may vary comes as a tensor, from which `item` gets it back as a symbol.
+        symbols = context.tensor_to_context.get(real)
+        return mode.from_tensor(real, symbolic_context=symbols, source=node._dynamo_source)  # type: ignore[attr-defined]
+    with mode, torch.no_grad(), torch.inference_mode(example.is_inference()):
+        made = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device=example.device)
+    return made.requires_grad_(example.requires_grad)
+
+
+def _kind(value: Any) -> Any:
+    """What a result is, as far as it can be seen without data."""
+    if not isinstance(value, torch.Tensor):
+        return str(value)
+    return (value.dtype, value.device, *map(str, (value.shape, value.stride())), value.requires_grad)
+
+
+def _hold_constants(lowered: fx.GraphModule) -> None:
+    """Make buffers of the tensors that were written out in the program, as `torch.tensor([1, 2])` is."""
+    for name in dict.fromkeys(str(node.target) for node in lowered.graph.find_nodes(op="get_attr")):
+        value = getattr(lowered, name)
+        if type(value) is not torch.Tensor:
+            raise NotLowerableError(f"recording it made a constant of type {type(value).__name__}")
+        if name not in lowered._buffers:
+            delattr(lowered, name)
+            lowered.register_buffer(name, value, persistent=False)
+
+
+def _take_over(graph_module: fx.GraphModule, lowered: fx.GraphModule) -> None:
+    """Names of inputs, what is known of them, and of the graph."""
+    lowered.meta.update(graph_module.meta)
+    for name in _FROM_DYNAMO:
+        if hasattr(graph_module, name):
+            setattr(lowered, name, getattr(graph_module, name))
+    pairs = zip(
+        graph_module.graph.find_nodes(op="placeholder"), lowered.graph.find_nodes(op="placeholder"), strict=True
+    )
+    for old, new in pairs:
+        new.target = old.target
+        new._rename(old.name)
+        new._dynamo_source = old._dynamo_source
+        new.meta.update({key: value for key, value in old.meta.items() if key != "example_value"})
+        if "_dynamo_static_input_type" in old.meta.get("tensor_dict", {}):
+            new.meta[HELD_BY_MODULE] = old.meta["grapharg"].example.untyped_storage()._cdata
+    lowered.recompile()
