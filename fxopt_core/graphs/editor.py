@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META, value_of
 from fxopt_core.graphs.source_lines import source_line
+from fxopt_core.verification.tolerance import EXACT, Tolerance
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""
@@ -51,7 +53,7 @@ class Rewrite:
     Attributes:
         rule: the name of the pass, or `pass/rule`.
         node: the name of the node where it was found.
-        exactness: how close the results are.
+        tolerance: how far it may be off.
         stack_trace: where in the model that node came from, as the capture kept it.
         before: the nodes that were removed or changed.
         after: the new nodes that stand in their place.
@@ -60,7 +62,7 @@ class Rewrite:
 
     rule: str
     node: str
-    exactness: str = "bitwise"
+    tolerance: Tolerance = EXACT
     stack_trace: str | None = None
     before: list[NodeSnapshot] = field(default_factory=list)
     after: list[NodeSnapshot] = field(default_factory=list)
@@ -70,6 +72,11 @@ class Rewrite:
     def key(self) -> str:
         """Names this rewrite among those of one run; the same in every run on the same graph."""
         return f"{self.rule}@{self.node}"
+
+    @property
+    def exactness(self) -> str:
+        """The tolerance in words."""
+        return str(self.tolerance)
 
     @property
     def change(self) -> str:
@@ -92,9 +99,11 @@ class GraphEditor:
 
     Args:
         graph_module: the module whose graph is changed in place.
+        most: how many rewrites passes may make, to see what the first of them do by themselves.
     """
 
-    def __init__(self, graph_module: fx.GraphModule) -> None:
+    def __init__(self, graph_module: fx.GraphModule, *, most: float = math.inf) -> None:
+        self.most = most
         self.graph_module = graph_module
         self.graph = graph_module.graph
         self.rewrites: list[Rewrite] = []
@@ -110,9 +119,9 @@ class GraphEditor:
         return self._storages
 
     @contextmanager
-    def rewrite(self, rule: str, node: fx.Node, *, exactness: str = "bitwise") -> Iterator[Rewrite]:
+    def rewrite(self, rule: str, node: fx.Node, *, tolerance: Tolerance = EXACT) -> Iterator[Rewrite]:
         """Log what happens in the `with` block as one rewrite, found at `node`."""
-        self._current = rewrite = Rewrite(rule, node.name, exactness, node.meta.get("stack_trace"))
+        self._current = rewrite = Rewrite(rule, node.name, tolerance, node.meta.get("stack_trace"))
         try:
             yield rewrite
         finally:
@@ -228,6 +237,11 @@ class GraphEditor:
             number += 1
             name = f"{base}_{number}"
         return name
+
+    @property
+    def full(self) -> bool:
+        """Whether as many rewrites were made as may be."""
+        return len(self.rewrites) >= self.most
 
     @property
     def changed(self) -> bool:

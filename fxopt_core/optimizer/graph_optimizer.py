@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ class OptimizationResult(Displayable):
 
 
 class VerificationError(RuntimeError):
-    """The result of the passes does not do what the model does, and no single rewrite could be blamed."""
+    """The captured graph does not do what the model does, before any pass has changed it."""
 
 
 class GraphOptimizer:
@@ -140,7 +141,7 @@ class GraphOptimizer:
 
         Raises:
             ValueError: there is no such preset or pass; the message offers the nearest names.
-            VerificationError: the result differs from the model, and no rewrite could be blamed.
+            VerificationError: the captured graph differs from the model even without a rewrite.
         """
         chosen = choose_passes(passes)
         denied: frozenset[str] = frozenset()
@@ -150,7 +151,7 @@ class GraphOptimizer:
             equivalence = self._check(module, self._tolerance) if verify else None
             if equivalence is None or equivalence:
                 break
-            denied |= {self._guilty(chosen, denied, graphs, equivalence)}
+            denied |= {self._guilty(chosen, denied, graphs)}
         report = OptimizationReport(
             self.attempts,
             self._whole.caveats if self._whole else (),
@@ -163,13 +164,14 @@ class GraphOptimizer:
         return self._result
 
     def _build(
-        self, passes: list[OptimizationPass], denied: frozenset[str]
+        self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float = math.inf
     ) -> tuple[torch.nn.Module, list[OptimizedGraph]]:
+        """The module after the first `most` rewrites that are not denied."""
         if self._whole is not None:
-            result = run_passes(self._whole.graph_module, passes, denied=denied)
+            result = run_passes(self._whole.graph_module, passes, denied=denied, most=most)
             return result.graph_module, [OptimizedGraph(self._whole.graph_module, result)]
         graphs: list[OptimizedGraph] = []
-        module = self._through_dynamo(graphs, passes, denied)
+        module = self._through_dynamo(graphs, passes, denied, most)
         args, kwargs = split_example_inputs(self.example_inputs)
         _, args, kwargs = private_copy(self.model, args, kwargs, "dynamo")
         with same_random_state(module, args, kwargs), same_state(module):
@@ -181,13 +183,15 @@ class GraphOptimizer:
         graphs: list[OptimizedGraph],
         passes: Sequence[OptimizationPass] = (),
         denied: frozenset[str] = frozenset(),
+        most: float = math.inf,
     ) -> Any:
         """A copy of the model, compiled; each graph that Dynamo captures goes through the passes."""
 
         def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
             prefix = f"graph {len(graphs)}: "
             own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
-            result: PipelineResult = run_passes(graph_module, passes, denied=own)
+            left = most - sum(len(graph.result.rewrites) for graph in graphs)
+            result: PipelineResult = run_passes(graph_module, passes, denied=own, most=left)
             graphs.append(OptimizedGraph(graph_module, result))
             return result.graph_module.forward
 
@@ -208,28 +212,31 @@ class GraphOptimizer:
         )
 
     def _guilty(
-        self,
-        passes: list[OptimizationPass],
-        denied: frozenset[str],
-        graphs: list[OptimizedGraph],
-        equivalence: Equivalence,
+        self, passes: Sequence[OptimizationPass], denied: frozenset[str], graphs: Sequence[OptimizedGraph]
     ) -> str:
-        """The key of the rewrite without which the result is right."""
+        """The key of the rewrite that makes a right result wrong.
+
+        The first so many rewrites are made, and no others: one that is left out might let another one match.
+        """
         keys = [
             rewrite.key if self._whole else f"graph {number}: {rewrite.key}"
             for number, graph in enumerate(graphs)
             for rewrite in graph.result.rewrites
         ]
-        keys = list(dict.fromkeys(keys))
+        failed = {failure.name for graph in graphs for failure in graph.result.failures}
+        acting = [pass_ for pass_ in passes if pass_.name not in failed]
 
-        def right(kept: frozenset[int]) -> bool:
-            without = frozenset(key for number, key in enumerate(keys) if number not in kept)
-            module, _ = self._build(passes, denied | without)
-            return bool(self._check(module, self._tolerance))
+        def compare(made: int) -> Equivalence:
+            return self._check(self._build(acting, denied, made)[0], self._tolerance)
 
-        if not keys or not right(frozenset()):
-            raise VerificationError(f"the graph without any rewrite already differs from the model: {equivalence}")
-        return keys[bisect_rewrites(len(keys), right)]
+        unchanged = compare(0)
+        if not unchanged:
+            raise VerificationError(
+                f"the graph without any rewrite already differs from the model, so not the passes but the capture by "
+                f"{self.attempts[-1].method} is at fault; capture by another method, or optimise a part of the model. "
+                f"{unchanged}"
+            )
+        return keys[bisect_rewrites(len(keys), lambda made: bool(compare(made)))]
 
     def verify(self, more_inputs: Sequence[ExampleInputs] = (), *, tolerance: Tolerance | None = None) -> Equivalence:
         """Compare the last result of `optimize` with the model, also on inputs of the caller's.
@@ -282,11 +289,11 @@ def _require_one_device(model: Model, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _promise(passes: list[OptimizationPass], graphs: list[OptimizedGraph]) -> tuple[Tolerance, Gradients]:
-    """What those passes that changed something promise together: the widest tolerance, and which gradients stay."""
-    used = {rewrite.rule.partition("/")[0] for graph in graphs for rewrite in graph.result.rewrites}
-    acting = [pass_ for pass_ in passes if pass_.name in used]
+    """What the rewrites promise together: the widest tolerance, and which gradients stay."""
+    rewrites = [rewrite for graph in graphs for rewrite in graph.result.rewrites]
+    used = {rewrite.rule.partition("/")[0] for rewrite in rewrites}
     tolerance = Tolerance(
-        max((pass_.tolerance.relative for pass_ in acting), default=0.0),
-        max((pass_.tolerance.absolute for pass_ in acting), default=0.0),
+        max((rewrite.tolerance.relative for rewrite in rewrites), default=0.0),
+        max((rewrite.tolerance.absolute for rewrite in rewrites), default=0.0),
     )
-    return tolerance, "all" if all(pass_.keeps_gradients for pass_ in acting) else "inputs"
+    return tolerance, "all" if all(pass_.keeps_gradients for pass_ in passes if pass_.name in used) else "inputs"

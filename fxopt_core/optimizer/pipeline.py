@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -58,7 +59,11 @@ class _BrokenPassError(Exception):
 
 
 def run_passes(
-    graph_module: fx.GraphModule, passes: Sequence[OptimizationPass], *, denied: frozenset[str] = frozenset()
+    graph_module: fx.GraphModule,
+    passes: Sequence[OptimizationPass],
+    *,
+    denied: frozenset[str] = frozenset(),
+    most: float = math.inf,
 ) -> PipelineResult:
     """Run passes in order, again and again until none changes anything.
 
@@ -69,6 +74,7 @@ def run_passes(
         graph_module: what to optimise.
         passes: in order.
         denied: keys of rewrites that are not to be made.
+        most: how many rewrites are made; the first ones, which are the same whatever comes after them.
     """
     failures: list[PassFailure] = []
     remaining = list(passes)
@@ -76,7 +82,7 @@ def run_passes(
     while True:
         result = PipelineResult(clone_graph_module(graph_module), failures=failures)
         try:
-            run_in_place(result, remaining, denied, checked=checked)
+            run_in_place(result, remaining, denied, checked=checked, most=most)
             return result
         except _BrokenPassError as broken:
             failures.append(PassFailure(broken.pass_.name, str(broken)))
@@ -95,6 +101,7 @@ def run_in_place(
     *,
     checked: bool = False,
     recompile: bool = True,
+    most: float = math.inf,
 ) -> None:
     """Run the sequence on `result.graph_module` itself, and check the graph's structure once at the end.
 
@@ -104,11 +111,12 @@ def run_in_place(
         denied: keys of rewrites that are not to be made.
         checked: whether to check the structure after each pass too.
         recompile: whether to generate the module's code at the end.
+        most: how many rewrites are made.
 
     Raises:
         RuntimeError: the graph is malformed.
     """
-    editor = GraphEditor(result.graph_module)
+    editor = GraphEditor(result.graph_module, most=most)
     # How many rewrites there were when a pass last looked: with no newer ones by others it would find nothing.
     seen: dict[int, int] = {}
     while result.rounds < MOST_ROUNDS:

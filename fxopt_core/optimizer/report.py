@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from fxopt_core.costs import Analysis, analyze_graph
+from fxopt_core.costs import Analysis, Cost, analyze_graph
 from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
@@ -38,6 +38,11 @@ class OptimizedGraph:
     result: PipelineResult
 
     @cached_property
+    def _by_name(self) -> tuple[dict[str, Cost], ...]:
+        """What each node costs, before and after."""
+        return tuple({node.name: node.cost for node in costs.nodes} for costs in self.costs or ())
+
+    @cached_property
     def costs(self) -> tuple[Analysis, Analysis] | None:
         """What the graph costs before and after; `None` where the capture kept no shapes, or they depend on data."""
         try:
@@ -53,7 +58,7 @@ class OptimizedGraph:
         """
         if self.costs is None:
             return None
-        before, after = ({node.name: node.cost for node in costs.nodes} for costs in self.costs)
+        before, after = self._by_name
         removed = [before[node.name] for node in rewrite.before if node.name in before]
         added = [after[node.name] for node in rewrite.after if node.name in after]
         flops = sum(cost.flops for cost in added) - sum(cost.flops for cost in removed)

@@ -281,7 +281,7 @@ class AlgebraicSimplification(OptimizationPass):
 
     def __init__(self, *, fast_math: bool = False) -> None:
         self.fast_math = fast_math
-        self.tolerance = FAST_MATH if fast_math else EXACT  # type: ignore[misc]  # a matter of the option
+        self.tolerance = FAST_MATH if fast_math else EXACT
 
     def analyze(self, editor: GraphEditor) -> Analysis:
         """Find all nodes to which rules apply, and what each becomes in the end."""

@@ -90,8 +90,10 @@ class OptimizationPass(ABC):
 
     name: ClassVar[str] = ""
     """Set by `@register_pass`."""
-    tolerance: ClassVar[Tolerance] = EXACT
-    """How far results may be off. Anything but `EXACT` is opt-in, or stated in the docstring with its reason."""
+    tolerance: Tolerance = EXACT
+    """How far each rewrite may be off that does not say otherwise (`Opportunity.tolerance`).
+
+    Anything but `EXACT` is opt-in, or stated in the docstring with its reason."""
     keeps_gradients: ClassVar[bool] = True
     """Whether gradients still reach the parameters. (They always reach the inputs.)"""
 
@@ -135,12 +137,13 @@ class OptimizationPass(ABC):
         analysis = self.analyze(editor)
         first = len(editor.rewrites)
         for opportunity in analysis.opportunities:
+            if editor.full:
+                break
             rule = f"{self.name}/{opportunity.rule}" if opportunity.rule else self.name
             if denied and f"{rule}@{opportunity.node.name}" in denied:
                 analysis.refuse(opportunity.node, "verification found that this rewrite changes what is computed")
                 continue
-            exactness = str(opportunity.tolerance or self.tolerance)
-            with editor.rewrite(rule, opportunity.node, exactness=exactness):
+            with editor.rewrite(rule, opportunity.node, tolerance=opportunity.tolerance or self.tolerance):
                 self.transform(editor, opportunity)
         rewrites = editor.rewrites[first:]
         statistics = Counter(rewrite.rule for rewrite in rewrites)

@@ -119,9 +119,7 @@ class ConvBatchNormFolding(OptimizationPass):
                 chain.made = shared.setdefault(chain.key, chain.made)
                 weight: torch.Tensor = chain.layer.weight  # type: ignore[assignment]
                 expected = expected_tolerance(weight.dtype, weight.device)
-                # Whoever asks this pass after a run has to hear of the widest that it folded.
-                self.tolerance = max(self.tolerance, expected, key=lambda each: each.relative)  # type: ignore[misc]
-                analysis.opportunities.append(Opportunity(chain.norms[0].node, chain))
+                analysis.opportunities.append(Opportunity(chain.norms[0].node, chain, tolerance=expected))
         return analysis
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def bisect_rewrites(count: int, right: Callable[[frozenset[int]], bool]) -> int:
+def bisect_rewrites(count: int, right: Callable[[int], bool]) -> int:
     """The number of a rewrite that makes the result wrong.
 
     Halves between a prefix of the rewrites that is right and a longer one that is wrong, until they differ by one
@@ -14,8 +14,8 @@ def bisect_rewrites(count: int, right: Callable[[frozenset[int]], bool]) -> int:
 
     Args:
         count: how many rewrites there are, in order.
-        right: whether the result is right when exactly these rewrites are made. It must be right for none of
-            them, and wrong for all.
+        right: whether the result is right when exactly so many rewrites are made, the first ones. It must be right
+            for none of them, and wrong for all.
 
     Raises:
         ValueError: there is no rewrite to blame.
@@ -25,7 +25,7 @@ def bisect_rewrites(count: int, right: Callable[[frozenset[int]], bool]) -> int:
     good, bad = 0, count
     while bad - good > 1:
         middle = (good + bad) // 2
-        if right(frozenset(range(middle))):
+        if right(middle):
             good = middle
         else:
             bad = middle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from torch import nn
 from fxopt_core.capture import CaptureError
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.optimizer import GraphOptimizer, VerificationError
+from fxopt_core.optimizer.report import OptimizedGraph
 from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, PassResult, make_pass, pass_names, register_pass
 
 
@@ -226,8 +228,47 @@ def test_a_result_that_differs_without_any_rewrite_is_an_error() -> None:
     for node in graph_module.graph.nodes:
         if node.target is torch.ops.aten.mul.Tensor:
             node.args = (node.args[0], 3)
-    with pytest.raises(VerificationError, match="without any rewrite already differs"):
+    with pytest.raises(VerificationError, match="without any rewrite already differs .* capture by export is at fault"):
         optimizer.optimize("exact")
+
+
+class _Follower(_Wrong):
+    """Replaces sin by cos, which is wrong, at another place depending on whether a negation stands before it."""
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        sines = editor.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)
+        negated = [node.args[0] for node in sines if node.args[0].target is torch.ops.aten.neg.default]
+        return Analysis([Opportunity(node, torch.ops.aten.cos.default) for node in negated or sines])
+
+
+def test_where_one_rewrite_follows_from_another_only_the_wrong_one_is_blamed(wrong: Any) -> None:
+    """To leave out the first brings out another one in place of the second, under another name."""
+    follower = register_pass("follower")(_Follower)()
+    optimizer = GraphOptimizer(lambda x: torch.sin(-(-x)), (X,), capture="export")
+    report = optimizer.optimize(["algebraic_simplification", follower, "dead_code"]).report
+    assert report.denied == ("follower@sin",)
+    assert {rewrite.rule.partition("/")[0] for rewrite in report.rewrites} == {"algebraic_simplification", "dead_code"}
+    assert optimizer.verify()
+
+
+def test_the_report_looks_at_each_cost_once_however_many_rewrites_there_are() -> None:
+    (graph,) = GraphOptimizer(lambda x: (x * 1 * 1 * 1 * 1) + (x - 0), (X,)).optimize("exact").report.graphs
+    assert graph.costs is not None
+    walks: list[object] = []
+
+    class Walked(tuple):  # type: ignore[type-arg]
+        def __iter__(self) -> Iterator[Any]:
+            walks.append(self)
+            return super().__iter__()
+
+    sides = tuple(dataclasses.replace(side, nodes=Walked(side.nodes)) for side in graph.costs)
+    counted = OptimizedGraph(graph.before, graph.result)
+    counted.__dict__["costs"] = sides
+    assert len(graph.result.rewrites) >= 5
+    assert [counted.cost_of(one) for one in graph.result.rewrites] == [
+        graph.cost_of(one) for one in graph.result.rewrites
+    ]
+    assert len(walks) == 2
 
 
 def test_a_benchmark_runs_both_side_by_side() -> None:
