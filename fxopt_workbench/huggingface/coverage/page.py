@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fxopt_workbench.huggingface.coverage.rows import CHECKS, EAGER, VERDICTS, Row, count_verdicts, shown_error
+from fxopt_workbench.huggingface.coverage.checks import CHECKS
+from fxopt_workbench.huggingface.coverage.rows import EAGER, VERDICTS, Row, count_verdicts, shown_error
 
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Coverage of capture</title><style>
