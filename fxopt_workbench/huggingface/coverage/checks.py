@@ -42,3 +42,12 @@ CHECKS: dict[str, tuple[Sizes, ...]] = {
 
 OTHER_DTYPES = ("bool_mask",)
 """Checks whose inputs have another dtype than the example. A graph is for one dtype, so to refuse them is no fault."""
+
+CHECKS_MEAN = (
+    "A check is made where the model itself takes its inputs eagerly. New values have the sizes of the example (two "
+    "examples of 20 tokens); other sizes are a smaller, one example, larger sizes a larger batch and length; other "
+    "images are higher and wider. Padding is a third of the last text, and half of the last image, in every mask "
+    "that the model heeds. Masks of torch.bool are of another dtype than the example's; a graph is for one dtype, so "
+    "to refuse them is shown and costs no verdict."
+)
+"""What the columns of a table mean."""

@@ -35,6 +35,17 @@ def _places(maker: Any) -> torch.Tensor:
     return maker.places()
 
 
+def _half_image(maker: Any) -> torch.Tensor:
+    """Two of these, one on the other, have the size of an image."""
+    height, width = maker.edges()
+    return maker.floats(3, height // 2, width)
+
+
+def _strip_of_patches(maker: Any) -> torch.Tensor:
+    """All patches beside each other, (1, channels, edge, edge * patches)."""
+    return maker.patches().unflatten(1, (3, -1, maker.config.patch_size)).movedim(0, 2).flatten(2, 3)[None]
+
+
 def _first(maker: Any, count: int) -> torch.Tensor:
     """1 for the first tokens of each text, (batch, length)."""
     return (torch.arange(maker.sizes.length) < count).long().repeat(maker.sizes.batch, 1)
@@ -49,6 +60,7 @@ FAMILIES: tuple[tuple[str, Change], ...] = (
     ("bamba", setting(attn_layer_indices=[1], mamba_d_head=2 * WIDTH // HEADS)),
     ("blt", setting(use_cache=False)),  # the configuration lacks what its own cache asks for
     ("chameleon", setting(vocabulary_map={"<image>": 90})),
+    ("clap_audio_model", setting(patch_embeds_hidden_size=16, hidden_size=128)),  # it doubles from stage to stage
     ("cohere_compass_text", setting(rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1e4}})),
     ("dbrx", lambda config: setting(rope_theta=10000.0, clip_qkv=8.0)(config.attn_config)),
     ("deepseek_ocr2_text", setting(mlp_layer_types=["dense", "sparse"])),
@@ -57,13 +69,22 @@ FAMILIES: tuple[tuple[str, Change], ...] = (
     ("jamba", setting(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1)),
     ("esm", setting(pad_token_id=1, mask_token_id=2)),
     ("gemma3n_text|gemma4_unified_assistant", setting(num_kv_shared_layers=0)),
+    ("kosmos-2", setting(latent_query_num=4)),
     ("lfm2_moe", setting(layer_types=["conv", "full_attention"], num_dense_layers=1)),
     ("lw_detr", setting(projector_scale_factors=[1.0])),
     ("moonshine_streaming", setting(num_key_value_heads=HEADS)),
     ("qwen3_omni_moe_talker_text", setting(shared_expert_intermediate_size=2 * WIDTH)),
-    ("shieldgemma2", setting(mm_tokens_per_image=4)),
+    (
+        "qwen4_exp_text",
+        setting(
+            indexer_n_heads=4, indexer_kv_heads=1, indexer_head_dim=32, indexer_budget=16, indexer_compress_ratio=4
+        ),
+    ),
+    ("seggpt", setting(image_size=[128, 64])),
+    ("shieldgemma2", setting(mm_tokens_per_image=4, yes_token_index=20, no_token_index=21)),
+    ("neucodec|xcodec2", setting(quantization_dim=2 * WIDTH)),
     ("t5gemma2_encoder", lambda config: setting(dropout_rate=0.0)(config.text_config)),
-    ("tvp", setting(visual_prompt_size=8)),
+    ("tvp", setting(visual_prompt_size=8, num_frames=2)),
     ("vitmatte", lambda config: setting(fusion_hidden_sizes=list(config.fusion_hidden_sizes))(config)),
     ("xmod", setting(default_language="en_XX")),
     ("recurrent_gemma", setting(num_hidden_layers=3)),
@@ -84,8 +105,19 @@ ARGUMENTS: tuple[tuple[str, dict[str, Shape]], ...] = (
             "attention_mask": lambda m: m.mask(),
         },
     ),
-    ("fun_asr_nano_encoder", {"input_features": lambda m: m.floats(m.frames(), m.mels() * m.config.num_stacked_frames)}),
-    ("granite_speech5_.*", {"input_features": lambda m: m.floats(m.frames(), 2 * m.mels())}),
+    (
+        "fun_asr_nano_encoder",
+        {"input_features": lambda m: m.floats(m.frames(), m.mels() * m.config.num_stacked_frames)},
+    ),
+    ("granite_speech5_.*", {"input_features": lambda m: m.floats(m.frames(), 4 * m.mels())}),
+    (
+        "gemma3n_audio",  # its mask says what is padding
+        {
+            "audio_mel": lambda m: m.floats(m.frames(), m.mels()),
+            "audio_mel_mask": lambda m: m.ones(m.frames()) == 0,
+        },
+    ),
+    ("gemma4_audio", {"input_features": lambda m: m.floats(m.frames(), m.config.subsampling_conv_channels[0])}),
     (
         "gemma4_vision",
         {"pixel_values": lambda m: m.patches().unflatten(0, (m.sizes.batch, -1)), "pixel_position_ids": _places},
@@ -107,7 +139,28 @@ ARGUMENTS: tuple[tuple[str, dict[str, Shape]], ...] = (
         },
     ),
     ("kyutai_speech_to_text", {"input_ids": lambda m: m.integers(90, m.sizes.length, m.config.num_codebooks + 1)}),
-    ("minicpm.*", {"target_sizes": lambda m: m.repeated(list(m.grid()))}),
+    (
+        "minicpm_ocr_vision|minicpmv4_7_vision",
+        {
+            "pixel_values": _strip_of_patches,
+            "target_sizes": lambda m: m.repeated(list(m.grid())),
+        },
+    ),
+    (
+        "musicgen.*",
+        {
+            "input_ids": lambda m: m.integers(90, m.config.num_codebooks, m.sizes.length).flatten(0, 1),
+            "attention_mask": lambda m: m.mask(),
+        },
+    ),
+    (
+        "neucodec|xcodec2",
+        {
+            "input_values": lambda m: m.floats(1, m.samples()),
+            "input_features": lambda m: m.floats(m.samples() // 320, m.mels()),
+            "input_features_mask": lambda m: m.ones(m.samples() // 320),
+        },
+    ),
     ("oneformer", {"task_inputs": lambda m: m.floats(m.config.task_seq_len)}),
     (
         "pi0",
@@ -127,7 +180,8 @@ ARGUMENTS: tuple[tuple[str, dict[str, Shape]], ...] = (
             )
         },
     ),
-    ("seggpt", {"prompt_pixel_values": lambda m: m.image(), "prompt_masks": lambda m: m.image()}),
+    ("pp_ocrv5_mobile_rec", {"pixel_values": lambda m: m.floats(3, 96, int(160 * m.sizes.scale[1]))}),
+    ("seggpt", dict.fromkeys(("pixel_values", "prompt_pixel_values", "prompt_masks"), _half_image)),
     (
         "siglip2",
         {
@@ -148,7 +202,7 @@ ARGUMENTS: tuple[tuple[str, dict[str, Shape]], ...] = (
         "timesfm",
         {
             "past_values": lambda m: m.series(),
-            "past_values_padding": lambda m: torch.zeros(m.sizes.batch, m.series().shape[1] + m.config.horizon_length),
+            "past_values_padding": lambda m: torch.zeros(m.sizes.batch, m.series().shape[1]),
             "freq": lambda m: m.integers(3, 1),
         },
     ),

@@ -178,7 +178,10 @@ class Maker:
 
 SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
     (r"input_ids$", (lambda m: m.tokens(),)),
-    (r"^(input_features|audio_mel)_mask$|^feature_attention_mask$", (lambda m: m.ones(m.frames()),)),
+    (
+        r"^(input_features|audio_mel)_mask$|^feature_attention_mask$",
+        (lambda m: m.ones(m.frames())),
+    ),
     (
         r"pixel_mask|pixel_attention_mask|patch_attention_mask",
         (lambda m: m.ones(*m.edges()), lambda m: m.ones(m.grid()[0] * m.grid()[1]), lambda m: m.ones(*m.grid())),
@@ -208,6 +211,7 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
             lambda m: m.image(int(m.find("num_frames", "frames_per_clip", default=2))),
             lambda m: m.patches(),
             lambda m: m.patches().unflatten(0, (m.sizes.batch, -1)),
+            lambda m: m.patches().unflatten(1, (3, -1, int(m.find("patch_size", default=16)))),
         ),
     ),
     (
@@ -252,6 +256,7 @@ SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
     ),
 )
 """What the name of an argument says, and the shapes that it may stand for, the likeliest first."""
+
 
 def inner_configs(config: Config) -> Iterator[Config]:
     """The configuration and all inside it, the outer ones first."""

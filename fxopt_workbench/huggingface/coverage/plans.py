@@ -11,6 +11,7 @@ import torch
 from fxopt_workbench.huggingface.coverage.families import family_arguments
 from fxopt_workbench.huggingface.coverage.inputs import Plan, shapes_of
 
+
 class UnknownArgumentError(ValueError):
     """An argument that has to be given has a name that says nothing."""
 
@@ -54,7 +55,7 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
     for names in (least + wanted, least + [name for name in wanted if name not in NEXT_TO_TEXT], least):
         if tuple(names) not in seen:
             seen.add(tuple(names))
-            for indices in itertools.islice(itertools.product(*(range(len(shapes_of(name, model.config))) for name in names)), 16):
+            for indices in itertools.islice(
+                itertools.product(*(range(len(shapes_of(name, model.config))) for name in names)), 16
+            ):
                 yield Plan(tuple(zip(names, indices, strict=True)))
-
-

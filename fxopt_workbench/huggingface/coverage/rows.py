@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fxopt_workbench.huggingface.coverage.checks import CHECKS, OTHER_DTYPES
+from fxopt_workbench.huggingface.coverage.checks import OTHER_DTYPES
 
 EAGER = "eager"
 """The row that says whether a type can be built and run at all. The other methods are tried only if it can."""
@@ -148,6 +148,16 @@ class Results:
             os.fsync(file.fileno())
 
 
+DENOMINATORS = ("one right graph, of types that run", "of all types")
+
+
+def eager_title(rows: Iterable[Row]) -> str:
+    """How many types there are and how many of them run eagerly, in one line."""
+    verdicts = [row.verdict for row in rows if row.method == EAGER]
+    running = verdicts.count("runs")
+    return f"{len(verdicts)} model types, of which {running} run eagerly and {len(verdicts) - running} do not"
+
+
 @dataclass(frozen=True)
 class Count:
     """What came of one method, in numbers of types.
@@ -170,8 +180,9 @@ class Count:
         return self.verdicts.get("general", 0) + self.verdicts.get("specialised", 0)
 
     def shares(self) -> tuple[str, str]:
-        """The share with one right graph of those that run eagerly, and of all types, with both denominators."""
-        return tuple(f"{100 * self.right / total:.1f} % of {total}" for total in (self.running, self.types))  # type: ignore
+        """The share with one right graph, of those that run eagerly and of all types (see `DENOMINATORS`)."""
+        running, types = (f"{100 * self.right / total:.1f} % of {total}" for total in (self.running, self.types))
+        return running, types
 
 
 def count_verdicts(rows: Iterable[Row]) -> dict[str, Count]:

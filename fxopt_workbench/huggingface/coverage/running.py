@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fxopt_workbench.huggingface.coverage.code import code_version
+from fxopt_workbench.huggingface.coverage.methods import named_function
 from fxopt_workbench.huggingface.coverage.rows import EAGER, Results, Row
 
 PRELOADED = (
@@ -73,7 +74,7 @@ def run_coverage(
     code = {method: code_version(method) for method in (EAGER, *methods)}
     results = Results(folder, {package: version(package) for package in ("torch", "transformers")})
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
+    context.set_forkserver_preload([*PRELOADED, *(named_function(one).partition(":")[0] for one in methods)])
     waiting = deque((one, EAGER) for one in types)
     running: list[_Job] = []
 
@@ -101,7 +102,8 @@ def run_coverage(
                 row = _poll(job, seconds, gibibytes)
                 if row is not None:
                     running.remove(job)
-                    row = replace(row, code=code[row.method])
+                    limited = row.method == EAGER and row.outcome not in ("captured", "error")
+                    row = replace(row, code=code[row.method], cause="limit" if limited else row.cause)
                     results.add(row)
                     finish(row)
     wanted = [(one, method) for one in types for method in (EAGER, *methods)]

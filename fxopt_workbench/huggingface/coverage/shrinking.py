@@ -60,7 +60,7 @@ SIZES: tuple[tuple[str, int | None], ...] = (
 MISSING = dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
 MISSING |= dict.fromkeys(("num_experts_per_tok", "top_k_experts"), 2)
 MISSING |= dict.fromkeys(("n_routed_experts", "num_experts"), 4)
-MISSING |= dict.fromkeys(("image_token_index", "image_token_id"), VOCABULARY - 1)
+MISSING |= dict.fromkeys(("image_token_index", "image_token_id", "video_token_index"), VOCABULARY - 1)
 MISSING |= {"vocab_size": VOCABULARY, "context_length": 16, "prediction_length": 8}
 """Sizes that some configurations leave to whoever trains the model."""
 

@@ -52,7 +52,9 @@ def variants(model: torch.nn.Module, plan: Plan) -> dict[str, Inputs]:
 def _differs(inputs: Inputs, model: torch.nn.Module, plan: Plan, seed: int) -> bool:
     """Whether these sizes make anything else of the same values than those of the example do."""
     usual = make_inputs(model.config, plan, EXAMPLE, seed)
-    return any(value.dtype != usual[name].dtype or not torch.equal(value, usual[name]) for name, value in inputs.items())
+    return any(
+        value.dtype != usual[name].dtype or not torch.equal(value, usual[name]) for name, value in inputs.items()
+    )
 
 
 def optional_masks(model: torch.nn.Module, plan: Plan) -> list[str]:

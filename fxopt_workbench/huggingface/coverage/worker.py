@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 import select
 import signal
@@ -17,10 +18,11 @@ from typing import Any
 
 import torch
 
-from fxopt_workbench.huggingface.coverage.building import build_and_plan, build_ready
+from fxopt_workbench.huggingface.coverage.building import TooLargeError, build_and_plan, build_ready
 from fxopt_workbench.huggingface.coverage.inputs import Plan, make_inputs
 from fxopt_workbench.huggingface.coverage.methods import find_method
 from fxopt_workbench.huggingface.coverage.outputs import compare, named_tensors, without_caches
+from fxopt_workbench.huggingface.coverage.plans import UnknownArgumentError
 from fxopt_workbench.huggingface.coverage.rows import EAGER, REFUSED, Row, judge
 from fxopt_workbench.huggingface.coverage.variants import SEED, optional_masks, run_seeded, variants
 
@@ -50,6 +52,8 @@ def work(model_type: str, method: str, eager: dict[str, Any], seconds: float, co
         row = run_eagerly(model_type) if method == EAGER else try_method(model_type, method, eager)
     except Exception as error:  # models and methods raise anything: that is what is measured
         row = Row(model_type, method, "error", explain(error), seconds=time.perf_counter() - started)
+        if method == EAGER:
+            row = replace(row, cause=cause(error))
     connection.send_bytes(json.dumps(asdict(row)).encode())
 
 
@@ -67,19 +71,37 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:_LONGEST]
 
 
+class CannotTellError(RuntimeError):
+    """A model runs, but its answers could not show an error."""
+
+
+def cause(error: Exception) -> str:
+    """Which of `NOT_RUN` an error is while a model is built and run."""
+    if isinstance(error, ImportError):
+        # transformers names the package in a sentence, Python in `name`.
+        named = re.search(r"requires the (\w+) library", str(error))
+        return f"package: {named[1] if named else error.name}"
+    if isinstance(error, TooLargeError):
+        return "too large"
+    if isinstance(error, CannotTellError):
+        return "cannot tell"
+    return "no call" if isinstance(error, (NotImplementedError, UnknownArgumentError)) else "raises"
+
+
 def run_eagerly(model_type: str) -> Row:
     """Whether a type can be built and run, and on which inputs."""
     started = time.perf_counter()
     model, level, plan = build_and_plan(model_type)
     expected = {check: run_seeded(model, inputs) for check, inputs in variants(model, plan).items()}
     _, repeatable, difference = compare(
-        list(named_tensors(run_seeded(model, make_inputs(model.config, plan))).values()), named_tensors(expected["example"])
+        list(named_tensors(run_seeded(model, make_inputs(model.config, plan))).values()),
+        named_tensors(expected["example"]),
     )
     if not repeatable:
-        raise RuntimeError(f"the model gives another answer when it is called again: {difference}")
+        raise CannotTellError(f"the model gives another answer when it is called again: {difference}")
     first, second = (list(named_tensors(expected[check]).values()) for check in ("example", "new_values"))
     if compare(first, {str(index): value for index, value in enumerate(second)})[1]:
-        raise RuntimeError("the output hardly depends on the values of the inputs, so that an error would not show")
+        raise CannotTellError("the output hardly depends on the values of the inputs, so that an error would not show")
     reseeded = list(named_tensors(run_seeded(model, make_inputs(model.config, plan), SEED + 1)).values())
     details = {
         "class": type(model).__name__,
