@@ -49,7 +49,9 @@ class BackendOptions:
         names = [one.name for one in fields(cls)]
         for name in given:
             if name not in names:
-                raise ValueError(f"there is no option {name!r}.{_nearest(name, names)} The options are {', '.join(names)}.")
+                raise ValueError(
+                    f"there is no option {name!r}.{_nearest(name, names)} The options are {', '.join(names)}."
+                )
         options = cls(**given)
         if not isinstance(options.then, str):
             raise TypeError(f"then is {options.then!r}; expected the name of a backend, such as {', '.join(THEN)}.")

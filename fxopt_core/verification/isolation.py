@@ -11,8 +11,6 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from fxopt_core.capture.errors import CaptureError
-
 Model = Callable[..., Any]
 """An `nn.Module`, or a function of tensors."""
 
@@ -68,6 +66,9 @@ def private_copy(
     try:
         copied, args, kwargs = copy.deepcopy(originals)
     except Exception as error:
+        # Capture imports this module.
+        from fxopt_core.capture.errors import CaptureError
+
         raise CaptureError(
             method,
             f"the model or its inputs cannot be copied ({type(error).__name__}: {error}), and a capture runs a copy.",

@@ -36,16 +36,16 @@ def coverage(
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that one type may take with one method.")] = 120.0,
     memory: Annotated[float, typer.Option(min=0.5, help="GiB that one process may hold.")] = 6.0,
-    out: Annotated[Path, typer.Option(help="Folder of the results; what is there already is not measured again.")] = (
+    out: Annotated[Path, typer.Option(help="Folder of the results; what today's code measured is kept.")] = (
         Path("coverage-results")
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON instead of a table.")] = False,
 ) -> None:
     """Capture small models of every type of transformers and compare each capture with eager.
 
-    Results are kept as they come (`coverage.jsonl`), so a run that was ended is continued by running it again; at the
-    end they are a page with a search too (`coverage.html`). Exit code 1 when a capture was silently wrong, 2 for bad
-    input.
+    Results are kept as they come (`coverage.jsonl`), so a run that was ended is continued by running it again; what
+    was measured with other code than today's is measured again. At the end they are a page with a search too
+    (`coverage.html`). Exit code 1 when a capture was silently wrong, 2 for bad input.
     """
     try:
         from fxopt_workbench.huggingface.coverage import METHODS, RESULTS_FILE, model_types, run_coverage
@@ -79,25 +79,33 @@ def coverage(
     else:
         printed = output_console()
         printed.print(summary(rows))
+        if any(row.cause for row in rows):
+            printed.print(causes(rows))
         printed.print(f"{out / RESULTS_FILE} has every row, {out / PAGE} shows them.", soft_wrap=True)
     if any(row.verdict == "wrong" for row in rows):
         raise typer.Exit(WRONG)
 
 
 def summary(rows: Iterable[Row]) -> Table:
-    """How many types got which verdict from each method, of the types that run eagerly."""
+    """How many types got which verdict from each method, of the types that run eagerly and of all."""
     from fxopt_workbench.huggingface.coverage import VERDICTS
-    from fxopt_workbench.huggingface.coverage.rows import count_verdicts
+    from fxopt_workbench.huggingface.coverage.rows import DENOMINATORS, count_verdicts, eager_title
 
     rows = list(rows)
-    counts = count_verdicts(rows)
-    eager = counts.pop("eager", {})
-    title = f"{sum(eager.values())} model types, of which {eager.get('runs', 0)} run eagerly"
     table = []
-    for method, verdicts in counts.items():
-        total = sum(verdicts.values())
-        right = verdicts.get("general", 0) + verdicts.get("specialised", 0)
-        seconds = sorted(row.seconds for row in rows if row.method == method)
-        numbers = [str(verdicts.get(verdict, 0)) for verdict in VERDICTS]
-        table.append((method, *numbers, f"{100 * right / total:.1f} % of {total}", f"{seconds[total // 2]:.2f}"))
-    return Table(title, ("method", *VERDICTS, "one right graph", "median seconds"), table)
+    for method, count in count_verdicts(rows).items():
+        numbers = [str(count.verdicts.get(verdict, 0)) for verdict in VERDICTS]
+        table.append((method, *numbers, *count.shares(), f"{count.seconds:.2f}"))
+    return Table(eager_title(rows), ("method", *VERDICTS, *DENOMINATORS, "median seconds"), table)
+
+
+def causes(rows: Iterable[Row]) -> Table:
+    """Why types do not run eagerly, with the names of the first of each kind."""
+    from fxopt_workbench.huggingface.coverage.rows import count_causes
+
+    rows = list(rows)
+    table = [
+        (cause, str(number), ", ".join([row.type for row in rows if row.cause == cause][:3]))
+        for cause, number in count_causes(rows).items()
+    ]
+    return Table("", ("does not run because", "types", "such as"), table, words=("such as",))

@@ -5,22 +5,23 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from fxopt_workbench.huggingface.coverage.families import adapt_config, without_timm
-from fxopt_workbench.huggingface.coverage.inputs import Plan, UnknownArgumentError, make_inputs, plans
-from fxopt_workbench.huggingface.coverage.shrinking import Shrinker
+from fxopt_workbench.huggingface.coverage.inputs import Plan, inner_configs, make_inputs
+from fxopt_workbench.huggingface.coverage.plans import UnknownArgumentError, plans
+from fxopt_workbench.huggingface.coverage.shrinking import REBUILT, Shrinker, rebuilt
 from fxopt_workbench.huggingface.coverage.types import model_class
+from fxopt_workbench.huggingface.coverage.variants import SEED, with_masks
 
-LEVELS = (0, 1, 2)
-FIRST_TRIES, LATER_TRIES = 36, 6
+LEVELS = (0, 1, 2, REBUILT)
+FIRST_TRIES, LATER_TRIES = 48, 6
 """How many ways to call a model are tried: many while it is tiny, few when it is less shrunk."""
 
-MOST_PARAMETERS = 100_000_000
-
-SEED = 20_26
+MOST_PARAMETERS = 150_000_000
 
 
 class TooLargeError(RuntimeError):
@@ -42,8 +43,11 @@ def build(model_type: str, level: int) -> torch.nn.Module:
     config = CONFIG_MAPPING[model_type]()
     without_timm(config)
     Shrinker(level).shrink(config)
-    adapt_config(model_type, config)
+    adapt_config(config)
+    if level == REBUILT:
+        config = rebuilt(config)
     kind = model_class(model_type)
+    config = _part_for(kind, config)
     with torch.random.fork_rng(devices=[]):
         with torch.device("meta"):
             size = sum(parameter.numel() for parameter in kind(config).parameters())
@@ -53,6 +57,13 @@ def build(model_type: str, level: int) -> torch.nn.Module:
         model = kind(config).eval()
         _spread_weights(model)
     return model
+
+
+def _part_for(kind: Any, config: Any) -> Any:
+    """The configuration, or the one inside it that the class of the model is for."""
+    if isinstance(config, getattr(kind, "config_class", None) or object):
+        return config
+    return next((one for one in inner_configs(config) if isinstance(one, kind.config_class)), config)
 
 
 def _spread_weights(model: torch.nn.Module) -> None:
@@ -65,6 +76,10 @@ def _spread_weights(model: torch.nn.Module) -> None:
             elif parameter.ndim >= 2:
                 wanted = (parameter.numel() / parameter.shape[0]) ** -0.5
                 parameter.mul_(max(1.0, wanted / max(float(parameter.std()), 1e-12)))
+        for name, buffer in model.named_buffers():
+            # Codebooks that training would fill: of equal ones every input would choose the same.
+            if "embed" in name and buffer.is_floating_point() and buffer.ndim >= 2 and not bool((buffer != 0).any()):
+                buffer.add_(torch.randn_like(buffer))
         for module in model.modules():
             scale = getattr(module, "weight", None) if "norm" in type(module).__name__.lower() else None
             if isinstance(scale, torch.nn.Parameter) and float(scale.mean().abs()) < 0.5:
@@ -128,16 +143,18 @@ def build_and_plan(model_type: str) -> tuple[torch.nn.Module, int, Plan]:
     """The most shrunk model of a type that runs, its level, and how to call it.
 
     Raises:
-        Exception: what the most shrunk model raised, when none runs, or the first that is not about sizes.
+        Exception: what the most shrunk model raised, when none runs.
+        NotImplementedError, UnknownArgumentError, ImportError: there is no way to call it, or a package is missing.
     """
     first: Exception | None = None
     for level in LEVELS:
         try:
             plan = find_plan(build(model_type, level), FIRST_TRIES if level == LEVELS[0] else LATER_TRIES)
-            return build_ready(model_type, level, plan), level, plan
-        except (NotImplementedError, UnknownArgumentError):
-            raise  # these are a RuntimeError and a ValueError, but have nothing to do with sizes
-        except (RuntimeError, ValueError, ZeroDivisionError) as error:  # sizes that do not fit each other
+            model = build_ready(model_type, level, plan)
+            return model, level, with_masks(model, plan)
+        except (NotImplementedError, UnknownArgumentError, ImportError):
+            raise  # these have nothing to do with sizes
+        except Exception as error:  # sizes that do not fit each other can end in anything
             first = first or error
     assert first is not None
     raise first

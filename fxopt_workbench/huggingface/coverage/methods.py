@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.capture import capture
 from fxopt_workbench.huggingface.coverage.outputs import without_caches
 
 Inputs = Mapping[str, torch.Tensor]
@@ -104,27 +103,17 @@ def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor
     return Recording(lambda **given: module(**prepared(given)), [program.graph_module], details, drops_caches=True)
 
 
-def auto(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Recording:
-    """`fxopt_core.capture.capture(method="auto")`; it fixes by itself the sizes that cannot vary."""
-    captured = capture(model, dict(inputs), "auto", dynamic=True)
-    details = {
-        "method": captured.method,
-        "strategy": next(one.strategy for one in captured.attempts if one.agreements == captured.agreements),
-        "adaptations": list(captured.adaptations),
-        "refuses": list(captured.specialised),
-    }
-    return Recording(captured.run, captured.graphs, details, drops_caches=True)
-
-
-METHODS: dict[str, Method] = {
-    "auto": auto,
-    "symbolic_trace": symbolic_trace,
-    "export": export,
-    "export_flat": export_flat,
-    "dynamo_fullgraph": dynamo_fullgraph,
-    "transformers_exporter": transformers_exporter,
+METHODS: dict[str, str] = {
+    "auto": "fxopt_workbench.huggingface.coverage.own_method:auto",
+    **{name: f"{__name__}:{name}" for name in ("symbolic_trace", "export", "export_flat", "dynamo_fullgraph")},
+    "transformers_exporter": f"{__name__}:transformers_exporter",
 }
-"""By name."""
+"""By name, where they are: so the rows of the other methods stay when only `auto` changes (see `code_version`)."""
+
+
+def named_function(name: str) -> str:
+    """The place of the method of this name, `package.module:function`; a place stands for itself."""
+    return METHODS.get(name, name)
 
 
 def find_method(name: str) -> Method:
@@ -133,9 +122,7 @@ def find_method(name: str) -> Method:
     Raises:
         ValueError: there is none.
     """
-    if name in METHODS:
-        return METHODS[name]
-    module, _, function = name.partition(":")
+    module, _, function = named_function(name).partition(":")
     try:
         found: Method = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fxopt_workbench.huggingface.coverage.rows import CHECKS, EAGER, VERDICTS, Row, count_verdicts, shown_error
+from fxopt_workbench.huggingface.coverage.checks import CHECKS, CHECKS_MEAN
+from fxopt_workbench.huggingface.coverage.rows import (
+    DENOMINATORS,
+    EAGER,
+    NOT_RUN,
+    VERDICTS,
+    Row,
+    count_causes,
+    count_verdicts,
+    eager_title,
+    shown_error,
+)
 
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Coverage of capture</title><style>
@@ -46,24 +57,31 @@ search();
 
 
 def coverage_page(rows: Sequence[Row]) -> str:
-    """An HTML page: counts of verdicts per method, what the verdicts mean, and every row, with a search.
+    """An HTML page: verdicts per method with both denominators, why types do not run, and every row, with a search.
 
     Args:
         rows: of `run_coverage`.
     """
-    verdicts = ["runs", *VERDICTS]
-    counts = [
-        [escape(method), *(str(found.get(verdict, 0)) for verdict in verdicts)]
-        for method, found in count_verdicts(rows).items()
-    ]
+    counts = "".join(
+        f"<tr>{_cells([escape(method), *(str(count.verdicts.get(one, 0)) for one in VERDICTS), *count.shares()])}</tr>"
+        for method, count in count_verdicts(rows).items()
+    )
+    causes = "".join(
+        f"<tr><td>{escape(cause)}</td><td class=number>{number}</td>"
+        f"<td class=reason>{escape(NOT_RUN.get(cause.partition(':')[0], ''))}</td></tr>"
+        for cause, number in count_causes(rows).items()
+    )
     meanings = "".join(f"<dt class={name}>{name}</dt><dd>{escape(meaning)}</dd>" for name, meaning in VERDICTS.items())
     headings = ["type", "method", "verdict", "outcome", "graphs", "nodes", "seconds"]
     headings += [check.replace("_", " ") for check in CHECKS]
     return (
         _HEAD
-        + _table("summary", ["method", *verdicts], "".join(f"<tr>{_cells(one)}</tr>" for one in counts))
-        + f"<dl>{meanings}</dl>{_SEARCH}"
-        + _table("rows", [*headings, "reason"], "\n".join(_row(row) for row in rows))
+        + f"<p>{escape(eager_title(rows))}</p>"
+        + _table("summary", ["method", *VERDICTS, *DENOMINATORS], counts)
+        + f"<dl>{meanings}</dl><p>{escape(CHECKS_MEAN)}</p>"
+        + _table("causes", ["not run because", "types", "that is"], causes)
+        + _SEARCH
+        + _table("rows", [*headings, "reason", "code"], "\n".join(_row(row) for row in rows))
         + _SCRIPT
     )
 
@@ -79,11 +97,11 @@ def _cells(values: Sequence[str]) -> str:
 
 def _row(row: Row) -> str:
     refusals = [value for name, value in row.details.items() if name.endswith("_refused")]
-    reason = "; ".join(dict.fromkeys([*([row.reason] if row.reason else []), *refusals]))
+    reason = "; ".join(dict.fromkeys(filter(None, [row.cause, row.reason, *refusals])))
     numbers = ["", ""] if row.method == EAGER else [str(row.graphs), str(row.nodes)]
     numbers += [f"{row.seconds:.1f}", *(shown_error(row, check) for check in CHECKS)]
     return (
         f"<tr><td>{escape(row.type)}</td><td>{escape(row.method)}</td><td class={row.verdict}>{row.verdict}</td>"
         f"<td>{row.outcome}</td>{''.join(f'<td class=number>{one}</td>' for one in numbers)}"
-        f"<td class=reason>{escape(reason)}</td></tr>"
+        f"<td class=reason>{escape(reason)}</td><td>{escape(row.code)}</td></tr>"
     )

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fxopt_workbench.huggingface.coverage.checks import OTHER_DTYPES
+
 EAGER = "eager"
 """The row that says whether a type can be built and run at all. The other methods are tried only if it can."""
-
-CHECKS = ("example", "new_values", "other_sizes", "padded_mask")
-"""Inputs that a captured module is compared with eager on, in this order."""
 
 REFUSED = "refused"
 
 VERDICTS = {
-    "general": "right on every input tried, another batch and length among them",
-    "specialised": "right on new values; other sizes or a padded mask it refuses, or the model itself takes no other",
+    "general": "right on every input that the model itself takes, of other batches, lengths, images and paddings",
+    "specialised": "right on new values; other sizes or another padding it refuses, or the model itself takes no other",
     "partitioned": "as general or specialised, but in several graphs with Python between them",
     "wrong": "somewhere it gives another answer than the model, and says nothing",
     "failed": "not captured, or the captured module does not even take new values of the same shapes",
 }
+
+NOT_RUN = {
+    "package": "the model needs a package that is not installed",
+    "too large": "even shrunk it has too many parameters",
+    "no call": "the class cannot be called (no forward), or nothing is known to give for one of its arguments",
+    "cannot tell": "it runs, but its answers change from call to call or hardly depend on its inputs",
+    "limit": "it ran out of time or memory, or its process died",
+    "raises": "the model's own code raises at every small configuration and every call that was tried",
+}
+"""Why a type does not run eagerly: the causes of the failed rows of `eager`."""
 
 RESULTS_FILE = "coverage.jsonl"
 
@@ -44,6 +54,8 @@ class Row:
             NaN), or `refused`; checks that the model itself does not pass are absent.
         tolerated: check → whether that error is within the tolerance.
         verdict: one of `VERDICTS`; for `eager`, `runs` or `failed`.
+        cause: one of `NOT_RUN` for a failed row of `eager`, with the name of the package after a colon.
+        code: what the row was measured with (see `code_version`); a row of other code is measured again.
         details: what else is known: class, parameters and inputs for `eager`; adaptations for a method.
     """
 
@@ -57,6 +69,8 @@ class Row:
     errors: dict[str, float | str] = field(default_factory=dict)
     tolerated: dict[str, bool] = field(default_factory=dict)
     verdict: str = "failed"
+    cause: str = ""
+    code: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -77,7 +91,8 @@ def judge(row: Row) -> Row:
             return replace(row, verdict="failed", reason=row.reason or f"the captured module refuses {needed}")
     if row.graphs > 1:
         return replace(row, verdict="partitioned")
-    everywhere = len(answered) == len(row.errors) and "other_sizes" in answered
+    refused = [check for check in row.errors if check not in answered and check not in OTHER_DTYPES]
+    everywhere = not refused and "other_sizes" in answered
     return replace(row, verdict="general" if everywhere else "specialised")
 
 
@@ -133,13 +148,63 @@ class Results:
             os.fsync(file.fileno())
 
 
-def count_verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """Method → verdict → how many types, methods in the order of their first row."""
-    counts: dict[str, dict[str, int]] = {}
-    for row in rows:
-        verdicts = counts.setdefault(row.method, {})
-        verdicts[row.verdict] = verdicts.get(row.verdict, 0) + 1
+DENOMINATORS = ("one right graph, of types that run", "of all types")
+
+
+def eager_title(rows: Iterable[Row]) -> str:
+    """How many types there are and how many of them run eagerly, in one line."""
+    verdicts = [row.verdict for row in rows if row.method == EAGER]
+    running = verdicts.count("runs")
+    return f"{len(verdicts)} model types, of which {running} run eagerly and {len(verdicts) - running} do not"
+
+
+@dataclass(frozen=True)
+class Count:
+    """What came of one method, in numbers of types.
+
+    Attributes:
+        verdicts: verdict → types.
+        types: all that were asked for.
+        running: those of them that can be built and run eagerly.
+        seconds: the median of a capture; 0 where there was none.
+    """
+
+    verdicts: dict[str, int]
+    types: int
+    running: int
+    seconds: float
+
+    @property
+    def right(self) -> int:
+        """Types with one right graph."""
+        return self.verdicts.get("general", 0) + self.verdicts.get("specialised", 0)
+
+    def shares(self) -> tuple[str, str]:
+        """The share with one right graph, of those that run eagerly and of all types (see `DENOMINATORS`)."""
+        running, types = (f"{100 * self.right / total:.1f} % of {total}" for total in (self.running, self.types))
+        return running, types
+
+
+def count_verdicts(rows: Iterable[Row]) -> dict[str, Count]:
+    """Method → what came of it, methods in the order of their first row; not for `eager`.
+
+    Of a run that is not finished only those types count that the method has a row for, or that do not run.
+    """
+    rows = list(rows)
+    eager = [row for row in rows if row.method == EAGER]
+    not_running = sum(row.verdict != "runs" for row in eager)
+    counts: dict[str, Count] = {}
+    for method in dict.fromkeys(row.method for row in rows if row.method != EAGER):
+        own = [row for row in rows if row.method == method]
+        seconds = sorted(row.seconds for row in own)
+        verdicts = Counter(row.verdict for row in own)
+        counts[method] = Count(dict(verdicts), not_running + len(own), len(own), seconds[len(own) // 2])
     return counts
+
+
+def count_causes(rows: Iterable[Row]) -> dict[str, int]:
+    """Cause → how many types do not run eagerly because of it, the most frequent first."""
+    return dict(Counter(row.cause for row in rows if row.method == EAGER and row.verdict != "runs").most_common())
 
 
 def shown_error(row: Row, check: str) -> str:

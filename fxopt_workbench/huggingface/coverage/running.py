@@ -12,12 +12,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from fxopt_workbench.huggingface.coverage.code import code_version
+from fxopt_workbench.huggingface.coverage.methods import named_function
 from fxopt_workbench.huggingface.coverage.rows import EAGER, Results, Row
 
 PRELOADED = (
@@ -52,7 +54,7 @@ def run_coverage(
     gibibytes: float = 6.0,
     report: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
-    """Measure what is not in the folder's results yet.
+    """Measure what is not in the folder's results yet, or was measured with older code.
 
     Args:
         types: of transformers.
@@ -64,14 +66,15 @@ def run_coverage(
         report: called with each row as it is finished or found in the file.
 
     Returns:
-        The rows of these types and methods, the eager ones among them.
+        The rows of these types and methods as today's code measures them, the eager ones among them.
 
     Raises:
         ResultsError: the folder holds results that cannot be continued.
     """
+    code = {method: code_version(method) for method in (EAGER, *methods)}
     results = Results(folder, {package: version(package) for package in ("torch", "transformers")})
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
+    context.set_forkserver_preload([*PRELOADED, *(named_function(one).partition(":")[0] for one in methods)])
     waiting = deque((one, EAGER) for one in types)
     running: list[_Job] = []
 
@@ -84,7 +87,7 @@ def run_coverage(
         while waiting or running:
             while waiting and len(running) < jobs:
                 key = waiting.popleft()
-                if key in results.rows:
+                if key in results.rows and results.rows[key].code == code[key[1]]:
                     finish(results.rows[key])
                     continue
                 eager = results.rows[key[0], EAGER].details if key[1] != EAGER else {}
@@ -99,10 +102,13 @@ def run_coverage(
                 row = _poll(job, seconds, gibibytes)
                 if row is not None:
                     running.remove(job)
+                    limited = row.method == EAGER and row.outcome not in ("captured", "error")
+                    row = replace(row, code=code[row.method], cause="limit" if limited else row.cause)
                     results.add(row)
                     finish(row)
     wanted = [(one, method) for one in types for method in (EAGER, *methods)]
-    return [results.rows[key] for key in wanted if key in results.rows]
+    found = [results.rows[key] for key in wanted if key in results.rows]
+    return [row for row in found if row.code == code[row.method]]
 
 
 def _work(*arguments: Any) -> None:

@@ -7,6 +7,7 @@ to agree still agrees: a hidden size of 128 is four heads of 32. Lists of one en
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import Any
 
 from torch.utils._pytree import tree_leaves, tree_map
@@ -19,6 +20,9 @@ HEADS = 4
 VOCABULARY = 100
 SPECIAL_TOKENS = 20
 """Ids from `VOCABULARY - SPECIAL_TOKENS` on stand for the special tokens of the vocabulary as it was."""
+
+WINDOW = 8
+"""Tokens that local attention looks back to, less than those of the example (see `checks.EXAMPLE`)."""
 
 WIDTHS = (WIDTH, 2 * WIDTH, WIDTH // 2, WIDTH // HEADS)
 PATCHES = 4
@@ -33,6 +37,7 @@ SIZES: tuple[tuple[str, int | None], ...] = (
     (r"feat_extract|kernel|stride|padding|dilation|groups?$|_ratio$|^seed$|rate$|temperature", None),
     (r"coefficient|cost|theta|num_labels|sampling|chunk_size_feed_forward", None),
     (r"num_channels|in_chans|^in_channels$|num_mel_bins|n_mels|mel_bins|num_stages|feature_levels|_factor$", None),
+    (r"^num_encoder_blocks$", None),  # stages, for each of which other lists have an entry
     (r"experts_per_tok(en)?$|moe_k$|moe_topk$|num_selected_experts|top_k_experts", 2),
     (r"experts?$|num_local_experts|n_routed_experts", 4),
     (r"(^|_)vocab(_size)?$|vocab_size", VOCABULARY),
@@ -45,7 +50,7 @@ SIZES: tuple[tuple[str, int | None], ...] = (
     (r"max_position|n_positions|max_seq|n_ctx|max_(source|target)_positions|position_embeddings$", 128),
     (r"max_text_length", 8),
     (r"^context_length$", 256),
-    (r"sliding_window|window_size|attention_window|chunk_size|local_attention|block_size|_window$", 8),
+    (r"sliding_window|window_size|attention_window|chunk_size|local_attention|block_size|_window$", WINDOW),
     (r"num_queries|num_proposals|num_latents|num_query_tokens|num_codevectors|codebook_size", 16),
     (r"hidden_(size|dim|channels)|d_model|embed_dim|n_embd|embedding_(size|dim)|^dim$|^width$|_dim$|_width$", WIDTH),
     (r"_channels$|_size_per|projection_size|num_filters|_units$|decoder_hid|lru_width|_embed$|conv_dim", WIDTH),
@@ -55,6 +60,7 @@ SIZES: tuple[tuple[str, int | None], ...] = (
 MISSING = dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
 MISSING |= dict.fromkeys(("num_experts_per_tok", "top_k_experts"), 2)
 MISSING |= dict.fromkeys(("n_routed_experts", "num_experts"), 4)
+MISSING |= dict.fromkeys(("image_token_index", "image_token_id", "video_token_index"), VOCABULARY - 1)
 MISSING |= {"vocab_size": VOCABULARY, "context_length": 16, "prediction_length": 8}
 """Sizes that some configurations leave to whoever trains the model."""
 
@@ -65,16 +71,21 @@ LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth
 TOKEN = re.compile(r"(token|bos|eos|pad|sep|cls|mask|image|video|audio|start|end|boi|eoi|unk|blank)\w*_(ids?|index)$")
 
 
+REBUILT = 3
+"""The level whose configurations compute again what follows from their sizes."""
+
+
 class Shrinker:
     """Makes one configuration and all inside it small, the same number in the same way everywhere.
 
     Args:
         level: 0 shrinks everything; 1 divides all widths by 8 and leaves the numbers of heads; 2 leaves the widths and
             the sizes of images. The gentler levels are for models whose widths depend on each other in their own way.
+            3 shrinks as 0 does; the configuration is then made again (see `rebuilt`).
     """
 
     def __init__(self, level: int) -> None:
-        self.level = level
+        self.level = level % REBUILT
         self.tokens: dict[int, int] = {}
 
     def shrink(self, config: Config) -> None:
@@ -146,7 +157,7 @@ class Shrinker:
         if name == "global_attention_blocks":
             return [4]  # the second one of the third stage; the first of a stage has to attend within windows
         if re.search(r"depths|num_blocks|layers$|repeats|num_layers", name) and "out_" not in name:
-            return [min(value, 1) for value in values]
+            return [min(value, 2) for value in values]
         if re.search(r"heads", name):
             return values if self.level else [min(value, 2) for value in values]
         if re.search(r"indices|indexes|_layers$", name) and layers:
@@ -186,7 +197,7 @@ class Shrinker:
         """As many layers as a backbone has outputs, where each layer may be one; they become its outputs."""
         stages = list(getattr(config, "stage_names", None) or ())
         layers = vars(config).get("num_hidden_layers")
-        if not layers or len(stages) != layers + 1:
+        if not _is_size(layers) or len(stages) != layers + 1:
             return []
         count = max(2, len(config.out_indices or ()))
         config.stage_names = stages[: count + 1]
@@ -208,6 +219,28 @@ class Shrinker:
             first.setdefault(kind, index)
         chosen = sorted(first.values())
         return chosen if len(chosen) > 1 else [0, 1]
+
+
+def rebuilt(config: Config) -> Config:
+    """The configuration made again by its own constructor, from the sizes that it was shrunk to.
+
+    So it computes again what follows from other sizes, such as the width of a state from that of the model. A number
+    that the constructor finds by itself, where none is given, is left to it.
+
+    Raises:
+        Exception: whatever the configuration's own validation raises.
+    """
+    given: dict[str, Any] = {}
+    for one in fields(type(config)):
+        if not one.init or one.name not in vars(config):
+            continue
+        value = getattr(config, one.name)
+        found_by_itself = one.default is None or isinstance(one.default, str)
+        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            given[one.name] = rebuilt(value)
+        elif not (found_by_itself and _is_size(value)) or TOKEN.search(one.name):
+            given[one.name] = value
+    return type(config)(**given)
 
 
 def _maps(value: Any) -> Any:

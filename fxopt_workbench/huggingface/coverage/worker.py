@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 import select
 import signal
@@ -17,11 +18,13 @@ from typing import Any
 
 import torch
 
-from fxopt_workbench.huggingface.coverage.building import SEED, build_and_plan, build_ready
-from fxopt_workbench.huggingface.coverage.inputs import EXAMPLE, OTHERS, Plan, Sizes, make_inputs
+from fxopt_workbench.huggingface.coverage.building import TooLargeError, build_and_plan, build_ready
+from fxopt_workbench.huggingface.coverage.inputs import Plan, make_inputs
 from fxopt_workbench.huggingface.coverage.methods import find_method
 from fxopt_workbench.huggingface.coverage.outputs import compare, named_tensors, without_caches
+from fxopt_workbench.huggingface.coverage.plans import UnknownArgumentError
 from fxopt_workbench.huggingface.coverage.rows import EAGER, REFUSED, Row, judge
+from fxopt_workbench.huggingface.coverage.variants import SEED, optional_masks, run_seeded, variants
 
 _LONGEST = 300
 
@@ -49,6 +52,8 @@ def work(model_type: str, method: str, eager: dict[str, Any], seconds: float, co
         row = run_eagerly(model_type) if method == EAGER else try_method(model_type, method, eager)
     except Exception as error:  # models and methods raise anything: that is what is measured
         row = Row(model_type, method, "error", explain(error), seconds=time.perf_counter() - started)
+        if method == EAGER:
+            row = replace(row, cause=cause(error))
     connection.send_bytes(json.dumps(asdict(row)).encode())
 
 
@@ -66,20 +71,38 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:_LONGEST]
 
 
+class CannotTellError(RuntimeError):
+    """A model runs, but its answers could not show an error."""
+
+
+def cause(error: Exception) -> str:
+    """Which of `NOT_RUN` an error is while a model is built and run."""
+    if isinstance(error, ImportError):
+        # transformers names the package in a sentence, Python in `name`.
+        named = re.search(r"requires the (\w+) library", str(error))
+        return f"package: {named[1] if named else error.name}"
+    if isinstance(error, TooLargeError):
+        return "too large"
+    if isinstance(error, CannotTellError):
+        return "cannot tell"
+    return "no call" if isinstance(error, (NotImplementedError, UnknownArgumentError)) else "raises"
+
+
 def run_eagerly(model_type: str) -> Row:
     """Whether a type can be built and run, and on which inputs."""
     started = time.perf_counter()
     model, level, plan = build_and_plan(model_type)
-    expected = {check: _run(model, inputs) for check, inputs in variants(model, plan).items()}
+    expected = {check: run_seeded(model, inputs) for check, inputs in variants(model, plan).items()}
     _, repeatable, difference = compare(
-        list(named_tensors(_run(model, make_inputs(model.config, plan))).values()), named_tensors(expected["example"])
+        list(named_tensors(run_seeded(model, make_inputs(model.config, plan))).values()),
+        named_tensors(expected["example"]),
     )
     if not repeatable:
-        raise RuntimeError(f"the model gives another answer when it is called again: {difference}")
+        raise CannotTellError(f"the model gives another answer when it is called again: {difference}")
     first, second = (list(named_tensors(expected[check]).values()) for check in ("example", "new_values"))
     if compare(first, {str(index): value for index, value in enumerate(second)})[1]:
-        raise RuntimeError("the output hardly depends on the values of the inputs, so that an error would not show")
-    reseeded = list(named_tensors(_run(model, make_inputs(model.config, plan), SEED + 1)).values())
+        raise CannotTellError("the output hardly depends on the values of the inputs, so that an error would not show")
+    reseeded = list(named_tensors(run_seeded(model, make_inputs(model.config, plan), SEED + 1)).values())
     details = {
         "class": type(model).__name__,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -88,6 +111,7 @@ def run_eagerly(model_type: str) -> Row:
         "image_tokens": plan.image_tokens,
         "inputs": {name: list(value.shape) for name, value in make_inputs(model.config, plan).items()},
         "checks": list(expected),
+        "masks_left_out": optional_masks(model, plan),
         "random": not compare(reseeded, named_tensors(expected["example"]))[1],
         "finite": all(bool(value.isfinite().all()) for value in first if value.is_floating_point()),
     }
@@ -95,31 +119,12 @@ def run_eagerly(model_type: str) -> Row:
     return Row(model_type, EAGER, "captured", seconds=seconds, verdict="runs", details=details)
 
 
-def variants(model: torch.nn.Module, plan: Plan) -> dict[str, dict[str, torch.Tensor]]:
-    """Check → inputs, for every check that the model itself passes."""
-    found = {
-        "example": make_inputs(model.config, plan),
-        "new_values": make_inputs(model.config, plan, EXAMPLE, seed=1),
-    }
-    for sizes in OTHERS:
-        inputs = make_inputs(model.config, plan, sizes, seed=2)
-        changed = any(value.shape != found["example"][name].shape for name, value in inputs.items())
-        if changed and _runs(model, inputs):
-            found["other_sizes"] = inputs
-            break
-    if any(name.endswith("attention_mask") for name, _ in plan.choices):
-        inputs = make_inputs(model.config, plan, Sizes(padded=True), seed=3)
-        if _runs(model, inputs):
-            found["padded_mask"] = inputs
-    return found
-
-
 def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
     """Capture a type and compare the result with eager on every variant."""
     plan = Plan(tuple((name, index) for name, index in eager["choices"]), eager["image_tokens"])
     model = build_ready(model_type, eager["level"], plan)
     inputs = variants(model, plan)
-    expected = {check: _run(model, given) for check, given in inputs.items()}
+    expected = {check: run_seeded(model, given) for check, given in inputs.items()}
     capture = find_method(method)
     victim = build_ready(model_type, eager["level"], plan)
     fresh = {name: value.clone() for name, value in inputs["example"].items()}
@@ -141,7 +146,7 @@ def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
     flatten: Callable[[Any], dict[str, torch.Tensor]] = without_caches if recording.drops_caches else named_tensors
     for check, given in inputs.items():
         try:
-            output = _run(recording.call, given)
+            output = run_seeded(recording.call, given)
         except Exception as error:  # a captured model may refuse in any way, as long as it is loud
             row.errors[check] = REFUSED
             row.details[f"{check}_refused"] = explain(error)
@@ -151,18 +156,3 @@ def try_method(model_type: str, method: str, eager: dict[str, Any]) -> Row:
         if problem:
             row = replace(row, reason=row.reason or f"{check}: {problem}")
     return judge(row)
-
-
-def _run(function: Callable[..., Any], inputs: dict[str, torch.Tensor], seed: int = SEED) -> Any:
-    """Call with copies of the inputs, without gradients, and with the same random numbers each time."""
-    torch.random.default_generator.manual_seed(seed)
-    with torch.no_grad():
-        return function(**{name: value.clone() for name, value in inputs.items()})
-
-
-def _runs(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> bool:
-    try:
-        _run(model, inputs)
-    except Exception:  # the model takes no inputs of this size: nothing to compare with
-        return False
-    return True
