@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = (
     # fxopt_core, from the ground up: what a graph is, then what is done with one.
-    "fxopt_core.display fxopt_core.files fxopt_core.devices fxopt_core.suggestions",
+    "fxopt_core.display fxopt_workbench.files fxopt_core.devices fxopt_core.suggestions",
     "fxopt_core.graphs",
     "fxopt_core.verification",
     "fxopt_core.capture",

@@ -29,6 +29,7 @@ from autograder.course.definitions import definitions_of
 from autograder.course.sources import KERNELSPEC, ReleaseError, make_assignments, read_source, sources
 from autograder.course.task import DAYS
 from autograder.course.tasks import all_tasks
+from fxopt_workbench.files import write_whole
 
 CELL_SECONDS = 300
 """Longest that one cell may run while a notebook is built, in seconds."""
@@ -213,9 +214,7 @@ def _up_to_date(target: Path, notebook: NotebookNode, course: Course) -> bool:
 
 
 def _write(path: Path, notebook: NotebookNode) -> None:
-    temporary = path.with_suffix(".tmp")
-    nbformat.write(notebook, temporary)
-    temporary.replace(path)
+    write_whole(path, nbformat.writes(notebook) + "\n")
 
 
 def release(course: Course, folder: Path) -> Iterator[tuple[Path, Path]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from autograder.capstone.capstone import Report
 from fxopt_core.display import Displayable
-from fxopt_core.files import replacing
+from fxopt_workbench.files import replacing
 from fxopt_workbench.tables import Table
 
 

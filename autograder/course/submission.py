@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from autograder.course.course import Course, find_course, student
 from autograder.course.notebooks import compare_with_release, grade_id, parse_notebook, read_content, read_notebook
 from autograder.course.tasks import find_notebook
+from fxopt_workbench.files import write_whole
 
 TIMESTAMP_FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"
 """How nbgrader reads the time of a submission."""
@@ -80,17 +80,10 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     for folder in (target.parent, history.parent):
         folder.mkdir(parents=True, exist_ok=True)
     history.write_bytes(content)
-    _replace(target, content, history.parent)
+    write_whole(target, content, history.parent)
     # Last: a grading run that comes between the two finds an old time and grades again when it sees the new one.
-    _replace(target.parent / "timestamp.txt", now.strftime(TIMESTAMP_FORMAT).encode(), history.parent)
+    write_whole(target.parent / "timestamp.txt", now.strftime(TIMESTAMP_FORMAT).encode(), history.parent)
     return Submission(who, day, name, target, tuple(warnings))
-
-
-def _replace(target: Path, content: bytes, scratch: Path) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part."""
-    temporary = scratch / f".{target.name}.{os.getpid()}"
-    temporary.write_bytes(content)
-    temporary.replace(target)
 
 
 def check_saved(exercise: str) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from fxopt_workbench.files import write_whole
 
 PRIVATE_FOLDER = ".fxopt"
 """Folder inside the workspace that belongs to the course's tools."""
@@ -277,13 +278,6 @@ def _make_folder(workspace: Path, folder: Path) -> None:
 
 def write_atomically(workspace: Path, target: Path, content: bytes) -> None:
     """Replace a file of the workspace in one step: readers see the old content or the new, never a part."""
-    temporary = workspace / PRIVATE_FOLDER / f"writing-{os.getpid()}"
-    temporary.parent.mkdir(exist_ok=True)
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    scratch = workspace / PRIVATE_FOLDER
+    scratch.mkdir(exist_ok=True)
+    write_whole(target, content, scratch)

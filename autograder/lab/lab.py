@@ -16,6 +16,7 @@ from typing import Any
 
 from autograder.course.course import ROOT_VARIABLE, Course
 from autograder.course.workspace import PRIVATE_FOLDER, TABLE_OF_CONTENTS
+from fxopt_workbench.files import write_whole
 
 PORTS_TRIED = 50
 """How many ports are tried from the one asked for on."""
@@ -191,8 +192,4 @@ def _kernel() -> dict[str, Any]:
 
 def _write_files(folder: Path, files: dict[str, str]) -> None:
     for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(content)
-        temporary.replace(path)
+        write_whole(folder / name, content)

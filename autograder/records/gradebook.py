@@ -27,6 +27,7 @@ from autograder.course.submission import TIMESTAMP_FORMAT
 from autograder.course.task import DAYS, WrittenTask
 from autograder.course.tasks import written_tasks
 from autograder.records.nbgrader_plugin import outcome_file
+from fxopt_workbench.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def prepare_gradebook(course: Course) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(read_source(source), target)
         make_assignments(course, Path(folder) / "source", Path(folder) / "release", course.database)
-    _write_whole(marker, state)
+    write_whole(marker, state)
 
 
 def _known_days(course: Course) -> set[str]:
@@ -124,7 +125,7 @@ def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterat
         _repair_timestamp(folder)
         failure = _convert(Autograde, course, student, day) or _convert(GenerateFeedback, course, student, day)
         if not failure:
-            _write_whole(marker, state)
+            write_whole(marker, state)
     for path in notebooks:
         if path not in known:
             yield Graded(student, day, path.stem, None, f"{path.name} is no notebook of {day}", None, False)
@@ -152,14 +153,7 @@ def _repair_timestamp(folder: Path) -> None:
         parse_utc(path.read_text())
     except (ValueError, OverflowError):
         when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        _write_whole(path, when.strftime(TIMESTAMP_FORMAT))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
+        write_whole(path, when.strftime(TIMESTAMP_FORMAT))
 
 
 def _convert(kind: type[Autograde] | type[GenerateFeedback], course: Course, student: str, day: str) -> str:
@@ -229,9 +223,6 @@ def publish_feedback(course: Course, graded: Graded) -> Path | None:
     if graded.feedback is None:
         return None
     target = course.workspace / "feedback" / f"{graded.notebook}.html"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".tmp")
     page = graded.feedback.read_text(encoding="utf-8")
-    temporary.write_text(re.sub(r"<script\b[^>]*\bsrc=[^>]*>\s*</script>", "", page), encoding="utf-8")
-    temporary.replace(target)
+    write_whole(target, re.sub(r"<script\b[^>]*\bsrc=[^>]*>\s*</script>", "", page))
     return target

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import NotebookOutcome, grade_notebook
+from fxopt_workbench.files import write_whole
 
 PROBLEMS_KEY = "fxopt_problems"
 """Notebook metadata that carries problems from reading a submission to its feedback."""
@@ -161,12 +161,9 @@ def outcome_file(course: Course, student: str, day: str, notebook: str) -> Path:
 def write_outcome(course: Course, student: str, day: str, outcome: NotebookOutcome) -> None:
     """Record an outcome at once and whole, so that a grading run that is killed later loses nothing."""
     path = outcome_file(course, student, day, outcome.notebook)
-    path.parent.mkdir(parents=True, exist_ok=True)
     values = outcome.to_json() | {
         "student": student,
         "day": day,
         "graded_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(values, indent=1))
-    temporary.replace(path)
+    write_whole(path, json.dumps(values, indent=1))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fxopt_core.files import replacing
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
 from fxopt_workbench.commands.output import check_file
+from fxopt_workbench.files import replacing
 from fxopt_workbench.tables import output_console, print_tables, tables_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fxopt_core.files import replacing
+from fxopt_workbench.files import replacing
 from fxopt_workbench.hardware.roofline import COMPUTE, MEMORY, Estimate, NodeEstimate
 from fxopt_workbench.tables import NONE, Table, format_bytes, format_count, format_seconds
 

@@ -15,6 +15,7 @@ import torch
 
 from fxopt_core.benchmark.measuring import measure
 from fxopt_core.devices import capabilities, choose_device, device_name, synchronize
+from fxopt_workbench.files import write_whole
 from fxopt_workbench.hardware.hardware import THIS, Hardware, published
 
 _MATRIX = {"cpu": 1024, "mps": 4096, "cuda": 8192}
@@ -56,10 +57,7 @@ def measure_this(device: torch.device) -> Hardware:
     """
     measured = _measured(device)
     kept = _kept() | {_key(device): asdict(measured)}
-    path = cache_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".new").write_text(json.dumps(kept, indent=2) + "\n")
-    path.with_suffix(".new").replace(path)
+    write_whole(cache_file(), json.dumps(kept, indent=2) + "\n")
     return measured
 
 

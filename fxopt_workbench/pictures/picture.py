@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 from fxopt_core.display import choose_kinds
-from fxopt_core.files import replacing
+from fxopt_workbench.files import replacing
 from fxopt_workbench.pictures.rendering import PictureError, render_svg
 from fxopt_workbench.pictures.scene import Scene
 from fxopt_workbench.tables import aligned

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
-from fxopt_core.files import replacing
+from fxopt_workbench.files import replacing
 from fxopt_workbench.standalone.graph_class import GraphClass, graph_class
 from fxopt_workbench.standalone.lowering import without_module_calls
 from fxopt_workbench.standalone.program import PROGRAM
