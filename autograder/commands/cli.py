@@ -71,7 +71,7 @@ def submit(
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.notebooks import UnreadableNotebookError
     from autograder.course.tasks import UnknownTaskError
-    from autograder.learner_side import submission
+    from autograder.course import submission
 
     console = Console(soft_wrap=True)
     try:

@@ -14,7 +14,7 @@ from nbgrader.utils import parse_utc
 
 from autograder.course.submission import UnsavedAnswersError, check_saved, submit
 from autograder.course.tasks import UnknownTaskError
-from autograder.learner_side import submission
+from autograder.course import submission
 
 
 def test_a_submission_is_the_file_with_its_time(classroom: Classroom) -> None:
@@ -117,13 +117,13 @@ def test_nothing_is_submitted_while_grading(
 
 def test_the_time_is_written_last(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    original = submission._replace
+    original = submission.write_whole
 
     def noted(target: Path, content: bytes, scratch: Path) -> None:
         written.append(target.name)
         original(target, content, scratch)
 
-    monkeypatch.setattr(submission, "_replace", noted)
+    monkeypatch.setattr(submission, "write_whole", noted)
     classroom.hand_in(RIGHT)
     assert written == [f"{TASK.notebook}.ipynb", "timestamp.txt"]
     assert os.listdir(classroom.course.records / "history" / "me")
