@@ -37,6 +37,7 @@ def differences(
     same_state: bool = True,
     trains: bool = True,
     raises: bool = False,
+    under_autocast: bool = False,
 ) -> list[str]:
     """What the two do differently, in words; nothing if they are the same.
 
@@ -50,6 +51,7 @@ def differences(
         same_state: whether the state has to be the same at all.
         trains: whether gradients have to reach the parameters of the original.
         raises: whether the original may raise on all inputs.
+        under_autocast: whether the caller also calls both within an autocast region.
 
     Raises:
         ValueError: the original always raises, so that nothing can be compared.
@@ -61,7 +63,8 @@ def differences(
     modes = [_training_flags(module) for module in (original, transformed)]
     calls = 0
     with torch.random.fork_rng(devices=[]):
-        for step, (expected, found) in _session(original, transformed, inputs, names, tolerance, state_may_change):
+        steps = _session(original, transformed, inputs, names, tolerance, state_may_change, under_autocast)
+        for step, (expected, found) in steps:
             calls += "raised" not in expected
             if not trains:
                 expected = {name: seen for name, seen in expected.items() if not name.startswith("gradient of state")}
@@ -95,6 +98,7 @@ def _session(
     names: set[str],
     tolerance: float,
     state_may_change: bool,
+    under_autocast: bool,
 ) -> Iterator[tuple[str, tuple[Observation, Observation]]]:
     """Each step of the session with what was seen of both modules."""
 
@@ -109,6 +113,9 @@ def _session(
             yield "special values", both(lambda module: _call(module, copy.deepcopy(values), names, 3))  # noqa: B023
         zeros = fresh(inputs, 5, (0.0, -0.0))
         yield "zeros of both signs", both(lambda module: _call(module, copy.deepcopy(zeros), names, 3))
+    if under_autocast:
+        with torch.autocast("cpu", torch.bfloat16):
+            yield "autocast", both(lambda module: _run(module, fresh(inputs, 8), 8, autocast=True)[0])
     yield "gradients", both(lambda module: _gradients(module, fresh(inputs, 6), names))
     if state_may_change:
         every = persistent(original)
@@ -155,8 +162,10 @@ def _call(module: nn.Module, inputs: tuple[Any, ...], names: set[str], seed: int
     return seen | {f"after the caller wrote, {name}": value for name, value in after.items()}
 
 
-def _run(module: nn.Module, inputs: tuple[Any, ...], seed: int) -> tuple[Observation, list[Any]]:
-    """The leaves of the result, and what cannot be seen from them."""
+def _run(
+    module: nn.Module, inputs: tuple[Any, ...], seed: int, *, autocast: bool = False
+) -> tuple[Observation, list[Any]]:
+    """The leaves of the result, and what cannot be seen from them. With `autocast` they are seen, too."""
     EVENTS.clear()
     random.seed(seed)
     torch.manual_seed(seed)
@@ -171,12 +180,12 @@ def _run(module: nn.Module, inputs: tuple[Any, ...], seed: int) -> tuple[Observa
         except Exception as error:  # to raise is something that a caller sees
             seen["raised"] = type(error).__name__
         seen["modes"] = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled())
-        torch.set_autocast_enabled("cpu", False)
+        torch.set_autocast_enabled("cpu", autocast)
         torch.clear_autocast_cache()
     seen["events"] = list(EVENTS)
     seen["random stream"] = torch.get_rng_state()
     seen["python's random stream"] = hash(random.getstate())
-    return seen, leaves
+    return seen | (_tensors("output", leaves) if autocast else {}), leaves
 
 
 def _write(tensor: torch.Tensor) -> str:

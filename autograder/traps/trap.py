@@ -46,6 +46,7 @@ class Trap:
         state_may_change: whether the caller may load other parameters and persistent buffers after the pass.
         trains: whether gradients have to reach the parameters that the module had before.
         raises: whether the program raises on all inputs, and has to go on raising.
+        under_autocast: whether the caller also calls the program within an autocast region.
         by_check: whether it is a named check that refuses, and not that nothing matches.
         rules: pattern and replacement, in place of a pass; the peer is `torch.fx.replace_pattern`.
         peer_rules: rules of a textbook, for `torch.fx.replace_pattern` where PyTorch has no pass of its own.
@@ -64,6 +65,7 @@ class Trap:
     state_may_change: bool = True
     trains: bool = True
     raises: bool = False
+    under_autocast: bool = False
     by_check: bool = True
     rules: Rules = ()
     peer_rules: Rules = ()

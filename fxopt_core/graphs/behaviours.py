@@ -37,6 +37,8 @@ class Behaviour:
         random: it draws from the random stream, unless an argument says otherwise.
         context: it switches the mode in which later nodes run (gradients, autocast).
         checks: it may stop the program; it is called for that, not for its result.
+        raises: whether it succeeds is decided by the values that it is given, not by shapes and dtypes alone.
+        divides: it raises where an integer is divided by zero.
         statistics: arguments that are written unless a mode argument is `False`.
         outs: arguments, given by name only, into which a call writes its result if it is given them.
         joins: groups of arguments; if all of a group are containers of Python, the result holds what they all hold.
@@ -52,6 +54,8 @@ class Behaviour:
     random: bool = False
     context: bool = False
     checks: bool = False
+    raises: bool = False
+    divides: bool = False
     statistics: frozenset[str] = frozenset()
     outs: frozenset[str] = frozenset({"out"})
     joins: tuple[tuple[str, ...], ...] = ()
@@ -67,6 +71,8 @@ class Behaviour:
             or self.random
             or self.context
             or self.checks
+            or self.raises
+            or self.divides
             or self.statistics
             or self.joins
             or self.opaque
@@ -124,6 +130,43 @@ PyTorch 2.13, given an input without a batch) leave their input with another sha
 _CHECKING = ("assert", "constrain", "check", "validate")
 
 
+_INDICES = frozenset("index indices target offsets repeats pivots LU_pivots".split())
+"""Arguments whose values have to lie in a range, where they are tensors: what they pick from ends somewhere."""
+
+_SOLVES = (
+    "linalg_",
+    "_linalg_",
+    "cholesky",
+    "lu_",
+    "inverse",
+    "pinverse",
+    "ormqr",
+    "triangular_solve",
+    "svd",
+    "logdet",
+)
+_SOLVES_NOTHING = frozenset(
+    "linalg_vector_norm linalg_cross linalg_vecdot linalg_diagonal linalg_matmul linalg_multi_dot linalg_vander".split()
+)
+_WANTS_A_RANGE = frozenset(
+    "bincount binary_cross_entropy one_hot histc histogram histogramdd _histogramdd_bin_edges masked_scatter "
+    "repeat_interleave ctc_loss _ctc_loss segment_reduce cov corrcoef linspace logspace narrow tensor_split "
+    "nuclear_norm".split()
+)
+_DIVIDES = frozenset("floor_divide fmod remainder __rmod__ __rfloordiv__".split())
+
+
+def _raises(operator: OpOverload, name: str) -> bool:
+    """Whether the operator refuses some values: indices out of range, singular matrices, numbers without meaning.
+
+    No tag says so. A test feeds hostile values to PyTorch's sample inputs of every operator, and holds this to it.
+    """
+    if name in _SOLVES_NOTHING or name.endswith("_ex"):
+        return False
+    picks = any(argument.name in _INDICES and _is_tensor(argument.type) for argument in operator._schema.arguments)
+    return picks or name in _WANTS_A_RANGE or name.startswith(_SOLVES)
+
+
 def _checks(schema: FunctionSchema, name: str) -> bool:
     """Whether the operator is called for the exception that it may raise.
 
@@ -170,6 +213,8 @@ def behaviour_of_operator(operator: OpOverload) -> Behaviour:
         view=operator.is_view and not composite and not writes,
         random=torch.Tag.nondeterministic_seeded in operator.tags or {"dropout", "train"} <= {*names},
         checks=checks,
+        raises=_raises(operator, name),
+        divides=name in _DIVIDES or "rounding_mode" in names,
         container=len(schema.returns) > 1 or any("List" in str(result.type) for result in schema.returns),
         statistics=frozenset() if keeps else STATISTICS.intersection(names) - writes,
         # One overload takes no argument that its schema does not name.
@@ -210,6 +255,8 @@ def behaviour_of_packet(packet: OpOverloadPacket) -> Behaviour:
         aliases=EVERY if any(behaviour.aliases == EVERY for behaviour in behaviours) else aliases,
         random=any(behaviour.random for behaviour in behaviours),
         checks=all(behaviour.checks for behaviour in behaviours),
+        raises=any(behaviour.raises for behaviour in behaviours),
+        divides=any(behaviour.divides for behaviour in behaviours),
         statistics=longest.statistics,
         outs=frozenset(outs) if plain else frozenset(),
         container=any(behaviour.container for behaviour in behaviours),

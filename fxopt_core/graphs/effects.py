@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
 from fxopt_core.graphs.containers import joins_containers
+from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
-from fxopt_core.graphs.torch_functions import behaviour_of_attribute, behaviour_of_function, behaviour_of_method
+from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_attribute, behaviour_of_function, behaviour_of_method
 
 Place = fx.Node | str
 """Where data lies: the storage of a node's value, or a parameter or buffer of the owning module, by its name."""
@@ -27,6 +29,7 @@ class Effects:
         random: it draws from the random stream.
         context: it changes the mode (gradients, autocast) in which later nodes run.
         checks: it may stop the program, and is there for that.
+        raises: it may stop the program, if the values that it is given are such: an index that is out of range.
         opaque: nothing is known: it may read, write and return anything. A barrier.
     """
 
@@ -36,11 +39,12 @@ class Effects:
     random: bool = False
     context: bool = False
     checks: bool = False
+    raises: bool = False
     opaque: bool = False
 
     @property
     def observable(self) -> bool:
-        """Whether the node must run even if nobody uses its value."""
+        """Whether the node does something besides computing a value, or raising because it cannot."""
         return bool(self.writes or self.random or self.context or self.checks or self.opaque)
 
 
@@ -123,6 +127,42 @@ def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
         random=behaviour.random and not off and not no_dropout,
         context=behaviour.context,
         checks=behaviour.checks,
+        raises=behaviour.raises
+        or (behaviour.divides and _may_divide_by_zero(node, given))
+        or (behaviour is ITEM and _may_miss(*node.args)),
+    )
+
+
+def _may_divide_by_zero(node: fx.Node, given: dict[str, Any]) -> bool:
+    """Whether an integer that is only known at run time is the divisor."""
+    divisor = given.get("other", node.args[-1])
+    if not isinstance(divisor, fx.Node) and not node.target == "__rmod__":
+        return bool(divisor == 0)
+    value = value_of(node)
+    if value is not None and not isinstance(value, torch.Tensor):
+        return False  # sizes
+    return value is None or not (value.is_floating_point() or value.is_complex())
+
+
+def _may_miss(value: Any, index: Any) -> bool:
+    """Whether an index may be out of range: a number for a value of unknown size, integers known only at run time.
+
+    A mask fits or not by its shape, and so does a number by the size that the capture knows.
+    """
+    for part in index if isinstance(index, tuple) else (index,):
+        if type(part) is int and isinstance(value, fx.Node) and value_of(value) is None and not _is_several(value):
+            return True
+        for known in map(value_of, _inputs(part)):
+            if known is None or (isinstance(known, torch.Tensor) and known.dtype != torch.bool):
+                return True
+    return False
+
+
+def _is_several(node: fx.Node) -> bool:
+    """Whether the node calls what always gives as many values as its arguments say."""
+    function = node.op == "call_function"
+    return (function and behaviour_of_function(node.target).container) or (
+        node.op == "call_method" and behaviour_of_method(str(node.target)).container
     )
 
 
@@ -144,4 +184,5 @@ def _of_module(node: fx.Node) -> Effects:
         aliases=inputs if behaviour.aliases else (),
         random=behaviour.random,
         checks=behaviour.checks,
+        raises=behaviour.raises,
     )

@@ -24,6 +24,7 @@ _DRAWS_IN_TRAINING = (nn.modules.dropout._DropoutNd, nn.RReLU)
 _RETURNS_SEVERAL = (nn.RNNBase, nn.MultiheadAttention)
 _UPDATES_STATISTICS = (nn.modules.batchnorm._NormBase,)
 _RENORMALISES = (nn.Embedding, nn.EmbeddingBag)
+_WANTS_A_RANGE = (nn.Embedding, nn.EmbeddingBag, nn.modules.loss._Loss, nn.modules.pooling._MaxUnpoolNd)
 
 
 class ModuleBehaviour(NamedTuple):
@@ -35,6 +36,7 @@ class ModuleBehaviour(NamedTuple):
         aliases: its result may share storage with an input.
         random: it draws from the random stream.
         checks: it may stop the program, and is there for that.
+        raises: whether it succeeds is decided by the values that it is given.
         container: its result may be a container of Python that holds tensors.
         opaque: nothing is known.
     """
@@ -44,6 +46,7 @@ class ModuleBehaviour(NamedTuple):
     aliases: bool = False
     random: bool = False
     checks: bool = False
+    raises: bool = False
     container: bool = False
     opaque: bool = False
 
@@ -100,5 +103,6 @@ def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
         random=isinstance(module, _DRAWS_ALWAYS)
         or (module.training and isinstance(module, _DRAWS_IN_TRAINING))
         or (module.training and isinstance(module, _RETURNS_SEVERAL) and bool(module.dropout)),
+        raises=isinstance(module, _WANTS_A_RANGE),
         container=isinstance(module, _RETURNS_SEVERAL),
     )

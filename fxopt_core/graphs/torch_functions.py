@@ -46,6 +46,9 @@ _PURE_COMPOSITES = (
 )
 """Python functions of `torch.nn.functional` over deterministic operators without a like-named one in ATen."""
 
+_WANT_A_RANGE = frozenset({"gaussian_nll_loss", "max_unpool1d"})
+"""Those of them that raise on variances below zero, and on indices out of range."""
+
 _DRAWS = (
     "dropout1d dropout2d dropout3d fractional_max_pool2d fractional_max_pool3d fractional_max_pool2d_with_indices "
     "fractional_max_pool3d_with_indices"
@@ -91,7 +94,8 @@ def _table() -> dict[Any, Behaviour]:
             if packet is not None:
                 table[function] = _like(packet, function)
     for name in _PURE_COMPOSITES.split():
-        table[getattr(functional, name)] = _with_signature(MAY_ALIAS, getattr(functional, name))
+        behaviour = replace(MAY_ALIAS, raises=name in _WANT_A_RANGE)
+        table[getattr(functional, name)] = _with_signature(behaviour, getattr(functional, name))
     for name in _DRAWS.split():
         function = getattr(functional, name)
         table[function] = _with_signature(replace(MAY_ALIAS, random=True), function)
@@ -141,7 +145,7 @@ _IMPURE_OPERATORS = frozenset("call delitem attrgetter itemgetter methodcaller l
 _OPERANDS = ("left", "right")
 
 ITEM = Behaviour(names=_OPERANDS, aliases=frozenset({"left"}))
-"""`x[i]` of a tensor or of a container."""
+"""`x[i]` of a tensor or of a container. An index that is a tensor may be out of range: see `effects`."""
 
 
 def _python_operator(name: str) -> Behaviour:
@@ -158,6 +162,8 @@ def _python_operator(name: str) -> Behaviour:
         return Behaviour(names=_OPERANDS, joins=(("right", "left"),))
     if plain == "mul":
         return Behaviour(names=_OPERANDS, joins=(("right",), ("left",)))
+    if plain in {"floordiv", "mod"}:
+        return Behaviour(names=_OPERANDS, divides=True)
     return OPAQUE if plain in _IMPURE_OPERATORS else FRESH
 
 

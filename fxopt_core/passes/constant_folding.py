@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
-from fxopt_core.graphs.effects import PURE, Effects
-from fxopt_core.graphs.examples import attribute_of, value_of
+from fxopt_core.graphs.effects import Effects
+from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
+from fxopt_core.verification.tolerance import same_value
 
 DEFAULT_LIMIT_BYTES = 16 * 2**20
 """Size up to which a folded value is kept: about the last-level cache of one core of a server."""
@@ -41,10 +45,12 @@ def draw_is_no_constant(effects: Effects) -> str | None:
     return "it draws from the random stream" if effects.random else None
 
 
-@legality("constant_folding: a switched mode")
-def mode_is_unswitched(switched: bool) -> str | None:
-    """Under autocast the same call computes something else; and a switch must not be made while optimising."""
-    return "a mode (gradients, autocast) was switched before it" if switched else None
+@legality("constant_folding: no autocast region changes it")
+def autocast_changes_nothing(value: Any, under_autocast: Any) -> str | None:
+    """The caller may enter an autocast region after the pass has run, in which some operators compute in 16 bits."""
+    if not isinstance(value, torch.Tensor) or same_value(value, under_autocast):
+        return None
+    return "the caller may call the graph under autocast, where it would be computed in another precision"
 
 
 @legality("constant_folding: returned values are new each time")
@@ -62,8 +68,13 @@ class ConstantFolding(OptimizationPass):
     where every `c` is a constant: a tensor of the module that is neither in `state_dict` nor trained (with
     `freeze=True` also parameters and persistent buffers: later changes of the state are then not seen, and gradients
     do not reach it), a literal, or a folded value. `f` draws nothing, writes nothing and is known; nobody writes to
-    `n` or gets it returned; no mode is switched before; `n` is not larger than `limit_bytes`. Calls of modules are
+    `n` or gets it returned; `n` is not larger than `limit_bytes`. Calls of modules are
     left alone. Exactness: bitwise on the same device.
+
+    What the module or its caller does later does not pass unseen. Where autocast would change a value, which is computed
+    with and without it, it stays. Where `module.double()`, `half()` or `to(dtype)` changes the dtype of a folded value,
+    an assertion in the graph stops the next call: cast first, and run the pass on the result. Values of which the dtype
+    is left open are of `torch.get_default_dtype()` as it was when the pass ran.
 
     Folded values are non-persistent buffers: the keys of `state_dict` stay. `statistics["bytes added"]` is the memory
     that they take; what they were computed from stays in the module. Linear in nodes and edges, plus the computation.
@@ -86,8 +97,14 @@ class ConstantFolding(OptimizationPass):
         used = [
             node for node in constants if node.op != "get_attr" and any(user not in constants for user in node.users)
         ]
-        for node, value in _evaluate(constants, used):
-            if isinstance(value, torch.Tensor):
+        values = _evaluate(constants, used)
+        again = _evaluate(constants, used, autocast=True) if any(map(_autocast_knows, constants)) else values
+        for node in used:
+            value = values[node]
+            reason = autocast_changes_nothing(value, again[node])
+            if reason is not None:
+                analysis.refuse(node, reason)
+            elif isinstance(value, torch.Tensor):
                 analysis.opportunities.append(Opportunity(node, value))
             elif isinstance(value, Exception):
                 analysis.refuse(node, f"computing it raises {type(value).__name__}: {value}")
@@ -101,11 +118,7 @@ class ConstantFolding(OptimizationPass):
         state = frozenset(editor.graph_module.state_dict(keep_vars=True))
         examples = _Examples()
         constants: dict[fx.Node, Any] = {}
-        switched = False
         for node in editor.graph.nodes:
-            effects = storages.effects(node)
-            if effects is not PURE:
-                switched = switched or effects.context or effects.opaque
             if node.op == "get_attr":
                 tensor = _tensor(node)
                 if tensor is not None:
@@ -114,9 +127,10 @@ class ConstantFolding(OptimizationPass):
                     if reason is None:
                         constants[node] = tensor
             elif node.op in ("call_function", "call_method"):
-                if not all(source in constants for source in node.all_input_nodes):
+                effects = storages.effects(node)
+                if effects.context or effects.checks or not all(map(constants.__contains__, node.all_input_nodes)):
                     continue
-                reason = self._why_not(node, effects, storages, switched) or self._too_large(node, examples)
+                reason = self._why_not(node, effects, storages) or self._too_large(node, examples)
                 if reason is None:
                     constants[node] = None
                 else:
@@ -124,13 +138,8 @@ class ConstantFolding(OptimizationPass):
         return constants
 
     @staticmethod
-    def _why_not(node: fx.Node, effects: Effects, storages: Storages, switched: bool) -> str | None:
-        return (
-            draw_is_no_constant(effects)
-            or written_is_variable(node, storages)
-            or returned_is_new(node, storages)
-            or mode_is_unswitched(switched)
-        )
+    def _why_not(node: fx.Node, effects: Effects, storages: Storages) -> str | None:
+        return draw_is_no_constant(effects) or written_is_variable(node, storages) or returned_is_new(node, storages)
 
     def _too_large(self, node: fx.Node, examples: _Examples) -> str | None:
         try:
@@ -143,8 +152,12 @@ class ConstantFolding(OptimizationPass):
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Put the computed tensor in the node's place."""
-        node = opportunity.node
-        editor.replace(node, editor.constant(opportunity.data, f"_folded_{node.name}", like=node))
+        node, value = opportunity.node, opportunity.data
+        constant = editor.constant(value, f"_folded_{node.name}", like=node)
+        if (value.is_floating_point() or value.is_complex()) and not _is_asserted(editor.graph, value.dtype):
+            assertion = editor.call(_ASSERT, constant, None, None, value.dtype, like=node)
+            assertion.meta |= dict.fromkeys(name for name in EXAMPLE_META if name in node.meta)
+        editor.replace(node, constant)
 
     def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> dict[str, int]:
         """How much memory the folded values take."""
@@ -199,7 +212,46 @@ def _call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     return getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
 
 
-def _evaluate(constants: dict[fx.Node, Any], used: list[fx.Node]) -> list[tuple[fx.Node, Any]]:
+_ASSERT = torch.ops.aten._assert_tensor_metadata.default
+
+
+def _is_asserted(graph: fx.Graph, dtype: torch.dtype) -> bool:
+    """Whether the graph already asserts of a folded value that it is of this dtype: they are cast together."""
+    return any(
+        node.args[-1] is dtype and str(getattr(node.args[0], "target", "")).startswith("_folded_")
+        for node in graph.find_nodes(op="call_function", target=_ASSERT)
+    )
+
+
+_AUTOCAST = tuple(f"Autocast{device}" for device in ("CPU", "CUDA", "MPS", "XPU"))
+
+
+@cache
+def _is_known_to_autocast(target: Any) -> bool:
+    if not isinstance(target, OpOverload) or target.namespace != "aten":
+        return True
+    kernels = (*_AUTOCAST, "CompositeImplicitAutograd")  # the last calls operators that autocast may know
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in kernels)
+
+
+def _autocast_knows(node: fx.Node) -> bool:
+    """Whether autocast may have something to say about the call: it has kernels of its own for some operators."""
+    return node.op == "call_method" or (node.op == "call_function" and _is_known_to_autocast(node.target))
+
+
+@contextmanager
+def _mode(autocast: bool, constants: dict[fx.Node, Any]) -> Iterator[None]:
+    """Without gradients, whatever mode the pass is called in, and with autocast on or off for all devices."""
+    devices = {"cpu", *(value.device.type for value in constants.values() if isinstance(value, torch.Tensor))}
+    with ExitStack() as modes:
+        modes.enter_context(torch.inference_mode(False))
+        modes.enter_context(torch.no_grad())
+        for device in devices - {"meta"}:
+            modes.enter_context(torch.autocast(device, torch.bfloat16, enabled=autocast, cache_enabled=False))
+        yield
+
+
+def _evaluate(constants: dict[fx.Node, Any], used: list[fx.Node], *, autocast: bool = False) -> dict[fx.Node, Any]:
     """The values of `used`, computing only what they need and keeping nothing longer than needed.
 
     The value of a node that cannot be computed, and of those that depend on it, is the exception.
@@ -214,14 +266,14 @@ def _evaluate(constants: dict[fx.Node, Any], used: list[fx.Node]) -> list[tuple[
             last_user.update(dict.fromkeys(node.all_input_nodes, node))
     wanted = set(used)
     values: dict[fx.Node, Any] = {}
-    with torch.no_grad():
+    with _mode(autocast, constants):
         for node, tensor in constants.items():
             if node in needed:
                 values[node] = tensor if node.op == "get_attr" else _try(node, values)
                 for source in node.all_input_nodes:
                     if last_user[source] is node and source not in wanted:
                         values.pop(source, None)
-    return [(node, values[node]) for node in used]
+    return {node: values[node] for node in used}
 
 
 def _try(node: fx.Node, values: dict[fx.Node, Any]) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.registry import register_pass
@@ -39,6 +41,19 @@ def assertion_stays(effects: Effects) -> str | None:
     return "it is an assertion" if effects.checks else None
 
 
+@legality("dead_code: what may fail stays")
+def failure_stays(effects: Effects) -> str | None:
+    """A node that raises for some values, such as an index out of range, stays: whether it does is seen by the caller."""
+    return "it raises for some values, such as an index out of range" if effects.raises else None
+
+
+@legality("dead_code: a number out of data stays")
+def number_out_of_data_stays(node: fx.Node, numbers: set[fx.Node]) -> str | None:
+    """A number of Python that was read out of a tensor may be one that a call refuses, such as a negative size."""
+    taken = [source.name for source in node.all_input_nodes if source in numbers]
+    return f"it may refuse {', '.join(taken)}, a number read out of data" if taken else None
+
+
 @legality("dead_code: the unknown stays")
 def unknown_stays(effects: Effects) -> str | None:
     """A node of which nothing is known stays."""
@@ -56,6 +71,12 @@ class DeadCode(OptimizationPass):
     BatchNorm), draws no random number, switches no mode, asserts nothing, and is known. A write to storage that
     only dead nodes read is dead too. Inputs stay: they are the signature. Exactness: bitwise, gradients too.
 
+    To raise is something that a caller sees. So `f` stays if it may raise because of the *values* that it is given:
+    an index (gathering, scattering, embeddings, targets of losses, `x[i]` of a tensor `i` of integers), a divisor of
+    integers that may be zero, a matrix to be solved or decomposed, a number outside of a range that is asked for, a
+    number of Python that was read out of a tensor. What can fail only because of shapes, dtypes and structure goes: for
+    those of the example it did not, and others are for the guards of the capture to refuse.
+
     One walk backwards; linear in nodes and edges.
     """
 
@@ -66,13 +87,14 @@ class DeadCode(OptimizationPass):
         dead: set[fx.Node] = set()
         read_later: set[Place] = set()
         pure = storages.pure
+        numbers = _numbers_out_of_data(editor.graph)
         for node in reversed(editor.graph.nodes):
             if node.op in ("placeholder", "output"):
                 used = True
             else:
                 users = node.users
                 used = bool(users) and not all(user in dead for user in users)
-            reason = None if used else self._observed(storages, node, read_later)
+            reason = None if used else self._observed(storages, node, read_later, numbers)
             if not used and reason is None:
                 dead.add(node)
                 analysis.opportunities.append(Opportunity(node))
@@ -84,7 +106,7 @@ class DeadCode(OptimizationPass):
         return analysis
 
     @staticmethod
-    def _observed(storages: Storages, node: fx.Node, read_later: set[Place]) -> str | None:
+    def _observed(storages: Storages, node: fx.Node, read_later: set[Place], numbers: set[fx.Node]) -> str | None:
         """Why a node without users stays, if it does."""
         effects = storages.effects(node)
         return (
@@ -93,6 +115,8 @@ class DeadCode(OptimizationPass):
             or assertion_stays(effects)
             or draw_moves_the_random_stream(effects)
             or write_is_seen(effects, storages, read_later)
+            or failure_stays(effects)
+            or (number_out_of_data_stays(node, numbers) if numbers else None)
         )
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
@@ -102,3 +126,19 @@ class DeadCode(OptimizationPass):
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
         """Nothing that was taken out is still there."""
         self.require_gone(editor, result.rewrites)
+
+
+_READS_OUT = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default, int, float, complex)
+
+
+def _numbers_out_of_data(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes that read a number of Python out of a tensor, and those that compute numbers from such."""
+    found = {node for target in _READS_OUT for node in graph.find_nodes(op="call_function", target=target)}
+    found |= {node for name in ("item", "tolist") for node in graph.find_nodes(op="call_method", target=name)}
+    pending = list(found)
+    while pending:
+        for user in pending.pop().users:
+            if user not in found and user.op.startswith("call") and not isinstance(value_of(user), torch.Tensor):
+                found.add(user)
+                pending.append(user)
+    return found

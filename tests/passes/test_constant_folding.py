@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_a_computation_on_constants_becomes_one_tensor() -> None:
     before, keys = observe(module, x), set(module.state_dict())
     result = run_pass("constant_folding", module)
     run_pass("dead_code", module)
-    assert operations(module) == ["add.Tensor"]
+    assert operations(module) == ["_assert_tensor_metadata.default", "add.Tensor"]
     assert result.statistics["bytes added"] == 3 * 4
     assert set(module.state_dict()) == keys
     assert observe(module, x) == before
@@ -165,7 +166,7 @@ def returned(graph: fx.Graph) -> Any:
 VARIABLE: dict[Callable[[fx.Graph], Any], str] = {
     written: "a write makes a variable",
     draw: "a draw is no constant",
-    under_autocast: "a switched mode",
+    under_autocast: "no autocast region changes it",
     returned: "returned values are new each time",
 }
 
@@ -193,3 +194,74 @@ def test_what_is_new_each_time_is_not_folded_and_its_check_is_needed(build: Call
     with disabled(f"constant_folding: {VARIABLE[build]}"):
         assert run_pass("constant_folding", module).changed
     assert two_calls(module) != wanted
+
+
+def positions(graph: fx.Graph) -> Any:
+    """`x + table / 3 + arange(3) / 3 + arange(3)`: from a tensor of the module, from literals, and of integers."""
+    x = graph.placeholder("x")
+    third = graph.call_function(torch.div, (graph.get_attr("table"), 3))
+    steps = graph.call_function(torch.arange, (3,))
+    total = graph.call_function(torch.add, (x, third))
+    total = graph.call_function(torch.add, (total, graph.call_function(torch.div, (steps, 3))))
+    return graph.call_function(torch.add, (total, graph.call_function(torch.mul, (steps, 2))))
+
+
+CASTS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "double": lambda module: module.double(),
+    "half": lambda module: module.half(),
+    "bfloat16": lambda module: module.bfloat16(),
+    "to": lambda module: module.to(torch.float64),
+    "copied and cast": lambda module: copy.deepcopy(module).double(),
+    "cast as a part of another": lambda module: nn.Sequential(module).double(),
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_a_folded_value_is_not_cast_unseen(name: str) -> None:
+    """Folding and then casting rounds differently from casting and then computing, and literals are not cast at all."""
+    module, x = graph_module(positions, Root()), torch.randn(3)
+    expected = module(x)
+    assert len(folds(module)) == 3
+    assert torch.equal(module(x), expected)
+    with pytest.raises(RuntimeError, match="Tensor dtype mismatch! Expected: Float"):
+        CASTS[name](module)(x)
+
+
+def test_one_assertion_holds_for_all_values_of_a_dtype_and_integers_need_none() -> None:
+    module = graph_module(positions, Root())
+    run_pass("constant_folding", module)
+    assertions = module.graph.find_nodes(op="call_function", target=aten._assert_tensor_metadata.default)
+    assert [node.args[-1] for node in assertions] == [torch.float32]
+
+    def integers(graph: fx.Graph) -> Any:
+        steps = graph.call_function(torch.arange, (3,))
+        return graph.call_function(torch.add, (graph.placeholder("x"), graph.call_function(torch.mul, (steps, 2))))
+
+    module = graph_module(integers, Root())
+    assert len(folds(module)) == 1
+    assert operations(module) == ["add"]
+    assert torch.equal(module.double()(torch.ones(3).double()), torch.tensor([1.0, 3.0, 5.0]).double())
+
+
+AROUND: dict[str, Callable[[], Any]] = {
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "inference mode": torch.inference_mode,
+    "no gradients": torch.no_grad,
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_the_mode_in_which_the_pass_is_called_does_not_reach_the_values(name: str) -> None:
+    """Neither 16 bits nor a tensor of inference mode, which no backward pass may keep, is left in the module."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        return graph.call_function(torch.mul, (x, graph.call_function(torch.div, (graph.get_attr("table"), 3))))
+
+    module, x = graph_module(build, Root()), torch.randn(3, requires_grad=True)
+    expected = module(x)
+    with AROUND[name]():
+        assert len(folds(module)) == 1
+    assert torch.equal(module(x), expected)
+    (gradient,) = torch.autograd.grad(module(x).sum(), x)
+    assert torch.equal(gradient, Root().table / 3)

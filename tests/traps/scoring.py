@@ -153,6 +153,7 @@ def _judged(trap: Trap, transform: Transform, wrong: list[str], *, ours: bool) -
         same_state=ours or not trap.tolerance,
         trains=trap.trains,
         raises=trap.raises,
+        under_autocast=trap.under_autocast,
     )
     if wrong:
         return Outcome(WRONG, "; ".join(wrong))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from operator import getitem, iadd, setitem
 from typing import Any
 
@@ -9,7 +11,19 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from autograder.traps.trap import Collector, Program, aten, exported, graph_of, note, numbers, recorded, state, traced
+from autograder.traps.trap import (
+    Collector,
+    Program,
+    aten,
+    exported,
+    graph_of,
+    note,
+    numbers,
+    recorded,
+    state,
+    traced,
+    with_examples,
+)
 
 trap = Collector("dead code", "dead_code")
 
@@ -464,6 +478,119 @@ def integers_booleans_and_nothing() -> Program:
 
     inputs = (torch.arange(4), torch.tensor([True, False, True, True]), torch.zeros(0, 3), torch.tensor(-7))
     return recorded(mixed, *inputs), inputs
+
+
+def unused(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Program:
+    """A function of which only the first input is returned, negated; the inputs are such that it raises."""
+
+    def whole(*given: torch.Tensor) -> torch.Tensor:
+        function(*given)
+        return torch.neg(given[0])
+
+    def build(graph: fx.Graph) -> Any:
+        tracer = fx.proxy.GraphAppendingTracer(graph)
+        return whole(*(fx.Proxy(graph.placeholder(f"x{number}"), tracer) for number in range(len(inputs)))).node
+
+    return graph_of(build), inputs
+
+
+FAR = torch.tensor([0, 99])
+RAISING: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]] = {
+    "index that is a tensor": (lambda x, i: x[i], (numbers(5), FAR)),
+    "index beside a slice": (lambda x, i: x[:, i], (numbers(3, 5), FAR)),
+    "index into what was computed": (lambda x: (x * 2)[99], (numbers(5),)),
+    "index_select": (lambda x, i: torch.index_select(x, 0, i), (numbers(5), FAR)),
+    "gather": (lambda x, i: x.gather(0, i), (numbers(5), FAR)),
+    "take": (lambda x, i: torch.take(x, i), (numbers(5), FAR)),
+    "scatter": (lambda x, i: torch.scatter(x, 0, i, 1.0), (numbers(5), FAR)),
+    "index_add": (lambda x, i: torch.index_add(x, 0, i, x[:2]), (numbers(5), FAR)),
+    "index_put": (lambda x, i: aten.index_put.default(x, [i], x[:2]), (numbers(5), FAR)),
+    "embedding": (lambda x, i: functional.embedding(i, x), (numbers(5, 3), FAR)),
+    "embedding_bag": (lambda x, i: functional.embedding_bag(i, x, i), (numbers(5, 3), FAR)),
+    "cross_entropy": (lambda x, i: functional.cross_entropy(x, i), (numbers(2, 3), FAR)),
+    "one_hot": (lambda x: functional.one_hot(x, 3), (FAR,)),
+    "bincount": (lambda x: torch.bincount(x), (-FAR,)),
+    "binary_cross_entropy": (lambda x: functional.binary_cross_entropy(x, x), (numbers(5) + 9,)),
+    "integer division": (lambda x, y: x // y, (torch.arange(3), torch.zeros(3, dtype=torch.int64))),
+    "integer remainder": (lambda x, y: x % y, (torch.arange(3), torch.zeros(3, dtype=torch.int64))),
+    "rounded quotient": (
+        lambda x, y: torch.div(x, y, rounding_mode="floor"),
+        (torch.arange(3), torch.zeros(3, dtype=torch.int64)),
+    ),
+    "division by the number zero": (lambda x: x // 0, (torch.arange(3),)),
+    "number divided by integers": (lambda x: 7 % x, (torch.zeros(3, dtype=torch.int64),)),
+    "inverse of a singular matrix": (lambda x: torch.linalg.inv(x), (torch.zeros(3, 3),)),
+    "cholesky": (lambda x: torch.linalg.cholesky(x), (-torch.eye(3),)),
+    "repeats below zero": (lambda x, i: torch.repeat_interleave(x, i, dim=0), (numbers(2), -FAR)),
+    "size out of data": (lambda x: torch.ones(x.item()), (torch.tensor(-5),)),
+    "size computed out of data": (lambda x: torch.ones(x.item() - 9), (torch.tensor(5),)),
+    "assertion": (lambda x: torch._assert(x.sum() > 9, "too small"), (numbers(3),)),
+}
+"""What raises on the values that it is given, whose shapes and dtypes are in order."""
+
+
+def fail_unseen(name: str, function: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> None:
+    def build() -> Program:
+        return unused(function, *inputs)
+
+    build.__name__ = f"failure of {name}"
+    build.__doc__ = f"Nobody uses the result of {name}, and everybody sees that there is none."
+    trap(False, raises=True)(build)
+
+
+for name, (function, inputs) in RAISING.items():
+    fail_unseen(name, function, inputs)
+
+
+@trap(False, raises=True)
+def failure_of_an_embedding_module() -> Program:
+    """The module raises for a token that it does not know."""
+    root = nn.Module()
+    root.table = nn.Embedding(5, 3)
+
+    def build(graph: fx.Graph) -> Any:
+        tokens = graph.placeholder("tokens")
+        graph.call_module("table", (tokens,))
+        return graph.call_function(torch.neg, (tokens,))
+
+    return graph_of(build, root), (torch.tensor([0, 99]),)
+
+
+@trap(False, raises=True)
+def failure_of_a_square_root_of_a_number_out_of_data() -> Program:
+    """A number that was read out of a tensor is below zero."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        graph.call_function(math.sqrt, (graph.call_method("item", (x,)),))
+        return graph.call_function(torch.neg, (x,))
+
+    return graph_of(build), (torch.tensor(-5.0),)
+
+
+@trap(False, raises=True)
+def failure_of_an_exported_index() -> Program:
+    """At ATen level, with examples: the shapes are known, and the values of the index are not."""
+
+    class Looks(nn.Module):
+        def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+            x[i]
+            return -x
+
+    return recorded(Looks(), numbers(5), torch.tensor([0, 1])), (numbers(5), torch.tensor([0, 99]))
+
+
+@trap(True, left=1)
+def what_cannot_fail_for_these_shapes() -> Program:
+    """Numbers within the known size, divisors that are no zero, quotients of floats: none raises on a value."""
+
+    def function(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        x[2], x[1:99], x // x, x % 2, count // 2, count % 3, count / count
+        torch.div(count, 2, rounding_mode="trunc").clamp(min=0), functional.normalize(x, dim=0)
+        return torch.neg(x)
+
+    inputs = (numbers(4), torch.arange(4))
+    return with_examples(traced(function), *inputs), inputs
 
 
 TRAPS = trap.traps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import getitem
 from typing import Any
 
@@ -230,9 +231,9 @@ def returned_view_of_a_constant() -> Program:
     return graph_of(build), (numbers(3),)
 
 
-@trap(False)
+@trap(None)
 def product_under_autocast() -> Program:
-    """Folded outside of the autocast in which it stands, the product would have another dtype."""
+    """Folded outside of the autocast in which it stands, the second product would have another dtype."""
 
     def build(graph: fx.Graph) -> Any:
         x = graph.placeholder("x")
@@ -340,6 +341,53 @@ def grad_mode_of_a_constant() -> Program:
     root = nn.Module()
     root.weight = nn.Parameter(numbers(3))
     return graph_of(build, root), (numbers(3),)
+
+
+LATER: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "matmul": lambda table: torch.matmul(table, table),
+    "mm": lambda table: aten.mm.default(table, table),
+    "operator": lambda table: table @ table,
+    "method": lambda table: table.mm(table),
+    "einsum": lambda table: torch.einsum("ij,jk->ik", table, table),
+    "linear": lambda table: functional.linear(table, table),
+    "convolution": lambda table: functional.conv1d(table[None], table[None])[0],
+    "attention": lambda table: functional.scaled_dot_product_attention(*[table[None, None]] * 3)[0, 0],
+}
+"""What autocast computes in 16 bits."""
+
+
+def compute_later(name: str, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """A trap: the constant is folded now, and the caller calls under autocast later."""
+
+    def build() -> Program:
+        def constant(graph: fx.Graph) -> Any:
+            x = graph.placeholder("x")
+            table = fx.Proxy(graph.get_attr("square"), fx.proxy.GraphAppendingTracer(graph))
+            return graph.call_function(torch.add, (x, function(table).node))
+
+        root = nn.Module()
+        root.register_buffer("square", numbers(3, 3) + 3, persistent=False)
+        module = graph_of(constant, root)
+        return module, (numbers(3, 3),)
+
+    build.__name__ = f"{name} before a later autocast region"
+    build.__doc__ = f"Under autocast, which the caller enters later, the {name} is computed in 16 bits."
+    trap(False, under_autocast=True)(build)
+
+
+for name, function in LATER.items():
+    compute_later(name, function)
+
+
+@trap(True, left=1, under_autocast=True)
+def what_autocast_leaves_alone() -> Program:
+    """Arithmetic of elements is the same under autocast."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        return graph.call_function(torch.add, (x, graph.call_function(torch.tanh, (graph.get_attr("plain"),))))
+
+    return graph_of(build, Table()), (numbers(3),)
 
 
 TRAPS = trap.traps
