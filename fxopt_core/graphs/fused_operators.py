@@ -21,12 +21,13 @@ ACTIVATIONS: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
 def linear_activation(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str, algorithm: str
 ) -> torch.Tensor:
-    """A linear layer and the activation after it: in one kernel of oneDNN where that can be, else one by one.
+    """A linear layer and the activation after it: gelu in one kernel of oneDNN where it fits, relu in place.
 
     The kernel has no derivative, does not follow autocast or the transforms of `torch.func`, and takes plain float32
-    tensors on the CPU, of shapes that broadcast nothing. So this is decided at each call, as
-    `torch.nn.TransformerEncoderLayer` does for its fast path. For Dynamo, AOTAutograd and
-    `torch.export` it is the two operators again.
+    tensors on the CPU, of shapes that broadcast nothing. So each call decides anew, as
+    `torch.nn.TransformerEncoderLayer` does for its fast path. The kernel's relu would make 0 of NaN; in place, where
+    the layer has just written its result, relu keeps every bit and saves a second tensor, and derivatives of every
+    order stay. For Dynamo, AOTAutograd and `torch.export` it is the two operators again.
 
     Args:
         input: (..., in_features).
@@ -46,27 +47,29 @@ def linear_activation(
         return told
     # A compiler fuses the two in its own way, and sees through none of what follows.
     compiled = torch.compiler.is_compiling()
-    if not compiled and all(map(_is_plain, tensors)) and _fits(input, weight, bias) and not _is_watched(tensors):
-        fused: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, activation, [], algorithm)
-        return fused
+    if not compiled and all(map(is_plain, tensors)):
+        if activation == "relu":
+            return functional.linear(input, weight, bias).relu_()
+        if _fits(input, weight, bias) and not is_watched(tensors):
+            fused: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, activation, [], algorithm)
+            return fused
     return ACTIVATIONS[activation, algorithm](functional.linear(input, weight, bias))
 
 
-def _is_plain(tensor: Any) -> bool:
-    """Whether a tensor holds float32 numbers in the memory of the CPU, and is no subclass that sees what is called."""
-    return (
-        type(tensor) in (torch.Tensor, Parameter)
-        and tensor.device.type == "cpu"
-        and tensor.dtype == torch.float32
-        and tensor.layout == torch.strided
-    )
+def is_plain(tensor: Any) -> bool:
+    """Whether a value is a dense tensor with data, and of no subclass that sees what is called."""
+    return type(tensor) in (torch.Tensor, Parameter) and tensor.layout == torch.strided and tensor.device.type != "meta"
 
 
 def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
-    """Whether oneDNN, where it is there and switched on, takes the shapes. It takes no sums of nothing."""
+    """Whether oneDNN, where it is there and switched on, takes the tensors. It takes no sums of nothing."""
     return (
         torch.backends.mkldnn.is_available()
         and torch._C._get_mkldnn_enabled()
+        and all(
+            tensor is None or (tensor.device.type, tensor.dtype) == ("cpu", torch.float32)
+            for tensor in (input, weight, bias)
+        )
         and input.dim() > 0
         and weight.dim() == 2
         and input.numel() > 0
@@ -75,11 +78,11 @@ def _fits(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) 
     )
 
 
-def _is_watched(tensors: tuple[torch.Tensor, ...]) -> bool:
+def is_watched(tensors: tuple[torch.Tensor, ...]) -> bool:
     """Whether derivatives, autocast or a transform need to see the operators one by one."""
     return (
         (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
-        or torch.is_autocast_enabled("cpu")
+        or any(torch.is_autocast_enabled(kind) for kind in {tensor.device.type for tensor in tensors})
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
     )

@@ -192,11 +192,17 @@ def unwritten_in_between(match: Match) -> str | None:
     index = match.index
     if index.storages.pure:
         return None
-    places: list[Place] = [*match.nodes, *match.inputs]
-    if any(node.op == "call_module" for node in match.nodes) or any(node.op == "get_attr" for node in match.inputs):
-        places.append(OUTSIDE)
-    for place in {index.storages.of(place) for place in places}:
-        between = index.between(index.writes(place), match)
+    first: dict[Place, int] = {}
+    for node in match.nodes:
+        places: list[Place] = [node, *node.all_input_nodes]
+        if any(each.op in ("call_module", "get_attr") for each in (node, *node.all_input_nodes)):
+            places.append(OUTSIDE)
+        position = match.span[0] if _moves_up(match) else index.position[node]
+        for place in map(index.storages.of, places):
+            first[place] = min(first.get(place, position), position)
+    for place, position in first.items():
+        # What is written before the match reads it for the first time, the replacement reads as it is then, too.
+        between = index.between(index.writes(place), match, position)
         if between is not None:
             return f"{between} may write in between what the match reads"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -93,11 +93,18 @@ class GraphIndex:
         """Positions of the nodes that may write the storage of a value, in order."""
         return self._writes.get(self.storages.of(place), [])
 
-    def between(self, positions: list[int], match: Match) -> fx.Node | None:
-        """The first node at one of the positions that lies between those of a match, and is not one of them."""
+    def between(self, positions: list[int], match: Match, first: int | None = None) -> fx.Node | None:
+        """The first node at one of the positions that lies between those of a match, and is not one of them.
+
+        Args:
+            positions: in order.
+            match: the match.
+            first: from where on; by default from the first node of the match.
+        """
         if not positions:
             return None
-        first, last = match.span
+        last = match.span[1]
+        first = match.span[0] if first is None else first
         for position in positions[bisect_right(positions, first) :]:
             if position >= last:
                 return None
@@ -112,10 +119,12 @@ class Miss(NamedTuple):
     Attributes:
         node: where the match would start, or end.
         reason: why not, in words.
+        met: the nodes that would be part of the match.
     """
 
     node: fx.Node
     reason: str
+    met: tuple[fx.Node, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,12 +136,14 @@ class Match:
         values: what each wildcard and each call of the pattern stands for.
         index: the graph in which it was found.
         before: where a replacement has to be inserted; known once the match is rewritten.
+        data: what else was read there.
     """
 
     pattern: Pattern
     values: dict[fx.Node, Any]
     index: GraphIndex = field(repr=False)
     before: fx.Node | None = None
+    data: Any = None
 
     def __getitem__(self, name: str) -> Any:
         """What a wildcard or a named value of the pattern stands for: a node, or a literal."""
@@ -187,7 +198,7 @@ class Match:
             key: now(value) if isinstance(value, fx.Node) else fx.node.map_arg(value, now)
             for key, value in self.values.items()
         }
-        return Match(self.pattern, values, self.index, before=min((self.anchor, *outside_users(self))))
+        return replace(self, values=values, before=min((self.anchor, *outside_users(self))))
 
 
 def outside_users(match: Match) -> list[fx.Node]:
@@ -386,7 +397,7 @@ class Matcher:
         if len(met) < least:
             return None
         reason = f"{len(met)} of {len(self.pattern.calls)} calls of the pattern are here, but "
-        return Miss(met[0], reason + self._explain(failed, values))
+        return Miss(met[0], reason + self._explain(failed, values), tuple(met))
 
     def _explain(self, failed: _Goal | Join, values: dict[fx.Node, Any]) -> str:
         if isinstance(failed, Join):

@@ -1,4 +1,4 @@
-"""What calling an `nn.Module` does, for the modules of `torch.nn` that are leaves of a torch-level graph."""
+"""What calling an `nn.Module` does, for the modules of `torch.nn` and of passes that are leaves of a graph."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from torch import nn
 from torch.nn.modules import module as module_globals
+
+from fxopt_core.graphs.fused_attention import FusedAttention
 
 _FAMILIES = frozenset(
     "activation adaptive batchnorm channelshuffle conv distance dropout flatten fold instancenorm linear loss "
@@ -61,14 +63,16 @@ _HOOKS = (
 
 
 def _is_understood(module: nn.Module) -> bool:
-    """Whether calling the module runs the code of `torch.nn` for it, and nothing else."""
+    """Whether calling the module runs the code of `torch.nn` or of a fused operator for it, and nothing else."""
     kind = type(module)
     package, _, file = kind.__module__.rpartition(".")
+    if any(getattr(module, f"_{hooks}", None) or getattr(module_globals, f"_global_{hooks}", None) for hooks in _HOOKS):
+        return False
+    if kind is FusedAttention:
+        return True
     if package != "torch.nn.modules" or file not in _FAMILIES or "Lazy" in kind.__name__:
         return False
     if "forward" in vars(module) or not kind.forward.__module__.startswith("torch.nn."):
-        return False
-    if any(getattr(module, f"_{hooks}", None) or getattr(module_globals, f"_global_{hooks}", None) for hooks in _HOOKS):
         return False
     if isinstance(module, nn.TripletMarginWithDistanceLoss):
         return isinstance(module.distance_function, nn.Module) and _is_understood(module.distance_function)

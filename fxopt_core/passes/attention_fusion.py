@@ -3,259 +3,425 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import product, starmap
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
-from torch import fx
+from torch import fx, nn
 
+from fxopt_core.graphs.arguments import arguments_of
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.examples import attribute_of, example_of
+from fxopt_core.graphs.examples import EXAMPLE_META, example_of
+from fxopt_core.graphs.fused_attention import PRECISIONS, FusedAttention, MaskStep, Operand
 from fxopt_core.graphs.legality import legality
-from fxopt_core.graphs.matching import Match
-from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
+from fxopt_core.graphs.match_legality import is_metadata_assertion
+from fxopt_core.graphs.matching import GraphIndex, Match, Miss
+from fxopt_core.graphs.patterns import function_key
+from fxopt_core.passes.operations import Operations
+from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule, region
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.verification import Tolerance
 
-aten = torch.ops.aten
+PRODUCTS = ("matmul", "bmm", "baddbmm", "einsum")
+SCALINGS = ("mul", "div")
+MASKS = ("add", "sub", "masked_fill", "where")
+SAME = ("to", "_to_copy", "type_as", "float", "double", "contiguous", "clone", "alias", "dropout")
+"""What may stand between and keeps the values: casts to the dtype that they have, and dropout that is off.
+(Dropout that is on draws random numbers, and is refused for that.)"""
+
+_COMMUTATIVE = ("add", "mul")
+_SOFTMAX = ("softmax", "_softmax")
+_IN_PLACE = ("mul_", "div_", "add_", "sub_", "masked_fill_")
+_OPERATIONS = Operations((*PRODUCTS, *SCALINGS, *MASKS, *SAME, *_SOFTMAX, *_IN_PLACE))
+_PYTHON = {
+    operator.matmul: "matmul", operator.imul: "mul", operator.itruediv: "div", operator.iadd: "add",
+    operator.isub: "sub",
+}  # fmt: skip
+
+NEARBY = 4
+"""How many unknown operations may lie between softmax and product for the place to be worth a word."""
+
+REASONABLE = 1e6
+"""Scales up to this, and down to one by it, cannot make scores vanish or overflow on the way."""
 
 
-@legality("attention_fusion: shapes are those of attention")
-def shapes_fit(match: Match) -> str | None:
-    """The fused operator takes equal batch dimensions, and the softmax runs over the keys."""
-    query, keys, value = (match.example(name) for name in ("query", "keys", "value"))
-    if any(tensor is None for tensor in (query, keys, value)):
-        return "the shapes of query, keys and value are not known"
-    if not query.dim() == keys.dim() == value.dim() or query.dim() not in (3, 4):
-        return f"query, keys and value have {query.dim()}, {keys.dim()} and {value.dim()} dimensions; expected 3 or 4"
-    if not query.shape[:-2] == keys.shape[:-2] == value.shape[:-2]:
-        return "query, keys and value differ in their batch dimensions"
-    if match["dimension"] not in (-1, query.dim() - 1):
-        return f"the softmax runs over dimension {match['dimension']}, which is not that of the keys"
-    return None
+def _operation(node: Any) -> str | None:
+    if not isinstance(node, fx.Node) or node.op not in ("call_function", "call_method"):
+        return None
+    name = _PYTHON.get(node.target) if node.op == "call_function" else None
+    name = name or _OPERATIONS.name_of(node)
+    return name.removesuffix("_") if name in _IN_PLACE else name
 
 
-@legality("attention_fusion: single or double precision")
-def precision_is_kept(match: Match) -> str | None:
-    """In half precision the fused operator rounds elsewhere, by more than the stated tolerance."""
-    dtypes = {match.example(name).dtype for name in ("query", "keys", "value")}
-    if dtypes not in ({torch.float32}, {torch.float64}):
-        return f"query, keys and value are of {', '.join(sorted(map(str, dtypes)))}; expected float32 or float64"
-    for name in ("dtype", "upcast", "cast"):
-        if name in match.pattern.names and match[name] is not None and {match[name]} != dtypes:
-            return f"the softmax is computed in or cast to {match[name]}"
+def _arguments(node: fx.Node) -> dict[Any, Any]:
+    return arguments_of(function_key(node, None), node.args, node.kwargs)
+
+
+class Product(NamedTuple):
+    """A product of two tensors, as `einsum` would write it.
+
+    Attributes:
+        factors: the two tensors.
+        letters: of the dimensions of the two and of the result.
+        scale: by what it is multiplied.
+        added: what is added to it.
+    """
+
+    factors: tuple[fx.Node, fx.Node]
+    letters: tuple[str, str, str]
+    scale: float = 1.0
+    added: fx.Node | None = None
+
+
+def product_at(node: Any) -> Product | None:
+    """The product that a node computes; `None` if it computes none, or one of other than two tensors."""
+    name = _operation(node)
+    if name not in PRODUCTS:
+        return None
+    given = _arguments(node)
+    if name == "einsum":
+        equation, *factors = node.args
+        factors = [one for each in factors for one in (each if isinstance(each, (list, tuple)) else (each,))]
+        return _einsum(str(equation).replace(" ", ""), factors)
+    added, scale = None, 1.0
+    values = list(given.values())
+    if name == "baddbmm":
+        added, scale = values.pop(0), given.get("alpha", 1)
+        if given.get("beta", 1) != 1 or type(scale) not in (int, float):
+            return None
+    first, second = values[:2]
+    shapes = [example.dim() for each in (first, second) if (example := _example(each)) is not None]
+    if len(shapes) < 2 or shapes[0] != shapes[1] or shapes[0] < 2 or "out_dtype" in given:
+        return None
+    batch = "ABCDEFGHIJKL"[: shapes[0] - 2]
+    return Product((first, second), (f"{batch}qd", f"{batch}dk", f"{batch}qk"), float(scale), added)
+
+
+def _einsum(equation: str, factors: list[Any]) -> Product | None:
+    left, arrow, result = equation.partition("->")
+    terms = left.split(",")
+    examples = [_example(each) for each in factors]
+    if not arrow or len(terms) != 2 or len(examples) != 2 or any(example is None for example in examples):
+        return None
+    # What dots stand for is the same in all terms, or else they are broadcast.
+    dots = {e.dim() - len(term) + 3 for term, e in zip(terms, examples, strict=True) if "..." in term and e is not None}
+    if len(dots) > 1:
+        return None
+    batch = "".join(letter for letter in map(chr, range(0x391, 0x3A1)))[: next(iter(dots), 0)]
+    first, second, result = (term.replace("...", batch) for term in (*terms, result))
+    if any(len(set(term)) < len(term) for term in (first, second, result)):
+        return None
+    return Product((factors[0], factors[1]), (first, second, result))
+
+
+def _example(node: Any) -> torch.Tensor | None:
+    return example_of(node) if isinstance(node, fx.Node) else None
+
+
+def _order(letters: str, wanted: str) -> tuple[int, ...]:
+    return tuple(map(letters.index, wanted))
+
+
+@dataclass
+class Attention:
+    """Attention as it was found.
+
+    Attributes:
+        softmax: the call.
+        dimension: over which it runs.
+        computed_in: the dtype that it is told to compute in, if it is.
+        nodes: everything between the two products, and these.
+        operands: query, keys and value, each with its dimensions in the order batch..., positions, features.
+        scales: what the scores are multiplied by, one after the other.
+        unknown_scale: a scale that is no number.
+        mask: what else is done to the scores; `MaskStep` with nodes in the place of inputs.
+        order: of the result's dimensions, among batch..., positions, features.
+    """
+
+    softmax: fx.Node
+    dimension: Any
+    computed_in: Any
+    nodes: list[fx.Node] = field(default_factory=list)
+    operands: list[tuple[fx.Node, tuple[int, ...]]] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+    unknown_scale: Any = None
+    mask: list[tuple[fx.Node, str, Any, float]] = field(default_factory=list)
+    order: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> list[fx.Node]:
+        """What the nodes are computed from, each once."""
+        own = set(self.nodes)
+        found = dict.fromkeys(source for node in self.nodes for source in node.all_input_nodes)
+        return [source for source in found if source not in own]
+
+    def shape(self, number: int) -> tuple[Any, ...]:
+        """The example shape of query (0), keys (1) or value (2), as batch..., positions, features."""
+        node, order = self.operands[number]
+        example = example_of(node)
+        assert example is not None
+        return tuple(example.shape[dimension] for dimension in order)
+
+
+@legality("attention_fusion: the softmax runs over the keys")
+def softmax_over_the_keys(match: Match) -> str | None:
+    """The fused operator has the softmax over the keys, which are the last dimension of the scores."""
+    found: Attention = match.data
+    if found.dimension not in (-1, len(found.shape(0)) - 1):
+        return f"the softmax runs over dimension {found.dimension}, which is not that of the keys"
     return None
 
 
 @legality("attention_fusion: the scale is a number")
 def scale_is_a_number(match: Match) -> str | None:
-    """The fused operator takes a number that is known now."""
-    if "scale" not in match.pattern.names or type(match["scale"]) in (int, float):
-        return None
-    return f"the scale is {match['scale']}, and no number"
-
-
-@legality("attention_fusion: the mask adds finite numbers")
-def mask_fits(match: Match) -> str | None:
-    """A row that is masked with -inf throughout is NaN after a softmax, and 0 after the fused operator."""
-    if "mask" not in match.pattern.names:
-        return None
-    mask, query = match.example("mask"), match.example("query")
-    if mask is None or mask.dtype != query.dtype or mask.dim() > query.dim():
-        return "the mask is no tensor of the dtype and at most the dimensions of the query"
-    scores = (*query.shape[:-1], match.example("keys").shape[-1])
-    if any(size not in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(scores), strict=False)):
-        return f"the mask of shape {tuple(mask.shape)} widens the scores of shape {scores}"
-    if not is_finite(match["mask"]):
-        return "the mask may hold infinities, and a row of them gives NaN here and 0 in the fused operator"
+    """The fused operator takes a number that is known now, and does not notice what overflows on the way to it."""
+    found: Attention = match.data
+    if found.unknown_scale is not None:
+        return f"the scale is {found.unknown_scale}, and no number"
+    partial = list(accumulate(found.scales, operator.mul, initial=1.0))
+    if not all(1 / REASONABLE <= abs(scale) <= REASONABLE for scale in partial):
+        return f"the scores are multiplied by {', '.join(f'{each:g}' for each in found.scales)}; expected 1e-6 to 1e6"
     return None
 
 
-_KEEPS_VALUES = frozenset(
-    {
-        aten.expand.default, aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.slice.Tensor,
-        aten.permute.default, aten.transpose.int, aten.to.dtype, aten.to.device, aten.clone.default, aten.neg.default,
-        aten.contiguous.default, aten.squeeze.dim, aten.select.int, aten.alias.default, aten._to_copy.default,
-        aten.embedding.default, aten.lift_fresh_copy.default, aten.detach.default, aten.detach_.default,
-    }
-)  # fmt: skip
-_CHOOSES = (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar, aten.masked_fill.Scalar)
-_FILLS = {aten.full.default: 1, aten.scalar_tensor.default: 0}
-_ZEROS_AND_ONES = (aten.zeros.default, aten.ones.default, aten.zeros_like.default, aten.ones_like.default)
-_SUMS = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar)
-DEEPEST = 30
-"""How many nodes up the values of a mask are followed."""
+@legality("attention_fusion: what is filled in is a number")
+def filled_with_a_number(match: Match) -> str | None:
+    """A mask with other values in each place is no mask that hides."""
+    for _, _, value, _ in match.data.mask:
+        example = _example(value)
+        if isinstance(value, fx.Node) and (example is None or example.dim()):
+            return f"what stands in the masked places is {value}, and no single number"
+    return None
 
 
-def is_finite(mask: Any) -> bool:
-    """Whether a mask holds finite numbers, for the values that the module's parameters and buffers have now."""
-    example = example_of(mask) if isinstance(mask, fx.Node) else None
-    return example is not None and largest(mask, DEEPEST) <= torch.finfo(example.dtype).max
+def is_worthwhile(match: Match) -> str | None:
+    """The operator is right everywhere, but elsewhere it would never be anything but the formula."""
+    found: Attention = match.data
+    query, keys, value = map(found.shape, range(3))
+    if not 2 <= len(query) <= 4:
+        return f"query, keys and value have {len(query)} dimensions; expected 2 to 4"
+    if not query[:-2] == keys[:-2] == value[:-2]:
+        return "query, keys and value differ in their batch dimensions"
+    examples = [example_of(node) for node in (*(node for node, _ in found.operands), *found.nodes)]
+    dtypes = {str(each.dtype) for each in examples if each is not None}
+    dtypes |= set() if found.computed_in is None else {str(found.computed_in)}
+    if len(dtypes) > 1 or not dtypes <= set(map(str, PRECISIONS)):
+        return f"it is computed in {' and '.join(sorted(dtypes))}; expected float32 or float64 throughout"
+    scores = (*query[:-1], keys[-2])
+    for node, *_ in found.mask:
+        example = example_of(node)
+        shape = None if example is None else tuple(example.shape)
+        sizes = zip(reversed(shape or ()), reversed(scores), strict=False)
+        if shape is None or len(shape) > len(scores) or any(size not in (1, wanted) for size, wanted in sizes):
+            return f"the mask {node} of shape {shape} is not known to fit the scores of shape {scores}"
+    return None
 
 
-def largest(value: Any, depth: int) -> float:
-    """A bound of the magnitude of a value's elements; infinity if none is known."""
-    if not isinstance(value, fx.Node):
-        return abs(value) if isinstance(value, (int, float)) else math.inf
-    example = example_of(value)
-    if example is not None and example.dtype is torch.bool:
-        return 1.0
-    if value.op == "get_attr":
-        return _largest_element(value)
-    if depth == 0 or value.op != "call_function":
-        return math.inf
-    below = [largest(argument, depth - 1) for argument in value.args[:3] if isinstance(argument, (fx.Node, float, int))]
-    if value.target in _ZEROS_AND_ONES:
-        return 1.0
-    if value.target in _FILLS:
-        return largest(value.args[_FILLS[value.target]], depth)
-    if value.target in _CHOOSES:
-        return max(below)
-    if value.target in _SUMS:
-        return sum(below) if "alpha" not in value.kwargs else math.inf
-    if value.target is aten.mul.Tensor:
-        return math.prod(below)
-    return below[0] if value.target in _KEEPS_VALUES else math.inf
+def find_attention(node: fx.Node, index: GraphIndex) -> Match | Miss | None:
+    """The attention whose softmax a node is; why it is none, if it nearly is one."""
+    if _operation(node) not in _SOFTMAX:
+        return None
+    if example_of(node) is None and any(_operation(above) in PRODUCTS for above in _line(node, up=True)):
+        return Miss(node, "the shapes of query, keys and values are not known")
+    given = _arguments(node)
+    dtype = given.get("dtype")
+    found = Attention(node, given.get("dim"), dtype if isinstance(dtype, torch.dtype) else None, [node])
+    reason = _upwards(found, next(iter(given.values()), None))
+    reason = _downwards(found) if reason is None else reason
+    if reason is None:
+        found.nodes.sort()
+        return region(index, found.nodes, found.inputs, found)
+    return Miss(node, reason, tuple(found.nodes)) if reason else None
 
 
-def _largest_element(node: fx.Node) -> float:
-    tensor = attribute_of(node.graph.owning_module, node.target)
-    if not isinstance(tensor, torch.Tensor):
-        return math.inf
-    bound = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
-    return math.inf if math.isnan(bound) else bound
+NOTHING = ""
+"""The reason of a place that is not worth a word."""
 
 
-class Form(NamedTuple):
-    """One way to write attention.
+def _upwards(found: Attention, value: Any) -> str | None:
+    """Read what the softmax is computed from; why it is no attention, `NOTHING` if it is nowhere near."""
+    later = 1.0
+    while (product := product_at(value)) is None:
+        name = _operation(value)
+        source = _source(value, name)
+        if source is None:
+            line = list(_line(value, up=True))
+            if all(product_at(above) is None for above in line):
+                return NOTHING
+            unknown = next((above for above in line if _operation(above) not in (*MASKS, *SCALINGS, *SAME)), value)
+            return f"{unknown} stands between the product of query and keys and the softmax"
+        found.nodes.append(value)
+        given = _arguments(value)
+        operands = list(given.values())
+        if (name in ("div", "sub") and operands[0] is not source) or given.get("rounding_mode") is not None:
+            return f"{value} changes the scores in a way that is neither mask nor scale"
+        if name in MASKS:
+            step = _mask(name, source, operands)
+            if step is None or given.get("alpha", 1) != 1:
+                return f"{value} changes the scores in a way that is neither mask nor scale"
+            found.mask.insert(0, (*step, later))
+        elif name in SCALINGS:
+            scale = operands[1] if operands[0] is source else operands[0]
+            if type(scale) not in (int, float) or scale == 0:
+                found.unknown_scale = scale
+            else:
+                found.scales.insert(0, 1 / scale if name == "div" else float(scale))
+                later *= found.scales[0]
+        value = source
+    found.nodes.append(value)
+    found.scales.insert(0, product.scale)
+    if product.added is not None:
+        found.mask.insert(0, (product.added, "add", None, later))
+    first, second, scores = product.letters
+    if len(scores) < 2:
+        return NOTHING
+    *batch, query, key = scores
+    turned = key in first
+    if turned:
+        first, second = second, first
+    summed = (set(first) & set(second)) - set(scores)
+    if len(summed) != 1 or set(first) != {*batch, query, *summed} or set(second) != {*batch, key, *summed}:
+        return f"{value} is no product of queries and keys for each head"
+    factors = reversed(product.factors) if turned else product.factors
+    wanted = ("".join((*batch, position, *summed)) for position in (query, key))
+    found.operands += [
+        (node, _order(letters, order)) for node, letters, order in zip(factors, (first, second), wanted, strict=True)
+    ]
+    return None
 
-    Attributes:
-        scaling: `times`, `divided` or nothing.
-        masked: a mask is added to the scores.
-        upcast: the scores are cast before the softmax.
-        cast: the weights are cast after it: `to` a dtype, `like` the scores or their upcast, or not.
-        dropped: there is a dropout, which must be off.
-    """
 
-    scaling: str
-    masked: bool
-    upcast: bool
-    cast: str
-    dropped: bool
+def _source(node: Any, name: str | None) -> Any:
+    """The scores that a step between the first product and the softmax takes; `None` where it is no such step."""
+    if name not in (*MASKS, *SCALINGS, *SAME):
+        return None
+    operands = list(_arguments(node).values())
+    candidates = operands[1:3] if name == "where" else operands[: 2 if name in (*_COMMUTATIVE, "div", "sub") else 1]
+    return next((each for each in candidates if isinstance(each, fx.Node) and _reaches_product(each)), None)
 
-    @property
-    def name(self) -> str:
-        """What is special about it, in words."""
-        parts = [self.scaling, "masked" * self.masked, "upcast" * self.upcast, self.cast and f"cast {self.cast}"]
-        return " ".join(["attention", *filter(None, parts), *(["dropout"] if self.dropped else [])])
 
-    @property
-    def wildcards(self) -> list[str]:
-        """The names of what the pattern leaves open, besides query, keys, value and the softmax's arguments."""
-        return [
-            *(["scale"] if self.scaling else []),
-            *(["mask"] if self.masked else []),
-            *(["upcast"] if self.upcast else []),
-            *(["cast"] if self.cast == "to" else []),
-            *(["probability", "training"] if self.dropped else []),
-        ]
+def _reaches_product(node: fx.Node) -> bool:
+    """Whether known steps lead up to a product."""
+    for above in _line(node, up=True, most=4 * NEARBY):
+        if product_at(above) is not None:
+            return True
+        if _operation(above) not in (*MASKS, *SCALINGS, *SAME):
+            return False
+    return False
 
-    def attend(self, query: Any, keys: Any, value: Any, dimension: Any, dtype: Any, more: dict[str, Any]) -> Any:
-        """Attention, written in this way."""
-        scores = aten.matmul.default(query, keys)
-        if self.scaling:
-            scores = (aten.mul if self.scaling == "times" else aten.div).Tensor(scores, more["scale"])
-        if self.masked:
-            scores = aten.add.Tensor(scores, more["mask"])
-        raised = aten.to.dtype(scores, more["upcast"]) if self.upcast else scores
-        weights = aten.softmax.int(raised, dimension, dtype)
-        if self.cast == "to":
-            weights = aten.to.dtype(weights, more["cast"])
-        elif self.cast:
-            weights = aten.type_as.default(weights, scores if self.cast == "like" else raised)
-        if self.dropped:
-            weights = aten.dropout.default(weights, more["probability"], more["training"])
-        return aten.matmul.default(weights, value)
 
-    def pattern(self) -> Callable[..., Any]:
-        """A function whose parameters are the wildcards, as a pattern has to be."""
-        parameters = ", ".join(["query", "keys", "value", "dimension", "dtype", *self.wildcards])
-        more = ", ".join(f"{name!r}: {name}" for name in self.wildcards)
-        # The parameters differ from form to form, which only a function made from text can have.
-        spelled: Callable[..., Any] = eval(
-            f"lambda {parameters}: attend(query, keys, value, dimension, dtype, {{{more}}})", {"attend": self.attend}
+def _mask(name: str, source: fx.Node, operands: list[Any]) -> tuple[fx.Node, str, Any] | None:
+    """The mask of a step, what is done with it, and what is filled in; `None` where a number is in its place."""
+    mask, kind, value = (operands[1] if operands[0] is source else operands[0]), name, None
+    if name == "masked_fill":
+        kind, value = "fill", operands[2]
+    elif name == "where":
+        kind, value = ("keep", operands[2]) if operands[1] is source else ("fill", operands[1])
+    return (mask, kind, value) if isinstance(mask, fx.Node) else None
+
+
+def _line(node: Any, *, up: bool, most: int = NEARBY) -> Iterator[fx.Node]:
+    """The node, and on from it along first arguments or only users."""
+    for _ in range(most):
+        if not isinstance(node, fx.Node) or not node.op.startswith("call"):
+            return
+        yield node
+        following = node.all_input_nodes if up else [user for user in node.users if not is_metadata_assertion(user)]
+        where = up and _operation(node) == "where" and len(following) > 1
+        node = following[1 if where else 0] if following else None
+
+
+def _downwards(found: Attention) -> str | None:
+    """Read what becomes of the weights; why it is no attention, `NOTHING` if it is nowhere near."""
+    weights = found.softmax
+    while True:
+        users = [user for user in weights.users if not is_metadata_assertion(user)]
+        last = next((user for user in users if product_at(user) is not None), None)
+        if last is not None:
+            break
+        following = next((user for user in users if _operation(user) in SAME and user.args[:1] == (weights,)), None)
+        if following is None:
+            near = any(product_at(node) is not None for user in users for node in _line(user, up=False))
+            return f"{users[0]} stands between the softmax and the product with the values" if near else NOTHING
+        found.nodes.append(following)
+        weights = following
+    product = product_at(last)
+    assert product is not None
+    found.nodes.append(last)
+    number = product.factors.index(weights) if weights in product.factors else 2
+    if number == 2 or product.added is not None or product.scale != 1:
+        return f"{last} is no plain product of weights and values"
+    given, values, result = product.letters[number], product.letters[1 - number], product.letters[2]
+    *batch, query, key = given
+    features = set(values) - set(given)
+    if {*values} != {*batch, key, *features} or len(features) != 1 or {*result} != {*batch, query, *features}:
+        return f"{last} does not sum over the keys for each head, or value and weights differ in their batch dimensions"
+    found.operands.append((product.factors[1 - number], _order(values, "".join((*batch, key, *features)))))
+    found.order = _order("".join((*batch, query, *features)), result)
+    return None
+
+
+def _build(editor: GraphEditor, match: Match) -> fx.Node:
+    found: Attention = match.data
+    example = example_of(match.anchor)
+    inputs = list(match.inputs)
+    now = match.values.__getitem__
+    written = fx.Graph()
+    copies = {source: written.placeholder(source.name) for source in inputs}
+    for node in match.nodes:
+        copies[node] = written.node_copy(node, copies.__getitem__)
+        copies[node].meta = {}
+    written.output(copies[match.anchor])
+    places = {source: number for number, source in enumerate(inputs)}
+    operands = [Operand(places[now(node)], order) for node, order in found.operands]
+    mask = [
+        MaskStep(
+            places[now(node)], kind, Operand(places[now(value)], ()) if isinstance(value, fx.Node) else value, factor
         )
-        return spelled
-
-
-FORMS = tuple(
-    form
-    for form in starmap(
-        Form,
-        product(
-            ("times", "divided", ""), (True, False), (True, False), ("to", "like", "like upcast", ""), (True, False)
-        ),
+        for node, kind, value, factor in found.mask
+    ]
+    assert example is not None
+    layout = sorted(range(example.dim()), key=lambda dimension: -example.stride()[dimension])
+    fused = FusedAttention(
+        fx.GraphModule(nn.Module(), written), *operands, math.prod(found.scales), mask, found.order, tuple(layout)
     )
-    if form.upcast or form.cast != "like upcast"
-)
-
-
-def _build(scaling: str) -> Callable[[GraphEditor, Match], fx.Node]:
-    def build(editor: GraphEditor, match: Match) -> fx.Node:
-        scale = float(match["scale"]) if scaling else 1.0
-        before = match.before if match.before is not None else match.anchor
-        key = editor.insert(
-            "call_function", aten.transpose.int, (match["keys"], -2, -1), like=match.anchor, before=before
-        )
-        mask = match["mask"] if "mask" in match.pattern.names else None
-        fused = editor.insert(
-            "call_function",
-            aten.scaled_dot_product_attention.default,
-            (match["query"], key, match["value"], mask),
-            {"scale": 1 / scale if scaling == "divided" else scale},
-            like=match.anchor,
-            before=before,
-        )
-        # The fused operator may lay its result out otherwise, which views that follow would not expect.
-        return editor.insert(
-            "call_function",
-            aten.clone.default,
-            (fused,),
-            {"memory_format": torch.contiguous_format},
-            like=match.anchor,
-            before=before,
-        )
-
-    return build
-
-
-def _rule(form: Form) -> RewriteRule:
-    return RewriteRule(
-        form.name,
-        form.pattern(),
-        build=_build(form.scaling),
-        checks=(shapes_fit, precision_is_kept, scale_is_a_number, mask_fits),
-        drops_assertions=True,
-    )
+    name = editor.module(fused, "fused_attention")
+    node = editor.insert("call_module", name, tuple(inputs), like=match.anchor, before=match.before)
+    node.meta.update({name: match.anchor.meta[name] for name in EXAMPLE_META if name in match.anchor.meta})
+    return node
 
 
 @register_pass("attention_fusion")
 class AttentionFusion(PatternPass):
-    """Attention that is written out becomes the fused operator.
+    """Attention that is written out becomes one operator.
 
-        softmax(q @ kt * s + m) @ v    becomes    scaled_dot_product_attention(q, ktᵀ, v, m, scale=s)
+        softmax(mask(q @ kt * s)) @ v    becomes    fused_attention(q, kt, v, mask)
 
-    with or without scale (also as a division), mask, casts and dropout that is off, where q, kt and v are of 3 or 4
-    dimensions with equal batch dimensions, in single or double precision, the softmax runs over the keys, and the
-    mask holds finite numbers: a row masked with -inf throughout would be NaN before and 0 after. Assertions that
-    export made about the inner values vanish with them. In training, dropout is left as it is. Keys and values that
-    are repeated for grouped heads are taken as they are repeated.
+    with products as `matmul`, `bmm`, `baddbmm` or `einsum`, of 2 to 4 dimensions with equal batch dimensions; scales
+    that are numbers, as factors or divisors; masks that are added, filled in (`masked_fill`) or chosen (`where`), one
+    or several; casts that change nothing; and dropout that is off. Everything is in single or double precision, and
+    the softmax runs over the keys. Assertions that export made about the inner values vanish with them. Keys and
+    values that are repeated for grouped heads are taken as they are repeated.
 
-    Exactness: the fused operator (Dao 2022, "FlashAttention") adds up in another order and rescales as it goes; on
-    the CPU float32 results differ by a few units in the last place, which later layers widen. Needs example values.
+    The operator (`graphs.fused_attention`) holds the formula as it was written, and calls PyTorch's fused kernel where
+    that surely gives the same: NaN, infinities, overflow, rows that a mask hides throughout, derivatives of every
+    order, transforms and autocast get the formula, so training gains nothing. Behind `torch.compile` Inductor gets
+    the formula, and fuses it in its own way.
+
+    Exactness: the fused kernel (Dao 2022, "FlashAttention") adds up in another order and rescales as it goes; on the
+    CPU float32 results differ by a few units in the last place, which later layers widen. Needs example values.
     """
 
-    rules = tuple(map(_rule, FORMS))
-    least_met = 4
+    rules = (
+        RewriteRule(
+            "attention",
+            find=find_attention,
+            build=_build,
+            checks=(softmax_over_the_keys, scale_is_a_number, filled_with_a_number, is_worthwhile),
+            drops_assertions=True,
+            same_sharing=True,  # a product of two tensors is new, before and after
+        ),
+    )
     tolerance = Tolerance(relative=1e-4, absolute=1e-5)

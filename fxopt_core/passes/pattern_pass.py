@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,14 +13,16 @@ from fxopt_core.graphs.effects import effects_of
 from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, sharing, why_not
-from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
+from fxopt_core.graphs.matching import GraphIndex, Match, Matcher, Miss
 from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.verification import Tolerance
 
 MOST_ROUNDS = 100
 """How often rules are applied to what rules made, before a set of rules is taken to go on for ever."""
 
 Check = Callable[[Match], str | None]
+Find = Callable[[fx.Node, GraphIndex], Match | Miss | None]
 Build = Callable[[GraphEditor, Match], fx.Node | Sequence[fx.Node]]
 
 
@@ -31,21 +33,26 @@ class RewriteRule:
     Attributes:
         name: of the rule, within its pass.
         pattern: a function (see `graphs.patterns.pattern`), or several with the same parameters: other spellings.
+        find: in place of `pattern`, for what can be written in too many ways: is asked of every node, and answers
+            with what it ends, as a `region`; with why that nearly is such a place; or with `None`.
         replacement: a function of some of the pattern's parameters, which returns as many values.
         build: in place of `replacement`: makes the nodes itself, with the editor. It inserts them before
             `match.before` (with one output that is `match.anchor`), and returns what takes the place of the
             outputs: nodes that it made, with storage of their own.
         checks: each answers with a reason why a match is left alone, or with `None`.
+        tolerance: how far this rule's rewrites may be off; `None` for that of the pass.
         draws: the pattern draws random numbers, and the replacement the same ones in the same order.
         same_sharing: vouches that outputs share storage with inputs exactly as before, where operators do not tell.
         drops_assertions: assertions that export made about the dtype of inner values vanish with these values.
     """
 
     name: str
-    pattern: Callable[..., Any] | tuple[Callable[..., Any], ...]
+    pattern: Callable[..., Any] | tuple[Callable[..., Any], ...] = ()
     replacement: Callable[..., Any] | None = None
     build: Build | None = None
+    find: Find | None = None
     checks: tuple[Check, ...] = ()
+    tolerance: Tolerance | None = None
     draws: bool = False
     same_sharing: bool = False
     drops_assertions: bool = False
@@ -61,6 +68,8 @@ class RewriteRule:
         """
         if (self.replacement is None) == (self.build is None):
             raise PatternError(f"the rule {self.name} needs either a replacement or a build function.")
+        if (self.find is None) == (self.pattern == ()) or (self.find is not None and self.build is None):
+            raise PatternError(f"the rule {self.name} needs either a pattern, or find and build.")
         spellings = self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
         object.__setattr__(self, "patterns", tuple(map(pattern, spellings)))
         object.__setattr__(self, "traced", None if self.replacement is None else trace(self.replacement))
@@ -80,6 +89,13 @@ class RewriteRule:
             effects = effects_of(call)
             if effects.observable and not (effects.random and self.draws):
                 raise PatternError(f"the replacement of the rule {self.name} does more than compute, in {call}.")
+
+    def searches(self, index: GraphIndex) -> Iterator[Matcher | _Finder]:
+        """What looks for the rule in a graph: one for each pattern, or what asks `find`."""
+        if self.find is not None:
+            yield _Finder(self.find, index)
+        for each in self.patterns:
+            yield Matcher(each, index)
 
     @property
     def may_merge_outputs(self) -> bool:
@@ -127,12 +143,55 @@ class _Found(NamedTuple):
     replaced: dict[fx.Node, fx.Node]
 
 
+def region(index: GraphIndex, nodes: Sequence[fx.Node], inputs: Iterable[fx.Node], data: Any = None) -> Match:
+    """Nodes of a graph as a match of the pattern that they are themselves.
+
+    Args:
+        index: the graph.
+        nodes: in order; the last one gives the result.
+        inputs: what they are computed from.
+        data: what else a rule has to know of them.
+    """
+    given = {source.name: source for source in inputs}
+    pattern = Pattern(nodes[-1].graph, given, tuple(nodes), (nodes[-1],))
+    return Match(pattern, {node: node for node in (*given.values(), *nodes)}, index, data=data)
+
+
+class _Finder:
+    """Searches by a function, as `Matcher` does by a pattern."""
+
+    def __init__(self, find: Find, index: GraphIndex) -> None:
+        self.find = find
+        self.index = index
+        self.starts = index.nodes
+        self.misses: list[Miss] = []
+
+    def matches(self, node: fx.Node, taken: set[fx.Node]) -> Iterator[Match]:
+        found = self.find(node, self.index)
+        if isinstance(found, Match):
+            yield found
+        elif found is not None:
+            self.misses.append(found)
+
+
+def _one_for_each_place(refused: list[Miss], nearly: list[Miss], taken: set[fx.Node]) -> Iterator[Miss]:
+    """Of several reasons for one place the nearest miss: what was found whole, then where most was met."""
+    claimed: set[fx.Node] = set()
+    for misses, others in ((refused, frozenset[fx.Node]()), (nearly, taken)):
+        for miss in sorted(misses, key=lambda miss: -len(miss.met)):
+            met = {miss.node, *miss.met}
+            if claimed.isdisjoint(met) and others.isdisjoint(met):
+                claimed |= met
+                yield miss
+
+
 class PatternPass(OptimizationPass):
     """A pass whose rewrites are rules. A subclass states `rules`; earlier rules come first, then earlier nodes.
 
     No two rewrites of a round touch the same node: of matches that overlap the first is taken, and the others are
     refusals. Rounds go on until no rule applies, so that a second run finds nothing. A rule that matches nowhere
-    is reported with its nearest miss, if most of it was met somewhere.
+    is reported with its nearest miss, if most of it was met somewhere. Each place is refused once, for the reason of
+    the nearest miss.
     """
 
     rules: ClassVar[tuple[RewriteRule, ...]] = ()
@@ -145,29 +204,32 @@ class PatternPass(OptimizationPass):
         index = GraphIndex(editor.graph, editor.storages)
         taken = Taken()
         replaced: dict[fx.Node, fx.Node] = {}
+        refused: list[Miss] = []
+        nearly: list[Miss] = []
         for rule in self.rules:
-            for each in rule.patterns:
-                matcher = Matcher(each, index)
-                before = len(analysis.opportunities), len(analysis.refusals)
-                for node in matcher.starts:
-                    match = self._first_legal(rule, matcher, node, taken, analysis)
+            for search in rule.searches(index):
+                before = len(analysis.opportunities), len(refused)
+                for node in search.starts:
+                    match = self._first_legal(rule, search, node, taken, refused)
                     if match is not None:
                         taken.accept(match, rule.shared_after(match))
                         found = _Found(rule, match, replaced)
-                        analysis.opportunities.append(Opportunity(match.anchor, found, rule.name))
-                if before != (len(analysis.opportunities), len(analysis.refusals)):
-                    continue
-                miss = matcher.nearest_miss(least=self.least_met)
-                if miss is not None:
-                    analysis.refuse(miss.node, f"{rule.name}: {miss.reason}")
+                        analysis.opportunities.append(Opportunity(match.anchor, found, rule.name, rule.tolerance))
+                if isinstance(search, _Finder):
+                    nearly += search.misses
+                elif before == (len(analysis.opportunities), len(refused)):
+                    miss = search.nearest_miss(least=self.least_met)
+                    nearly += [] if miss is None else [miss._replace(reason=f"{rule.name}: {miss.reason}")]
+        for miss in _one_for_each_place(refused, nearly, taken.nodes):
+            analysis.refuse(miss.node, miss.reason)
         return analysis
 
     @staticmethod
     def _first_legal(
-        rule: RewriteRule, matcher: Matcher, node: fx.Node, taken: Taken, analysis: Analysis
+        rule: RewriteRule, search: Matcher | _Finder, node: fx.Node, taken: Taken, refused: list[Miss]
     ) -> Match | None:
-        refusal: str | None = None
-        for match in matcher.matches(node, taken.nodes):
+        refusal: Miss | None = None
+        for match in search.matches(node, taken.nodes):
             reason = (
                 why_not(
                     match,
@@ -182,11 +244,11 @@ class PatternPass(OptimizationPass):
             )
             if reason is None:
                 return match
-            refusal = refusal or reason
+            refusal = refusal or Miss(node, f"{rule.name}: {reason}", match.nodes)
             if node in taken.nodes:
                 break
         if refusal is not None:
-            analysis.refuse(node, f"{rule.name}: {refusal}")
+            refused.append(refusal)
         return None
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:

@@ -68,7 +68,18 @@ def _zeros(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.
 def _special(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """Each hostile value in turn; of many values half are ordinary, so that not all that is computed is NaN."""
     limits = torch.finfo(dtype)
-    hostile = [math.inf, limits.max, math.nan, limits.tiny / 2, -math.inf, limits.min, -0.0, 0.0]
+    return _among_ordinary(
+        [math.inf, limits.max, math.nan, limits.tiny / 2, -math.inf, limits.min, -0.0, 0.0], count, dtype, generator
+    )
+
+
+def _not_finite(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """The same without the largest numbers, whose sums overflow in one order and not in another."""
+    hostile = [math.inf, math.nan, torch.finfo(dtype).tiny / 2, -math.inf, -0.0, 0.0]
+    return _among_ordinary(hostile, count, dtype, generator)
+
+
+def _among_ordinary(hostile: list[float], count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     rank = torch.randperm(count, generator=generator)
     turn = (rank + torch.randint(len(hostile), (), generator=generator)) % len(hostile)
     ordinary = _random(count, dtype, generator).double()
@@ -79,9 +90,10 @@ SPECIAL = "special values"
 """The name of the case with infinities, NaN, subnormal and largest numbers."""
 
 FILLS: dict[str, Fill] = {"fresh values": _random, "zeros of both signs": _zeros, SPECIAL: _special}
+"""What is tried, by its name."""
 
 
-def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, special: bool) -> Iterator[Case]:
+def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, largest: bool) -> Iterator[Case]:
     """The inputs with other values: floating-point ones drawn anew, others exchanged among themselves.
 
     Integers and booleans keep the values that they have, in another order, since indices have to stay legal.
@@ -90,11 +102,12 @@ def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, special: 
         args: positional arguments, not changed.
         kwargs: keyword arguments, not changed.
         seed: of the draws.
-        special: whether to try infinities, NaN, subnormal and largest numbers.
+        largest: whether the special values include the largest numbers, with which sums overflow in one order and
+            not in another. Infinities, NaN and subnormal numbers are always among them.
     """
     for name, fill in FILLS.items():
-        if fill is _special and not special:
-            continue
+        if fill is _special and not largest:
+            fill = _not_finite
         generator = torch.Generator().manual_seed(seed)
         copied_args, copied_kwargs = fresh_copy(args, kwargs)
         for leaf in tree_leaves((copied_args, copied_kwargs)):

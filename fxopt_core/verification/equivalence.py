@@ -140,10 +140,12 @@ def check_equivalence(
     compared: list[str] = []
     raised: list[str] = []
     largest, reason = 0.0, ""
-    every = list(_all_cases(inputs, more_inputs, seed, adversarial=adversarial, special=tolerance.exact))
+    every = list(_all_cases(inputs, more_inputs, seed, adversarial=adversarial, largest=tolerance.exact))
     flows = [(case, gradients != "none") for case in every]
     if both_modes and gradients != "none":
-        flows.insert(1, (every[0]._replace(name=f"{every[0].name}, without gradients"), False))
+        # A fused kernel may only be there without gradients, and may have special values of its own.
+        again = [each for number, each in enumerate(every) if number == 0 or each.name == SPECIAL]
+        flows[1:1] = [(each._replace(name=f"{each.name}, without gradients"), False) for each in again]
     for case, flow in flows:
         look = functools.partial(_both, original, transformed, case, seed, gradients=flow)
         expected, found = look()
@@ -152,8 +154,8 @@ def check_equivalence(
             raised.append(case.name)
             reason = ": ".join((expected.error[0].__name__, expected.error[1]))
             continue
-        again = look if case.name == SPECIAL else None
-        comparison = _Comparison(expected, found, case.name, tolerance, gradient_tolerance, gradients, again)
+        look_again = look if case.name == SPECIAL else None
+        comparison = _Comparison(expected, found, case.name, tolerance, gradient_tolerance, gradients, look_again)
         differences = tuple(comparison.differences())
         largest = max(largest, comparison.largest)
         if differences:
@@ -176,14 +178,14 @@ def _both(
 
 
 def _all_cases(
-    inputs: ExampleInputs, more: Sequence[ExampleInputs], seed: int, *, adversarial: bool, special: bool
+    inputs: ExampleInputs, more: Sequence[ExampleInputs], seed: int, *, adversarial: bool, largest: bool
 ) -> Iterator[Case]:
     given = split_example_inputs(inputs)
     yield Case("as given", *given)
     for number, others in enumerate(more):
         yield Case(f"more inputs {number}", *split_example_inputs(others))
     if adversarial:
-        yield from cases(*given, seed, special=special)
+        yield from cases(*given, seed, largest=largest)
 
 
 @dataclass

@@ -10,8 +10,8 @@ import torch
 from fxopt_core.verification.cases import Case, cases, fresh_copy
 
 
-def made(*args: Any, special: bool = True) -> dict[str, Case]:
-    return {case.name: case for case in cases(args, {}, 0, special=special)}
+def made(*args: Any, largest: bool = True) -> dict[str, Case]:
+    return {case.name: case for case in cases(args, {}, 0, largest=largest)}
 
 
 FLOATING = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64]
@@ -48,9 +48,13 @@ def test_special_values_are_all_there(dtype: torch.dtype, count: int) -> None:
     assert count == 8 or (x.isfinite() & (x.abs() < 10) & (x.abs() > 1e-3)).sum() > 30
 
 
-def test_zeros_are_of_both_signs_and_special_values_can_be_left_out() -> None:
-    tried = made(torch.ones(50), special=False)
-    assert list(tried) == ["fresh values", "zeros of both signs"]
+def test_zeros_are_of_both_signs_and_the_largest_numbers_can_be_left_out() -> None:
+    tried = made(torch.ones(50), largest=False)
+    assert list(tried) == ["fresh values", "zeros of both signs", "special values"]
+    (special,) = tried["special values"].args
+    assert special.isnan().any()
+    assert {torch.inf, -torch.inf} <= set(special.tolist())
+    assert special[special.isfinite()].abs().max() < 10
     (x,) = tried["zeros of both signs"].args
     assert (x == 0).all()
     assert 5 < torch.signbit(x).sum() < 45
@@ -104,5 +108,5 @@ def test_the_same_seed_gives_the_same_inputs() -> None:
     for name, case in first.items():
         for one, other in zip(case.args, again[name].args, strict=True):
             assert torch.equal(one.nan_to_num(), other.nan_to_num())
-    (other,) = next(cases((x,), {}, 1, special=True)).args
+    (other,) = next(cases((x,), {}, 1, largest=True)).args
     assert not torch.equal(first["fresh values"].args[0], other)

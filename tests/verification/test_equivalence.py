@@ -353,7 +353,7 @@ def test_gradients_are_compared_whatever_the_callers_mode(context: Any) -> None:
     assert [difference.what for difference in found.differences] == ["gradient"]
 
 
-def test_special_values_are_tried_where_every_bit_counts() -> None:
+def test_special_values_are_tried_and_the_largest_ones_where_every_bit_counts() -> None:
     def saturating(x: torch.Tensor) -> torch.Tensor:
         return x * 2 / 2
 
@@ -361,7 +361,9 @@ def test_special_values_are_tried_where_every_bit_counts() -> None:
     assert found.differences[0].case == "special values"
     within = check_equivalence(lambda x: x * 1, saturating, (X,), tolerance=Tolerance(relative=1e-6))
     assert within
-    assert within.cases == ("as given", "fresh values", "zeros of both signs")
+    assert within.cases == ("as given", "fresh values", "zeros of both signs", "special values")
+    hiding = check_equivalence(lambda x: x * 1, lambda x: x.nan_to_num(0.0), (X,), tolerance=Tolerance(relative=1e-6))
+    assert hiding.differences[0].case == "special values"
     infinite = X.clone().fill_(float("inf"))
     assert not check_equivalence(lambda x: x, lambda x: x.clamp(max=1e30), (infinite,), tolerance=Tolerance(1.0))
 

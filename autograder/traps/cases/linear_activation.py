@@ -79,9 +79,9 @@ def a_product_of_matrices() -> Program:
     return exported(model, *inputs), inputs
 
 
-@refused()
+@fused(tolerance=0)
 def relu_of_nan() -> Program:
-    """The kernel's relu makes 0 of NaN."""
+    """The kernel's relu makes 0 of NaN; in place it stays NaN, and every bit stays."""
     module, inputs = written(
         lambda graph, x, w, b: graph.call_function(
             aten.relu.default, (graph.call_function(aten.linear.default, (x, w, b)),)
@@ -90,6 +90,37 @@ def relu_of_nan() -> Program:
     )
     inputs[0][3, 4] = torch.nan
     return module, inputs
+
+
+@fused(tolerance=0)
+def small_relu() -> Program:
+    """In place relu is worthwhile for the smallest layer, and gradients flow."""
+    model, inputs = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2), nn.ReLU()), (torch.randn(3, 8),)
+    return exported(model, *inputs, decomposed=False), inputs
+
+
+@refused()
+def relu_of_what_is_returned() -> Program:
+    """In place relu would overwrite a result."""
+
+    def build(graph: fx.Graph, x: fx.Node, w: fx.Node, b: fx.Node) -> Any:
+        linear = graph.call_function(aten.linear.default, (x, w, b))
+        return graph.call_function(aten.relu.default, (linear,)), linear
+
+    return written(build)
+
+
+@refused()
+def relu_of_a_view_that_is_read() -> Program:
+    """The result of the layer is read again through a view, after relu."""
+
+    def build(graph: fx.Graph, x: fx.Node, w: fx.Node, b: fx.Node) -> Any:
+        linear = graph.call_function(aten.linear.default, (x, w, b))
+        row = graph.call_function(aten.select.int, (linear, 0, 1))
+        relu = graph.call_function(aten.relu.default, (linear,))
+        return relu, graph.call_function(aten.neg.default, (row,))
+
+    return written(build)
 
 
 @refused()
