@@ -42,13 +42,27 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_row_has_a_source_and_every_figure() -> None:
-    assert set(TABLE) == {"h100", "h200", "a100", "tpu-v4", "tpu-v5e", "tpu-v5p", "m2"}
+    apple = {f"m1-{kind}" for kind in ("pro", "max", "ultra")} | {"m2", "m2-pro", "m2-max", "m2-ultra"}
+    assert set(TABLE) == {"h100", "h100-pcie", "h200", "a100", "tpu-v4", "tpu-v5e", "tpu-v5p", *apple}
     for name, row in TABLE.items():
         assert row.name == name
         assert re.search(r"\w+\.(com|dev|io|org)/\w", row.source), name
+        assert "memory" in row.source, name
         assert row.rates["float32"] >= 3e12
         assert 5e10 < row.bandwidth < 1e13
-        assert 1e10 < row.memory < 2e11
+        assert 1e10 < row.memory < 2.1e11
+
+
+def test_memory_is_what_a_program_finds() -> None:
+    """What is sold as GB is GiB, a little of which NVIDIA's driver keeps on Hopper."""
+    gib = {name: row.memory / 2**30 for name, row in TABLE.items()}
+    assert (gib["tpu-v5p"], gib["tpu-v4"], gib["tpu-v5e"], gib["a100"]) == (95, 32, 16, 80)
+    assert gib["h100"] == gib["h100-pcie"] == pytest.approx(79.65, abs=0.005)
+    assert gib["h200"] == pytest.approx(140.40, abs=0.005)
+    for name, row in TABLE.items():
+        sold = re.search(r"(\d+) GB$", row.description)
+        if sold:
+            assert 0.995 * int(sold[1]) <= gib[name] <= int(sold[1])
 
 
 def test_half_precision_of_tensor_cores_is_dense() -> None:
@@ -57,12 +71,37 @@ def test_half_precision_of_tensor_cores_is_dense() -> None:
     assert TABLE["a100"].rate("bfloat16") == 312e12
     assert TABLE["h100"].rate("float32", tf32=True) == 494.5e12
     assert TABLE["tpu-v5e"].rate("float32", tf32=True) == 197e12
+    assert (TABLE["h100-pcie"].rate("bfloat16"), TABLE["h100-pcie"].rate("float32")) == (756.5e12, 51e12)
+
+
+def test_eight_bits() -> None:
+    for name, rate in (("h100", 1979e12), ("h200", 1979e12), ("h100-pcie", 1513e12)):
+        assert TABLE[name].rate("int8") == TABLE[name].rate("float8_e4m3fn") == TABLE[name].rate("float8_e5m2") == rate
+    assert TABLE["a100"].rate("int8") == 624e12
+    with pytest.raises(ValueError, match="a100: no rate is known for float8"):
+        TABLE["a100"].rate("float8_e4m3fn")
+    integers = estimate(analyze(Integers(), (torch.ones(32, 32, dtype=torch.int8),) * 2), TABLE["h100"])
+    assert integers.nodes[0].compute_seconds == 2 * 32**3 / 1979e12
+
+
+class Integers(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch._int_mm(a, b)
+
+
+def test_rates_of_apple_follow_from_cores_and_clock() -> None:
+    """128 multiply-adds a core and cycle; the M1's clock is 1.296 GHz at most, the M2's 1.398."""
+    for name, clock in (("m1-pro", 1.296e9), ("m1-max", 1.296e9), ("m1-ultra", 1.296e9), ("m2-ultra", 1.398e9)):
+        found = re.search(r"(\d+) cores", TABLE[name].description)
+        assert found is not None
+        assert TABLE[name].rate("float32") == pytest.approx(int(found[1]) * 128 * 2 * clock, rel=0.03)
+        assert TABLE[name].rate("float16") == TABLE[name].rate("float32")
 
 
 def test_unknown_hardware_names_near_ones() -> None:
     with pytest.raises(UnknownHardwareError, match=r"'tpu-5e'.*Did you mean tpu-v5e"):
         published("tpu-5e")
-    with pytest.raises(UnknownHardwareError, match="known are h100, h200"):
+    with pytest.raises(UnknownHardwareError, match="known are h100, h100-pcie, h200"):
         published("abacus")
 
 
