@@ -68,10 +68,10 @@ def submit(
     and_grade: Annotated[bool, typer.Option("--grade", help="Grade it at once.")] = False,
 ) -> None:
     """Hand in a notebook of the workspace."""
+    from autograder.course import submission
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.notebooks import UnreadableNotebookError
     from autograder.course.tasks import UnknownTaskError
-    from autograder.course import submission
 
     console = Console(soft_wrap=True)
     try:

@@ -12,9 +12,9 @@ import pytest
 from classroom import BLANK, DAY, RIGHT, TASK, Classroom, cell
 from nbgrader.utils import parse_utc
 
+from autograder.course import submission
 from autograder.course.submission import UnsavedAnswersError, check_saved, submit
 from autograder.course.tasks import UnknownTaskError
-from autograder.course import submission
 
 
 def test_a_submission_is_the_file_with_its_time(classroom: Classroom) -> None:
