@@ -23,4 +23,6 @@ __all__ = ["GraphOptimizer", "OptimizationPass", "capture", "register_pass"]
 def __getattr__(name: str) -> Any:
     if name not in _FACE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_FACE[name]), name)
+    package = import_module(_FACE[name])
+    # The package `capture` can be called, and is what this name means as soon as anything has imported it.
+    return package if name == "capture" else getattr(package, name)

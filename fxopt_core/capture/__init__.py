@@ -1,5 +1,11 @@
 """How to get a graph out of a model, and everything that the graph does not say about it."""
 
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+
 from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
 from fxopt_core.capture.capturing import capture, capture_methods
@@ -30,3 +36,13 @@ __all__ = [
     "is_operation",
     "operation_name",
 ]
+
+
+class _Callable(ModuleType):
+    """This package, which can be called like its `capture`: `from fxopt_core import capture` finds one or the other."""
+
+    __call__ = staticmethod(capture)
+
+
+sys.modules[__name__].__class__ = _Callable
+__signature__ = inspect.signature(capture)
