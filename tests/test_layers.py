@@ -250,3 +250,15 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
             continue
         found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in MACHINE.finditer(text)]
     assert found == []
+
+
+def test_the_page_about_the_house_names_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## Where to find what")[2].partition("\n## ")[0]
+    paths = [room.removeprefix(f"{room.split('.')[0]}.").replace(".", "/") for room in rooms()]
+    missing = [path for path in paths if not re.search(rf"`(?:\w+/)?{path}(?:/|\.py)`", table)]
+    assert sorted(missing) == ["capstone/template"]
+    named = re.findall(r"`([\w/]+\.py|[\w/]+/)`", page)
+    known = {path.relative_to(ROOT).as_posix() for top in (*PACKAGES, "tests") for path in (ROOT / top).rglob("*")}
+    gone = [name for name in named if not any(f"/{path}/".endswith(f"/{name.rstrip('/')}/") for path in known)]
+    assert gone == []
