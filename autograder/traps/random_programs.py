@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from autograder.traps.trap import aten
-from fxopt_core.capture.whole import keep_state_as_it_was
+from fxopt_core.capture.module import keep_state_as_it_was
 
 SIZE = 3
 LITERALS = (0, 1, 2, -1, 1.0, 0.0, -0.0, 0.5, True)

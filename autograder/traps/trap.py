@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.shape_prop import ShapeProp
 
-from fxopt_core.capture.whole import keep_state_as_it_was
+from fxopt_core.capture.module import keep_state_as_it_was
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
 from fxopt_core.capture.capturing import capture, capture_methods
 from fxopt_core.capture.dimensions import Dimension
-from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.errors import CaptureError, RefusedInputError
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import GraphInput, Partition
@@ -29,6 +29,7 @@ __all__ = [
     "GraphInput",
     "Guard",
     "Partition",
+    "RefusedInputError",
     "Symbol",
     "capture",
     "capture_methods",

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from fxopt_core.capture.auto import capture_automatically
 from fxopt_core.capture.dimensions import named_leaves
 from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
-from fxopt_core.capture.extensions import Method, extensions
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.extensions import Method, Objection, extensions
 from fxopt_core.capture.failures import explain_failure
 from fxopt_core.capture.methods.aot import capture_with_aot_autograd
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
@@ -37,7 +38,6 @@ METHODS: dict[str, Method] = {
         capture_with_symbolic_trace,
         'method="dynamo" breaks the graph at such a place instead of failing. Or take the decision on data out of the '
         "model, or express it as a tensor operation (torch.where).",
-        takes_sizes=False,
         compared=True,
     ),
     "export": Method(
@@ -61,7 +61,12 @@ def capture_methods() -> Mapping[str, Method]:
 
 
 def capture(
-    model: Model, example_inputs: ExampleInputs, method: str = "dynamo", *, dynamic: DynamicSpec = None
+    model: Model,
+    example_inputs: ExampleInputs,
+    method: str = "dynamo",
+    *,
+    dynamic: DynamicSpec = None,
+    objection: Objection | None = None,
 ) -> Captured:
     """Turn one call of `model` into graphs.
 
@@ -94,8 +99,9 @@ def capture(
         dynamic: which sizes may vary. Dimensions by input and number, with a name and a range:
             `{"input_ids": {0: ("batch", 1, 64), 1: ("length", 2, 512)}, "mask": {0: "batch", 1: "length"}}`.
             The same name means the same size. Or `True` puts symbols in place of all sizes, `False` fixes them,
-            `None` leaves the choice to the method. `symbolic_trace`, `jit.trace` and `jit.script` know no sizes and
-            take only `None`.
+            `None` leaves the choice to the method. `jit.trace` and `jit.script` know no sizes and take only `None`.
+        objection: a further condition: given a capture, says why it will not do, or nothing. `auto` then goes on with
+            its next way, and leaves out what extensions add, whose graphs lack something (gradients, a cache).
 
     Raises:
         CaptureError: the method cannot capture this model, or a dimension does not hold its range; it names the
@@ -113,12 +119,14 @@ def capture(
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
     with same_random_state(model, args, kwargs):
-        # The search makes its own copies, and compares with the model as it is.
-        copied = (model, args, kwargs) if method == "auto" else private_copy(model, args, kwargs, method)
         try:
-            captured = chosen_method.capture(*copied, chosen)
+            if method == "auto":
+                return capture_automatically(model, args, kwargs, chosen, objection)
+            captured = chosen_method.capture(*private_copy(model, args, kwargs, method), chosen)
             if chosen_method.compared:
                 captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
+            if reason := objection and objection(captured):
+                raise CaptureError(method, reason, 'use method="auto", which looks for one that will do.')
         except Exception as error:
             explained = private_copy(model, args, kwargs, method)
             raise explain_failure(error, method, chosen_method.advice, *explained, chosen) from error

@@ -26,6 +26,9 @@ GROUP = "fxopt.capture_strategies"
 Strategy = Callable[[Model, tuple[Any, ...], dict[str, Any], Dynamic], "Captured"]
 """Captures a model from example arguments. All that it is given are copies, which it may change."""
 
+Objection = Callable[["Captured"], str]
+"""Why a capture will not do; empty where it will."""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -93,7 +96,9 @@ def extensions() -> tuple[Extension, ...]:
         TypeError: an entry point loads something else.
     """
     found = []
-    for entry_point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    # A distribution that is on the path twice is listed twice.
+    points = {(point.name, point.value): point for point in entry_points(group=GROUP)}
+    for _, entry_point in sorted(points.items()):
         loaded = entry_point.load()
         if not isinstance(loaded, Extension):
             raise TypeError(

@@ -15,7 +15,16 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 _ATTRIBUTES = [torch.Tensor.requires_grad, torch.Tensor.grad_fn, torch.Tensor.is_leaf]
-_MACHINERY = ("torch._", "torch.autograd", "torch.export", "torch.fx", "torch.overrides", "torch.utils._")
+_MACHINERY = (
+    "torch._",
+    "torch.autograd",
+    "torch.export",
+    "torch.fx",
+    "torch.nn.modules.module",
+    "torch.nn.parameter",
+    "torch.overrides",
+    "torch.utils._",
+)
 """Modules of torch that ask for reasons of their own: to save and put back the mode, to make stand-ins of tensors."""
 
 

@@ -52,7 +52,7 @@ class CapturedModule(StoredGraphModule):
 
     Attributes:
         call_signature: the form of the calls that the graph holds for.
-        baked: names of the model's parameters and buffers whose values went into constants of the graph.
+        baked: names of the model's parameters and buffers whose values may have gone into constants of the graph.
     """
 
     call_signature: CallSignature
@@ -85,8 +85,8 @@ class CapturedModule(StoredGraphModule):
         kinds = ("evaluation", "training")
         call = "train" if mode else "eval"
         raise RuntimeError(
-            f"the graph was captured in {kinds[not mode]} mode, which is part of it; it has no {kinds[mode]} mode. Call "
-            f".{call}() on the model and capture or optimise it again."
+            f"the graph was captured in {kinds[not mode]} mode, which is part of it; it has no {kinds[mode]} mode. "
+            f"Call .{call}() on the model, and capture or optimise it again."
         )
 
     def train(self, mode: bool = True) -> CapturedModule:
@@ -120,20 +120,19 @@ class CapturedModule(StoredGraphModule):
         ]
         if changed:
             raise RuntimeError(
-                f"{', '.join(changed)} cannot be loaded: their values went into constants of the graph, which would "
-                "stay as they are. Load the checkpoint into the model, and capture or optimise it again."
+                f"the graph does not read {', '.join(changed)}, whose values may have gone into its constants: loading "
+                "others would change nothing. Load the checkpoint into the model, and capture or optimise it again."
             )
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def note_baked(self, before: nn.Module, read: set[str]) -> None:
+    def note_baked(self, known: set[str], read: set[str]) -> None:
         """Note which of the model's tensors the graph no longer reads, where it holds constants that are new.
 
         Args:
-            before: the model, or its graph before it was rewritten.
-            read: names of what that reads.
+            known: names of the tensors of the model, or of its graph before it was rewritten.
+            read: names of those that it reads.
         """
-        known = {name for name, _ in _tensors(before)}
-        if any(name not in known for name, _ in _tensors(self)):
+        if tensors_of(self) - known:
             self.baked |= (read - tensors_read(self)) & self.state_dict().keys()
 
 
@@ -164,6 +163,7 @@ def captured_module(
         if name and isinstance(part, fx.GraphModule):
             owner, _, attribute = name.rpartition(".")
             setattr(module.get_submodule(owner), attribute, clone_graph_module(part, StoredGraphModule))
+    _add_unread(module, model)
     keep_state_as_it_was(module, model)
     modes = {name: one.training for name, one in model.named_modules()}
     for name, part in module.named_modules():
@@ -173,6 +173,23 @@ def captured_module(
     module.call_signature = call_signature
     module.baked = frozenset()
     return module
+
+
+def _add_unread(module: fx.GraphModule, model: nn.Module) -> None:
+    """Register the parameters and buffers that the graph does not read, so that checkpoints of the model fit."""
+    for path, part in model.named_modules(remove_duplicate=False):
+        held = {**part._parameters, **part._buffers}
+        if path and held and not _has(module, path):
+            module.add_submodule(path, nn.Module())
+        owner = module.get_submodule(path) if held else module
+        for name, tensor in held.items():
+            if not hasattr(owner, name):
+                register = owner.register_parameter if name in part._parameters else owner.register_buffer
+                register(name, tensor)  # type: ignore[arg-type]
+
+
+def _has(module: nn.Module, path: str) -> bool:
+    return path in dict(module.named_modules(remove_duplicate=False))
 
 
 def keep_state_as_it_was(graph_module: fx.GraphModule, model: nn.Module) -> None:
@@ -194,13 +211,24 @@ def keep_state_as_it_was(graph_module: fx.GraphModule, model: nn.Module) -> None
             setattr(owner, attribute, tensor)
 
 
-def _tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """All tensors that a module holds by name, plain attributes included."""
-    found = []
+def hide_new_tensors(module: CapturedModule, known: set[str]) -> None:
+    """Make plain attributes of the tensors that passes added, so that the `state_dict` stays the model's."""
+    for name in tensors_of(module) - known:
+        path, _, attribute = name.rpartition(".")
+        owner = module.get_submodule(path)
+        tensor = getattr(owner, attribute)
+        owner._parameters.pop(attribute, None)
+        owner._buffers.pop(attribute, None)
+        vars(owner)[attribute] = tensor
+
+
+def tensors_of(module: nn.Module) -> set[str]:
+    """Names of all tensors that a module holds, plain attributes included."""
+    found = set()
     for path, part in module.named_modules(remove_duplicate=False):
         own = {**vars(part), **part._parameters, **part._buffers}
         prefix = f"{path}." if path else ""
-        found += [(prefix + name, value) for name, value in own.items() if isinstance(value, torch.Tensor)]
+        found |= {prefix + name for name, value in own.items() if isinstance(value, torch.Tensor)}
     return found
 
 

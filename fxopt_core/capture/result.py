@@ -12,6 +12,7 @@ from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.guards import Guard
+from fxopt_core.capture.module import CapturedModule
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.symbols import Symbol
@@ -41,7 +42,7 @@ class Captured(Displayable):
 
     Attributes:
         partitions: the graphs with what their inputs stand for and the values of the example call.
-        method: how they were captured: one of `METHODS`; after `auto`, the one that was taken, or `recorder`.
+        method: how they were captured: one of `capture_methods()`; after `auto`, the one that was taken, or `recorder`.
         level: the dialect: `torch` (functions and methods as the user writes them), `aten` (operator overloads) or
             `torchscript`.
         graph_breaks: where and why Dynamo had to end a graph.
@@ -77,6 +78,12 @@ class Captured(Displayable):
         if self.runner is None:
             raise CaptureError(self.method, "its graphs cannot be called as the model.", 'use method="export".')
         return self.runner(*args, **kwargs)
+
+    @property
+    def module(self) -> CapturedModule | None:
+        """The graph as a module with the model's signature and state; `None` where the method gives no such graph."""
+        module = self.runner.module if self.runner is not None else None
+        return module if isinstance(module, CapturedModule) else None
 
     @property
     def specialised(self) -> tuple[str, ...]:

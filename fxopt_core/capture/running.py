@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -70,8 +71,8 @@ class Replay:
     """
 
     def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
-        self._known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
-        self._method = method
+        self.known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
+        self.method = method
         self.runs = 0
 
     def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -81,11 +82,11 @@ class Replay:
             CaptureError: there is none, so these inputs took another path than the example.
         """
         text, constants = _text(graph_module), _constants(graph_module)
-        for known_text, known_constants, partition in self._known:
+        for known_text, known_constants, partition in self.known:
             if text == known_text and not list(changed(known_constants, constants, "")):
                 return partial(self._run, partition)
         raise CaptureError(
-            self._method,
+            self.method,
             "these inputs lead to another graph than the one captured: a branch, a size or a value that was fixed to "
             "the example's is different.",
             "capture again with these inputs, or name the size that varies in dynamic.",
@@ -96,28 +97,52 @@ class Replay:
         return partition.graph_module.forward(*values)
 
 
-def replaying(
-    model: Model, partitions: tuple[Partition, ...], dynamic: Dynamic, method: str, *, fullgraph: bool
-) -> Runner:
-    """A runner that calls `model` under Dynamo with the graphs captured from it."""
-    replay = Replay(partitions, method)
+ISOLATED: dict[str, Any] = {
+    name: value
+    for name, value in (("isolate_recompiles", True), ("recompile_limit", 64))
+    if name in inspect.signature(torch.compile).parameters
+}
+"""Arguments of `torch.compile` with which Dynamo counts the graphs of each compiled model apart.
 
-    def call(module: Model, *args: Any, **kwargs: Any) -> Any:
+Otherwise the models of one class share a limit of 8, after which their calls are left to Python.
+"""
+
+
+class ReplayRunner(Runner):
+    """Calls a model under Dynamo with the graphs captured from it, and refuses a call that takes others.
+
+    Attributes:
+        module: the model.
+    """
+
+    def __init__(self, module: Model, signature: Model, dynamic: Dynamic, replay: Replay, *, fullgraph: bool) -> None:
+        super().__init__(module, signature, dynamic)
+        self._replay, self._fullgraph = replay, fullgraph
         # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
-        compiled = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph)
-        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), method):
-            runs = replay.runs
+        self._compiled: Any = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the captured graphs, with Dynamo's own guards."""
+        leaves = named_leaves(self._signature, args, kwargs)
+        self._dynamic.check(leaves)
+        with mark_dimensions(self._dynamic, leaves, self._replay.method):
+            runs = self._replay.runs
             try:
-                result = compiled(*args, **kwargs)
+                result = self._compiled(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 raise error.inner_exception from error
-        if replay.runs == runs and partitions:
+        if self._replay.runs == runs and self._replay.known:
             # So it is where Dynamo has met its limit of recompilations, and where it is switched off.
-            raise CaptureError(method, "Dynamo left this call to Python: no captured graph ran.", "capture again.")
+            raise CaptureError(
+                self._replay.method, "Dynamo left this call to Python: no captured graph ran.", "capture again."
+            )
         return result
 
-    return Runner(model, model, dynamic, call)
+    def fresh(self) -> ReplayRunner:
+        """The same with a copy of the model."""
+        copied = copy.deepcopy(self.module)
+        return ReplayRunner(copied, self._signature, self._dynamic, self._replay, fullgraph=self._fullgraph)
 
 
 def _constants(graph_module: fx.GraphModule) -> dict[str, torch.Tensor]:

@@ -2,10 +2,9 @@
 
 from fxopt_core.optimizer.graph_optimizer import GraphOptimizer, OptimizationResult, VerificationError
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult, run_passes
-from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
+from fxopt_core.optimizer.report import OptimizationReport, OptimizedGraph
 
 __all__ = [
-    "Attempt",
     "GraphOptimizer",
     "OptimizationReport",
     "OptimizationResult",

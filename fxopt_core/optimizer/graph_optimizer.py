@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,12 +12,19 @@ from torch import fx
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.benchmark import BenchmarkReport, benchmark
-from fxopt_core.capture import CaptureError
-from fxopt_core.capture.whole import WHOLE_METHODS, WholeModule, capture_whole
+from fxopt_core.capture import Attempt, Captured
+from fxopt_core.capture import capture as capture_model
+from fxopt_core.capture.dimensions import named_leaves
+from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.methods.dynamo import CountedOperators
+from fxopt_core.capture.methods.exporting import LIFTED
+from fxopt_core.capture.module import CapturedModule, hide_new_tensors, tensors_of, tensors_read
+from fxopt_core.capture.new_values import GUESSED, SIZES, new_values
+from fxopt_core.capture.running import ISOLATED
 from fxopt_core.devices import choose_device
 from fxopt_core.display import Displayable
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
-from fxopt_core.optimizer.report import Attempt, OptimizationReport, OptimizedGraph
+from fxopt_core.optimizer.report import OptimizationReport, OptimizedGraph
 from fxopt_core.passes import OptimizationPass, choose_passes
 from fxopt_core.verification import (
     EXACT,
@@ -32,16 +38,16 @@ from fxopt_core.verification import (
 from fxopt_core.verification.isolation import (
     ExampleInputs,
     Model,
+    as_module,
     private_copy,
     same_random_state,
     split_example_inputs,
 )
 
-AUTOMATIC = ("export", "dynamo", "symbolic_trace")
-"""Methods of capture from the most to the least faithful: one graph with checked inputs; several graphs with guards
-and Python in between; one graph of what happened once, unchecked."""
-
-METHODS = (*WHOLE_METHODS, "dynamo")
+ROUNDS_OTHERWISE = (
+    "The captured graph takes another path through the same mathematics than the model does in one of its modes "
+    "(nn.MultiheadAttention has several), and rounds otherwise."
+)
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,20 @@ class GraphOptimizer:
         model: an `nn.Module`, or a function of tensors.
         example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
         device: where to optimise and run; the copy and the inputs are moved there. By default, where the model is.
-        capture: `export`, `dynamo`, `symbolic_trace`, or `auto`, which takes the first of these that can capture
-            the model and computes what the model computes.
+        capture: a method of `fxopt_core.capture.capture`: `export`, `dynamo`, `symbolic_trace`, or `auto`, which goes
+            on until a graph does everything that the model does, gradients and writes included. Where only Dynamo
+            can follow, the model is cut into graphs at every call, and each of them goes through the passes.
+        dynamic: which sizes may vary, as `capture` takes it; by default none, and other sizes are refused.
+
+    Attributes:
+        captured: what was captured, before any pass.
+        attempts: the ways of capture that were tried, and what spoke against each.
 
     Raises:
         CaptureError: no method can capture the model; the message says what was tried and why each failed.
-        ValueError: there is no such method, or the inputs are on another device than the model.
-        TypeError: `example_inputs` is neither positional nor keyword arguments.
+        ValueError: there is no such method, the inputs are on another device than the model, or `dynamic` does not fit
+            the example inputs.
+        TypeError: `example_inputs` is neither positional nor keyword arguments, or `dynamic` is of another form.
     """
 
     def __init__(
@@ -90,9 +103,9 @@ class GraphOptimizer:
         example_inputs: ExampleInputs,
         device: torch.device | str | None = None,
         capture: str = "auto",
+        *,
+        dynamic: DynamicSpec = None,
     ) -> None:
-        if capture != "auto" and capture not in METHODS:
-            raise ValueError(f"there is no capture method {capture!r}; expected auto, {', '.join(METHODS)}.")
         args, kwargs = split_example_inputs(example_inputs)
         if device is not None:
             place = choose_device(str(device))
@@ -102,30 +115,72 @@ class GraphOptimizer:
         _require_one_device(model, args, kwargs)
         self.model = model
         self.example_inputs: ExampleInputs = kwargs or args
-        self.attempts: tuple[Attempt, ...] = ()
-        self._whole = self._capture(AUTOMATIC if capture == "auto" else (capture,))
+        self._dynamic = read_dynamic(dynamic, named_leaves(model, args, kwargs))
+        self.captured = capture_model(model, self.example_inputs, capture, dynamic=dynamic, objection=self._objection)
+        self.attempts = self.captured.attempts or (Attempt(self.captured.method),)
+        self._module = self.captured.module
+        self._more_inputs = self._other_sizes(args, kwargs)
         self._result: OptimizationResult | None = None
         self._tolerance = EXACT
         self._gradients: Gradients = "all"
 
-    def _capture(self, methods: Sequence[str]) -> WholeModule | None:
-        """The model as one graph; `None` when Dynamo has to cut it up at every call."""
-        attempts: list[Attempt] = []
-        for method in methods:
-            try:
-                whole = None if method == "dynamo" else capture_whole(self.model, self.example_inputs, method)
-                function = self._through_dynamo([]) if whole is None else whole.graph_module
-                equivalence = check_equivalence(self.model, function, self.example_inputs)
-            # ValueError: the model raises on its own example inputs.
-            except (CaptureError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
-                attempts.append(Attempt(method, str(error)))
-                continue
-            if equivalence:
-                self.attempts = (*attempts, Attempt(method, None))
-                return whole
-            attempts.append(Attempt(method, f"what it captured does something else than the model: {equivalence}"))
-        tried = "\n".join(f"- {attempt.method}: {attempt.failure}" for attempt in attempts)
-        raise CaptureError(methods[-1], f"no method of capture works:\n{tried}", "change the model where they say.")
+    def _objection(self, captured: Captured) -> str:
+        """Why this capture does not do everything that the model does; empty where it does."""
+        module: Any = captured.module
+        if module is None and captured.method != "dynamo":
+            return "its graph is not called as the model is called, so that it cannot stand for the model."
+        if any(guard.kind == "VALUE" for guard in captured.guards):
+            return "its graph holds only for the values that Python read from this example."
+        graphs: list[OptimizedGraph] = []
+        function = module or self._through_dynamo(graphs)
+        try:
+            for rounding in (EXACT, self._own_rounding()):
+                self._rounding = rounding
+                equivalence = check_equivalence(
+                    self.model,
+                    function,
+                    self.example_inputs,
+                    tolerance=rounding,
+                    both_modes=module is not None,
+                )
+                if equivalence:
+                    break
+        except (ValueError, TypeError) as error:
+            return f"it cannot be compared with the model: {error}"
+        if not equivalence:
+            return f"what it captured does something else than the model: {equivalence}"
+        if module is None and not graphs and self._operations():
+            return "Dynamo left the whole call to Python, so there is no graph to optimise."
+        return ""
+
+    def _caveats(self) -> tuple[str, ...]:
+        own = () if self._rounding.exact else (ROUNDS_OTHERWISE,)
+        return (*(one for one in self.captured.caveats if one != LIFTED), *own)
+
+    def _own_rounding(self) -> Tolerance:
+        """How far off another path through the same mathematics may be: fused attention, three products for one."""
+        state = self.model.state_dict().values() if isinstance(self.model, torch.nn.Module) else ()
+        tensors = [one for one in (*tree_leaves(self.example_inputs), *state) if isinstance(one, torch.Tensor)]
+        unit = max((torch.finfo(one.dtype).eps for one in tensors if one.is_floating_point()), default=0.0)
+        units = 16 if unit > torch.finfo(torch.float32).eps else 1024
+        return Tolerance(units * unit, 16 * unit)
+
+    def _operations(self) -> int:
+        """How many operators a call of the model runs."""
+        args, kwargs = split_example_inputs(self.example_inputs)
+        model, args, kwargs = private_copy(self.model, args, kwargs, "dynamo")
+        with same_random_state(model, args, kwargs), CountedOperators() as counted:
+            model(*args, **kwargs)
+        return counted.operators
+
+    def _other_sizes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ExampleInputs]:
+        """The inputs of other sizes on which the captured graph has agreed with the model."""
+        agreed = {one.on for one in self.captured.agreements if one.agrees}
+        return [
+            other_kwargs or other_args
+            for on, other_args, other_kwargs in new_values(self.model, args, kwargs, self._dynamic)
+            if on in agreed and on.startswith((SIZES, GUESSED))
+        ]
 
     def optimize(
         self, passes: str | Sequence[str | OptimizationPass] = "inference", *, verify: bool = True
@@ -147,14 +202,15 @@ class GraphOptimizer:
         denied: frozenset[str] = frozenset()
         while True:
             module, graphs = self._build(chosen, denied)
-            self._tolerance, self._gradients = _promise(chosen, graphs)
+            self._tolerance, self._gradients = _promise(chosen, graphs, self._rounding)
             equivalence = self._check(module, self._tolerance) if verify else None
             if equivalence is None or equivalence:
                 break
             denied |= {self._guilty(chosen, denied, graphs)}
         report = OptimizationReport(
+            self.captured.method,
             self.attempts,
-            self._whole.caveats if self._whole else (),
+            self._caveats(),
             tuple(pass_.name for pass_ in chosen),
             graphs,
             equivalence,
@@ -167,9 +223,13 @@ class GraphOptimizer:
         self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float = math.inf
     ) -> tuple[torch.nn.Module, list[OptimizedGraph]]:
         """The module after the first `most` rewrites that are not denied."""
-        if self._whole is not None:
-            result = run_passes(self._whole.graph_module, passes, denied=denied, most=most)
-            return result.graph_module, [OptimizedGraph(self._whole.graph_module, result)]
+        if self._module is not None:
+            result = run_passes(self._module, passes, denied=denied, most=most)
+            assert isinstance(result.graph_module, CapturedModule)
+            known = tensors_of(self._module)
+            result.graph_module.note_baked(known, tensors_read(self._module))
+            hide_new_tensors(result.graph_module, known)
+            return result.graph_module, [OptimizedGraph(self._module, result)]
         graphs: list[OptimizedGraph] = []
         module = self._through_dynamo(graphs, passes, denied, most)
         args, kwargs = split_example_inputs(self.example_inputs)
@@ -184,8 +244,8 @@ class GraphOptimizer:
         passes: Sequence[OptimizationPass] = (),
         denied: frozenset[str] = frozenset(),
         most: float = math.inf,
-    ) -> Any:
-        """A copy of the model, compiled; each graph that Dynamo captures goes through the passes."""
+    ) -> torch.nn.Module:
+        """A copy of the model that Dynamo compiles; each graph that it captures goes through the passes."""
 
         def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
             prefix = f"graph {len(graphs)}: "
@@ -195,7 +255,10 @@ class GraphOptimizer:
             graphs.append(OptimizedGraph(graph_module, result))
             return result.graph_module.forward
 
-        return torch.compile(copy.deepcopy(self.model), backend=backend)
+        copied = as_module(private_copy(self.model, (), {}, "dynamo")[0])
+        # In place, so that parameters keep their names, and training mode can be switched.
+        copied.compile(backend=backend, dynamic=self._dynamic.choice, **ISOLATED)
+        return copied
 
     def _check(
         self, module: torch.nn.Module, tolerance: Tolerance, more_inputs: Sequence[ExampleInputs] = ()
@@ -207,8 +270,8 @@ class GraphOptimizer:
             tolerance=tolerance,
             gradients=self._gradients,
             # In the other mode Dynamo would capture other graphs.
-            both_modes=self._whole is not None,
-            more_inputs=more_inputs,
+            both_modes=self._module is not None,
+            more_inputs=[*self._more_inputs, *more_inputs],
         )
 
     def _guilty(
@@ -219,7 +282,7 @@ class GraphOptimizer:
         The first so many rewrites are made, and no others: one that is left out might let another one match.
         """
         keys = [
-            rewrite.key if self._whole else f"graph {number}: {rewrite.key}"
+            rewrite.key if self._module is not None else f"graph {number}: {rewrite.key}"
             for number, graph in enumerate(graphs)
             for rewrite in graph.result.rewrites
         ]
@@ -233,7 +296,7 @@ class GraphOptimizer:
         if not unchanged:
             raise VerificationError(
                 f"the graph without any rewrite already differs from the model, so not the passes but the capture by "
-                f"{self.attempts[-1].method} is at fault; capture by another method, or optimise a part of the model. "
+                f"{self.captured.method} is at fault; capture by another method, or optimise a part of the model. "
                 f"{unchanged}"
             )
         return keys[bisect_rewrites(len(keys), lambda made: bool(compare(made)))]
@@ -288,12 +351,12 @@ def _require_one_device(model: Model, args: tuple[Any, ...], kwargs: dict[str, A
         )
 
 
-def _promise(passes: list[OptimizationPass], graphs: list[OptimizedGraph]) -> tuple[Tolerance, Gradients]:
-    """What the rewrites promise together: the widest tolerance, and which gradients stay."""
+def _promise(
+    passes: Sequence[OptimizationPass], graphs: Sequence[OptimizedGraph], rounding: Tolerance
+) -> tuple[Tolerance, Gradients]:
+    """What the capture and the rewrites promise together: the widest tolerance, and which gradients stay."""
     rewrites = [rewrite for graph in graphs for rewrite in graph.result.rewrites]
     used = {rewrite.rule.partition("/")[0] for rewrite in rewrites}
-    tolerance = Tolerance(
-        max((rewrite.tolerance.relative for rewrite in rewrites), default=0.0),
-        max((rewrite.tolerance.absolute for rewrite in rewrites), default=0.0),
-    )
+    promises = [rounding, *(rewrite.tolerance for rewrite in rewrites)]
+    tolerance = Tolerance(max(promise.relative for promise in promises), max(promise.absolute for promise in promises))
     return tolerance, "all" if all(pass_.keeps_gradients for pass_ in passes if pass_.name in used) else "inputs"

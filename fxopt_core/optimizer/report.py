@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import fx
 
+from fxopt_core.capture import Attempt
 from fxopt_core.costs import Analysis, Cost, analyze_graph
 from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import Rewrite
@@ -15,19 +16,6 @@ from fxopt_core.graphs.names import count_operations
 from fxopt_core.optimizer.pipeline import PassFailure, PipelineResult
 from fxopt_core.passes import Refusal
 from fxopt_core.verification import Equivalence
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One method of capture that was tried.
-
-    Attributes:
-        method: its name.
-        failure: why it failed; `None` for the one that was taken.
-    """
-
-    method: str
-    failure: str | None
 
 
 @dataclass
@@ -70,7 +58,8 @@ class OptimizationReport(Displayable):
     """Everything that an optimisation did, and did not do, with reasons.
 
     Attributes:
-        attempts: the methods of capture that were tried, in order.
+        method: how the model was captured.
+        attempts: the ways of capture that were tried, in order.
         caveats: what the captured graph does not say about the model.
         passes: the names of the passes that were asked for.
         graphs: each graph of the model before and after; more than one where Dynamo broke the graph.
@@ -79,6 +68,7 @@ class OptimizationReport(Displayable):
         denied: keys of rewrites that a comparison found wrong, and that were taken back.
     """
 
+    method: str
     attempts: tuple[Attempt, ...]
     caveats: tuple[str, ...]
     passes: tuple[str, ...]
@@ -142,7 +132,8 @@ class OptimizationReport(Displayable):
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON values."""
         return {
-            "attempts": [{"method": attempt.method, "failure": attempt.failure} for attempt in self.attempts],
+            "method": self.method,
+            "attempts": [{"method": attempt.strategy, "failure": attempt.failure or None} for attempt in self.attempts],
             "caveats": list(self.caveats),
             "passes": list(self.passes),
             **{name: both and {"before": both[0], "after": both[1]} for name, both in self.before_and_after.items()},

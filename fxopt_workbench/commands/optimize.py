@@ -31,6 +31,9 @@ def optimize(
     ],
     preset: Annotated[str | None, typer.Option(help="inference, training or exact.", show_default="inference")] = None,
     passes: Annotated[str | None, typer.Option(help="Instead of a preset: names of passes, with commas.")] = None,
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic", help="Let sizes of the inputs vary; otherwise they are those of the example.")
+    ] = False,
     device: Device = None,
     inputs: Inputs = None,
     trust: Trust = False,
@@ -66,19 +69,21 @@ def optimize(
         check_file(draw, (".svg", ".html"))
         chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
         with progress.status(f"optimising {model}"):
-            optimizer = GraphOptimizer(chosen.model, chosen.example_inputs)
+            optimizer = GraphOptimizer(chosen.model, chosen.example_inputs, dynamic=dynamic or None)
             result = optimizer.optimize(names)
         report, timed = result.report, None
         if save_graph is not None and len(report.graphs) > 1:
             raise CaptureError(
-                report.attempts[-1].method,
+                report.method,
                 f"{model} takes {len(report.graphs)} graphs with Python code between them; --save-graph writes one.",
                 "leave --save-graph out.",
             )
         written = _draw(report, draw, model) if draw else []
         if save_graph is not None:
             # For export, operators that only this package has are torch's own again.
-            written += save_standalone(capture(result.module, chosen.example_inputs, "export"), save_graph)
+            written += save_standalone(
+                capture(result.module, chosen.example_inputs, "export", dynamic=dynamic or None), save_graph
+            )
         if benchmark:
             with progress.status(f"timing {model}"):
                 timed = optimizer.benchmark()

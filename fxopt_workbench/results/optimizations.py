@@ -22,7 +22,7 @@ def _of_result(result: OptimizationResult) -> Sequence[Table]:
 
 @tables_of.register
 def _of_report(report: OptimizationReport) -> Sequence[Table]:
-    opening = f"Captured by {report.attempts[-1].method}; {report.nodes_before} operations became {report.nodes_after}."
+    opening = f"Captured by {report.method}; {report.nodes_before} operations became {report.nodes_after}."
     caveats = (f"Caveat: {caveat}" for caveat in report.caveats)
     return [Table(opening), *_details(report), Table("", notes=(f"Verified: {report.how_verified}.", *caveats))]
 

@@ -171,7 +171,7 @@ def test_inputs_that_are_neither_positional_nor_keyword(inputs, message):
         capture(nn.ReLU(), inputs)
 
 
-@pytest.mark.parametrize("method", ["symbolic_trace", "jit.trace", "jit.script"])
+@pytest.mark.parametrize("method", ["jit.trace", "jit.script"])
 def test_a_method_that_knows_no_sizes_takes_no_dynamic(method):
     with pytest.raises(ValueError, match=f'"{method}" knows no sizes'):
         capture(nn.ReLU(), (torch.ones(2),), method, dynamic={"input": {0: ("batch", 2, 8)}})

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from fxopt_core.capture.whole import keep_state_as_it_was
+from fxopt_core.capture.module import keep_state_as_it_was
 
 aten = torch.ops.aten
 

@@ -15,7 +15,7 @@ from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from fxopt_core.capture.whole import capture_whole
+from fxopt_core.capture import capture
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.passes import disabled, make_pass, run_pass
 from fxopt_core.passes.algebraic_rules import ANY, EXACT_RULES, FAST_RULES, REAL, Call, Pattern, Rule, Variable
@@ -251,7 +251,7 @@ def test_a_fast_rule_is_opt_in_and_keeps_its_tolerance(rule: Rule) -> None:
 
 
 def test_exact_rewrites_say_so_among_fast_ones() -> None:
-    whole = capture(lambda x: (torch.sin(x) * 1 + 1, torch.exp(torch.log(x)) + 1), torch.rand(4) + 1)
+    whole = exported(lambda x: (torch.sin(x) * 1 + 1, torch.exp(torch.log(x)) + 1), torch.rand(4) + 1)
     result = run_pass("algebraic_simplification", whole, fast_math=True)
     assert {rewrite.rule: rewrite.exactness for rewrite in result.rewrites} == {
         "algebraic_simplification/x * 1 -> x": "bitwise",
@@ -260,8 +260,10 @@ def test_exact_rewrites_say_so_among_fast_ones() -> None:
     assert make_pass("algebraic_simplification").tolerance.exact
 
 
-def capture(function: Callable[..., Any], *inputs: torch.Tensor) -> fx.GraphModule:
-    return capture_whole(function, inputs, "export").graph_module
+def exported(function: Callable[..., Any], *inputs: torch.Tensor) -> fx.GraphModule:
+    module = capture(function, inputs, "export").module
+    assert module is not None
+    return module
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,7 @@ def capture(function: Callable[..., Any], *inputs: torch.Tensor) -> fx.GraphModu
 )
 def test_a_chain_reaches_its_end_in_one_run(function: Callable[..., Any], left: list[str]) -> None:
     x = torch.randn(5)
-    module = capture(function, x)
+    module = exported(function, x)
     expected = module(x)
     assert run_pass("algebraic_simplification", module).changed
     run_pass("dead_code", module)
@@ -288,7 +290,7 @@ def test_a_chain_reaches_its_end_in_one_run(function: Callable[..., Any], left: 
 
 def test_denied_rewrites_leave_the_others_valid() -> None:
     x = torch.arange(-2, 3)
-    whole = capture(lambda x: (x.abs() ** 2 * 1) ** 2 * 1 + 1, x)
+    whole = exported(lambda x: (x.abs() ** 2 * 1) ** 2 * 1 + 1, x)
     keys = [rewrite.key for rewrite in run_pass("algebraic_simplification", clone_graph_module(whole)).rewrites]
     assert len(keys) == 4
     from fxopt_core.graphs.editor import GraphEditor
@@ -334,7 +336,7 @@ def neighbours() -> Iterator[tuple[str, Callable[..., Any], torch.Tensor]]:
 
 @pytest.mark.parametrize(("name", "function", "x"), neighbours(), ids=lambda value: str(value)[:40])
 def test_what_is_next_to_a_rule_stays(name: str, function: Callable[..., Any], x: torch.Tensor) -> None:
-    module = capture(function, x)
+    module = exported(function, x)
     wanted, expected = operations(module), function(x)
     run_pass("algebraic_simplification", module)
     assert operations(module) == wanted

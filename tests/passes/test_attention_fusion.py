@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fxopt_core.capture.whole import capture_whole
+from fxopt_core.capture import capture
 from fxopt_core.graphs.fused_attention import FusedAttention
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import PRESETS, disabled, run_pass
@@ -59,7 +59,7 @@ def heads(dtype: torch.dtype = torch.float32, queries: int = 5, keys: int = 7) -
 
 
 def exported(function: Callable[..., Any], inputs: Inputs) -> fx.GraphModule:
-    return capture_whole(function, inputs, "export").graph_module
+    return capture(function, inputs, "export").module
 
 
 def through_dynamo(function: Callable[..., Any], inputs: Inputs) -> fx.GraphModule:

@@ -13,7 +13,7 @@ from passes.programs import aten, operations
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fxopt_core.capture.whole import capture_whole
+from fxopt_core.capture import capture
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import disabled, run_pass
@@ -48,7 +48,7 @@ def with_values(build: Callable[[fx.Graph], Any], *inputs: torch.Tensor) -> fx.G
 
 def left(function: Callable[..., Any], x: torch.Tensor) -> list[str]:
     """What is left of a function of a new tensor, after the pass and dead code; everything observable stays."""
-    whole = capture_whole(lambda x: function(torch.sin(x)).exp(), (x,), "export").graph_module
+    whole = capture(lambda x: function(torch.sin(x)).exp(), (x,), "export").module
     for node in list(whole.graph.nodes):
         if node.target is aten._assert_tensor_metadata.default:
             whole.graph.erase_node(node)  # keeps casts that nobody else uses
@@ -150,9 +150,9 @@ def test_any_sequence_gives_the_same(layout: tuple[Callable[..., Any], torch.Ten
     function, x = layout
     x.requires_grad_()
     if returned:
-        whole = capture_whole(lambda x: (function(x), x), (x,), "export").graph_module
+        whole = capture(lambda x: (function(x), x), (x,), "export").module
     else:
-        whole = capture_whole(lambda x: torch.sin(function(torch.exp(x))), (x,), "export").graph_module
+        whole = capture(lambda x: torch.sin(function(torch.exp(x))), (x,), "export").module
     module = clone_graph_module(whole)
     run_pass("redundant_layout", module)
     equivalence = check_equivalence(whole, module, (x,))

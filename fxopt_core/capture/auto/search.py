@@ -16,7 +16,7 @@ from fxopt_core.capture.auto.strategies import (
 )
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.extensions import Adapted, Strategy, extensions
+from fxopt_core.capture.extensions import Adapted, Objection, Strategy, extensions
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.new_values import may_refuse, new_values
@@ -25,7 +25,13 @@ from fxopt_core.capture.second_run import Trial, caveats_of, feasible
 from fxopt_core.verification.isolation import Model, private_copy, same_random_state
 
 
-def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:
+def capture_automatically(
+    model: Model,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: Dynamic,
+    objection: Objection | None = None,
+) -> Captured:
     """One graph that agrees with the model on every trial, else one that refuses some, else Dynamo's partitions.
 
     A graph that refuses a padded mask, other whole numbers or sizes that nobody named is specialised to the
@@ -43,14 +49,16 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
         Exception: the model's own, where it fails on the example.
     """
     trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
-    search = _Search(trials, dynamic, may_refuse([on for (on, _, _), _ in trials]))
+    search = _Search(trials, dynamic, may_refuse([on for (on, _, _), _ in trials]), objection)
     specialised: list[Captured] = []
     outputs = trials[0][1].outputs
-    held = "; ".join(filter(None, (one.unreturnable(model, outputs) for one in extensions())))
+    # What extensions give lacks something of the model: an entry of the result, or gradients.
+    others = extensions() if objection is None else ()
+    held = "; ".join(filter(None, (one.unreturnable(model, outputs) for one in others)))
     if held:
         search.attempts.append(Attempt("as it is", failure=f"the result holds {held}, which no graph returns."))
     tried: list[Adapted] = []
-    copies = chain.from_iterable(one.adapt(model, outputs) for one in extensions())
+    copies = chain.from_iterable(one.adapt(model, outputs) for one in others)
     for adapted in chain([Adapted(model)], copies):
         if held and not adapted.adaptations:
             continue
@@ -64,7 +72,7 @@ def capture_automatically(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     if specialised:
         # The first of the least specialised is the best.
         return search.taken(min(specialised, key=lambda one: len(one.specialised)))
-    last_resort = chain.from_iterable(one.last_resort.items() for one in extensions())
+    last_resort = chain.from_iterable(one.last_resort.items() for one in others)
     for (name, strategy), adapted in product(last_resort, tried):
         recorded = search.attempt(name, strategy, adapted)
         if recorded is not None:
@@ -88,6 +96,7 @@ class _Search:
         trials: inputs, and what the model gives for them; the first is the example.
         dynamic: which sizes may vary.
         refusable: the trials that a capture may refuse.
+        objection: what else may speak against a capture.
         attempts: so far.
         known: how the first strategy failed on the models tried so far.
     """
@@ -95,6 +104,7 @@ class _Search:
     trials: list[Trial]
     dynamic: Dynamic
     refusable: frozenset[str]
+    objection: Objection | None = None
     attempts: list[Attempt] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
 
@@ -151,6 +161,9 @@ class _Search:
             if not found[-1].agrees and not (found[-1].refusal and on in self.refusable):
                 note(str(found[-1]))
                 return None
+        if reason := self.objection and self.objection(captured):
+            note(reason)
+            return None
         refused = ", ".join(one.on for one in found if one.refusal)
         note(f"specialised: it refuses {refused}." if refused else "")
         return replace(captured, adaptations=adapted.adaptations, agreements=tuple(found))

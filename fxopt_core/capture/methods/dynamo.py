@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt_core.capture.breaks import GraphBreak, graph_breaks
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
@@ -16,10 +17,29 @@ from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.guards import Guard, guards
 from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import replaying, state_of
+from fxopt_core.capture.running import ISOLATED, Replay, ReplayRunner, state_of
 from fxopt_core.capture.symbols import refuse_merged, symbols
 from fxopt_core.verification.isolation import Model
 from fxopt_core.verification.mutations import changed
+
+
+class CountedOperators(TorchDispatchMode):
+    """Counts the operators that run inside.
+
+    Attributes:
+        operators: how many so far.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators = 0
+
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run it and count it."""
+        self.operators += 1
+        return operator(*args, **(kwargs or {}))
 
 
 def capture_with_dynamo(
@@ -38,7 +58,7 @@ def capture_with_dynamo(
 
     captured = run_dynamo(call, GraphExtractor(), dynamic, method="dynamo", level="torch", fullgraph=fullgraph)
     one_graph = len(captured.partitions) == 1 and not captured.graph_breaks
-    runner = replaying(pristine, captured.partitions, dynamic, "dynamo", fullgraph=one_graph)
+    runner = ReplayRunner(pristine, model, dynamic, Replay(captured.partitions, "dynamo"), fullgraph=one_graph)
     return replace(captured, runner=runner, caveats=captured.caveats + _written_by_python(pristine, model, held))
 
 
@@ -72,7 +92,7 @@ def run_dynamo(
     """
 
     def compile_(model: Model) -> Model:
-        return torch.compile(model, backend=extractor, dynamic=dynamic.choice, fullgraph=fullgraph)
+        return torch.compile(model, backend=extractor, dynamic=dynamic.choice, fullgraph=fullgraph, **ISOLATED)
 
     torch._dynamo.reset()
     try:

@@ -33,6 +33,9 @@ from fxopt_core.capture.sources import describe_inputs, placeholders, readable_s
 from fxopt_core.capture.symbols import Symbol, symbols
 from fxopt_core.verification.isolation import Model, as_module
 
+LIFTED = "Parameters and buffers are inputs of the graph, before the caller's own, which are flattened."
+"""The caveat that speaks of the partition, and not of the module that is called as the model is."""
+
 KINDS = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
 
 
@@ -205,5 +208,5 @@ def _caveats(dynamic: Dynamic, axes: int | None) -> tuple[str, ...]:
     return (
         sizes,
         "Values that are not tensors, and training or evaluation mode, are fixed to those of this call.",
-        "Parameters and buffers are inputs of the graph, before the caller's own, which are flattened.",
+        LIFTED,
     )

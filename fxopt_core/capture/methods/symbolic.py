@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +14,13 @@ from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.gradient_questions import gradient_questions
-from fxopt_core.capture.module import captured_module
+from fxopt_core.capture.module import captured_module, tensors_of
 from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import plain_inputs
 from fxopt_core.verification.isolation import Model, as_module
+from fxopt_core.verification.mutations import PLAIN
 
 CAVEATS = (
     "Python ran once, with stand-ins for tensors: its own branches, loops and attributes are as they were then, and "
@@ -35,12 +35,16 @@ def capture_with_symbolic_trace(
     """Trace, then run the graph once on the example inputs for shapes (`meta["tensor_meta"]`)."""
     signature = signature_of(model, args, kwargs, dynamic)
     args, kwargs = separated(model, args, kwargs)
-    module = as_module(model)
+    module, given = as_module(model), _arguments(model, args, kwargs)
+    values = tuple(given.values())
     # Of a class torch.fx traces `forward` with the module as its first argument, which a function does not take.
     static = isinstance(inspect.getattr_static(module, "forward"), staticmethod)
+    # While it traces, torch.fx puts constants onto the module itself.
+    known, names = tensors_of(module), set(module.state_dict())
     with gradient_questions() as questions:
-        traced = fx.symbolic_trace(module.forward if static else module)
-    values = _in_order(model.forward if isinstance(model, torch.nn.Module) else model, args, kwargs)
+        tracer = _Tracer({name: value for name, value in given.items() if isinstance(value, PLAIN)})
+        graph = tracer.trace(module.forward if static else module)
+        traced = fx.GraphModule(tracer.root, graph, type(model).__name__)
     example_inputs, random_state = clone_tensors(values), read_random_state()
     state = clone_tensors(dict(traced.state_dict()))
     outputs = ShapeProp(traced).propagate(*values)
@@ -55,13 +59,30 @@ def capture_with_symbolic_trace(
         random_state=drawn_from(random_state),
     )
     called = captured_module(traced, module, replace(signature, gradients=questions.asked))
-    called.note_baked(module, set(module.state_dict()))
+    called.note_baked(known, names)
     return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called, model, dynamic))
 
 
-def _in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """One value for each argument of `function`, defaults filled in: the placeholders of its traced graph."""
-    signature = inspect.signature(function)
+class _Tracer(fx.Tracer):
+    """Where an argument is no tensor, gives Python the example's own value in place of a stand-in.
+
+    So it can branch on it; a stand-in for `None` is not `None`. The graph keeps its inputs, and a call with another
+    value is refused.
+    """
+
+    def __init__(self, constants: dict[str, Any]) -> None:
+        super().__init__()
+        self._constants = constants
+
+    def create_proxy(self, kind: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """A stand-in for what a node gives."""
+        proxy = super().create_proxy(kind, target, *args, **kwargs)
+        return self._constants[target] if kind == "placeholder" and target in self._constants else proxy
+
+
+def _arguments(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """One value for each argument, defaults filled in: the placeholders of the traced graph."""
+    signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
     variadic = [str(one) for one in signature.parameters.values() if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     if variadic:
         raise CaptureError(
@@ -71,4 +92,4 @@ def _in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         )
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    return tuple(bound.arguments.values())
+    return dict(bound.arguments)

@@ -1,0 +1,330 @@
+"""A captured graph answers the calls that it was captured for, and refuses every other one by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fxopt_core.capture import RefusedInputError, capture
+
+METHODS = ["export", "symbolic_trace", "auto"]
+TRACED = ["export", "auto"]
+"""Methods that follow Python's questions about the example; symbolic_trace fails at them."""
+
+
+def ones(*shape: int, **options: Any) -> torch.Tensor:
+    return torch.ones(*shape, **options)
+
+
+# One tensor given twice, and tensors that overlap.
+
+
+class Siamese(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch = nn.Linear(4, 4)
+
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return (self.branch(one) - self.branch(other)).square().sum(-1)
+
+
+class Nested(nn.Module):
+    def forward(self, pair: list[torch.Tensor], more: dict[str, torch.Tensor]) -> torch.Tensor:
+        return pair[0] * 2 + pair[1] * 3 + more["bias"] * 5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_tensor_given_twice_is_two_inputs(method: str) -> None:
+    torch.manual_seed(0)
+    model, same = Siamese(), torch.randn(3, 4)
+    captured = capture(model, (same, same), method)
+    one, other = torch.randn(3, 4), torch.randn(3, 4)
+    torch.testing.assert_close(captured.run(one, other), model(one, other))
+    assert captured.run(one, other).min() > 0
+    assert captured.run(one, one).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("method", TRACED)
+def test_one_tensor_in_two_containers_is_two_inputs(method: str) -> None:
+    same = torch.ones(3)
+    captured = capture(Nested(), ([same, same], {"bias": same}), method)
+    assert captured.run([ones(3), ones(3) * 0], {"bias": ones(3) * 0}).tolist() == [2.0] * 3
+    assert captured.run([ones(3) * 0, ones(3)], {"bias": ones(3) * 0}).tolist() == [3.0] * 3
+    assert captured.run([ones(3) * 0, ones(3) * 0], {"bias": ones(3)}).tolist() == [5.0] * 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_views_of_one_another_are_two_inputs(method: str) -> None:
+    base = torch.arange(6.0)
+    captured = capture(lambda x, y: x * 2 + y, (base[:4], base[2:]), method)
+    assert captured.run(ones(4), ones(4) * 0).tolist() == [2.0] * 4
+    assert captured.run(base[:4], base[2:]).tolist() == (base[:4] * 2 + base[2:]).tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_input_that_is_a_parameter_of_the_model_is_an_input(method: str) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 + self.scale * 3
+
+    model = Scaled()
+    captured = capture(model, (model.scale,), method)
+    assert captured.run(ones(3, requires_grad=True) * 0).tolist() == [3.0] * 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_inputs_that_overlap_otherwise_than_the_examples_are_refused(method: str) -> None:
+    def writes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x + y
+
+    captured = capture(writes, (ones(3), ones(3)), method)
+    memory = torch.zeros(5)
+    for one, other in ((memory[:3], memory[:3]), (memory[:3], memory[1:4])):
+        with pytest.raises(RefusedInputError, match="the memory of y: expected memory of its own"):
+            captured.run(one, other)
+    same = torch.zeros(3)
+    with pytest.raises(RefusedInputError, match="got the same tensor as x"):
+        captured.run(same, same)
+    assert captured.run(memory[:2].new_zeros(3), torch.zeros(3)).tolist() == [1.0] * 3
+    assert memory.count_nonzero() == 0
+
+
+def test_pieces_of_one_tensor_that_do_not_overlap_are_taken() -> None:
+    captured = capture(lambda x, y: x - y, (ones(2, 3), ones(2, 3) * 2), "export")
+    one, other = torch.arange(12.0).reshape(4, 3).split(2)
+    torch.testing.assert_close(captured.run(one, other), one - other)
+
+
+# Facts of the example.
+
+FACTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], str]] = {
+    "a branch on the dtype": (
+        lambda x: x / 2 if x.is_floating_point() else x // 2,
+        (ones(3),),
+        (ones(3, dtype=torch.int64),),
+        "the dtype of x: expected torch.float32, as at capture; got torch.int64",
+    ),
+    "another float": (
+        lambda x: x.sin(),
+        (ones(3),),
+        (ones(3, dtype=torch.float64),),
+        r"the dtype of x: .*Convert it with \.to\(torch\.float32\)",
+    ),
+    "a branch on the size": (
+        lambda x: x.sum() if x.shape[0] > 2 else x.prod(),
+        (ones(3),),
+        (ones(2),),
+        r"the size of x in dimension 0: expected 3, as at capture; got 2\. Capture with dynamic=True",
+    ),
+    "a branch on the number of dimensions": (
+        lambda x: x.sum(0) if x.dim() > 1 else x,
+        (ones(3, 2),),
+        (ones(3),),
+        "the number of dimensions of x",
+    ),
+    "a copy that was none": (
+        lambda x: x.contiguous().add_(1),
+        (ones(3, 3),),
+        (ones(3, 3).t(),),
+        r"the memory layout of x: expected contiguous, as at capture; got strides \[1, 3\]",
+    ),
+    "a memory format": (
+        lambda x: x.is_contiguous(memory_format=torch.channels_last) + x,
+        (ones(2, 3, 4, 4),),
+        (ones(2, 3, 4, 4).to(memory_format=torch.channels_last),),
+        "the memory layout of x: expected contiguous, as at capture; got channels_last",
+    ),
+    "repeated elements": (
+        lambda x: x.clone().mul_(2),
+        (ones(4, 3),),
+        (ones(3).expand(4, 3),),
+        r"the memory layout of x: .*strides \[0, 1\]",
+    ),
+    "a number": (lambda x, times: x * times, (ones(3), 2), (ones(3), 3), "times: expected 2, as at capture; got 3"),
+    "a number of another type": (lambda x, times: x * times, (ones(3), 1), (ones(3), 1.0), "times: expected 1, .*1.0"),
+    "a truth": (lambda x, up: x + 1 if up else x - 1, (ones(3), True), (ones(3), False), "up: expected True"),
+    "a text": (lambda x, kind: getattr(x, kind)(), (ones(3), "sin"), (ones(3), "cos"), "kind: expected 'sin'"),
+    "none": (
+        lambda x, mask: x if mask is None else x * mask,
+        (ones(3), None),
+        (ones(3), ones(3)),
+        "mask: expected None, as at capture; got a tensor of shape",
+    ),
+    "a tensor that is none": (
+        lambda x, mask: x if mask is None else x * mask,
+        (ones(3), ones(3)),
+        (ones(3), None),
+        "mask: expected a tensor, as at capture; got None",
+    ),
+    "a longer list": (lambda xs: sum(xs), ([ones(3)] * 2,), ([ones(3)] * 3,), r"xs\[2\]: expected arguments nested"),
+    "another key": (
+        lambda batch: sum(batch.values()),
+        ({"a": ones(3)},),
+        ({"b": ones(3)},),
+        r"batch\['a'\]: expected arguments nested as in the example",
+    ),
+    "an argument that the example left out": (
+        lambda x, scale=2.0: x * scale,
+        (ones(3),),
+        (ones(3), 3.0),
+        "scale: expected to be left out, as in the example, as at capture; got 3.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_call_of_another_form_is_refused_by_name(name: str) -> None:
+    function, example, other, message = FACTS[name]
+    captured = capture(function, example, "export")
+    expected = function(*example)
+    torch.testing.assert_close(captured.run(*example), expected)
+    with pytest.raises(RefusedInputError, match=message):
+        captured.run(*other)
+
+
+@pytest.mark.parametrize("name", ["another float", "a copy that was none", "a number", "repeated elements"])
+def test_symbolic_trace_refuses_it_too(name: str) -> None:
+    function, example, other, message = FACTS[name]
+    with pytest.raises(RefusedInputError, match=message):
+        capture(function, example, "symbolic_trace").run(*other)
+
+
+def test_the_callers_tensor_is_not_overwritten_by_a_call_that_is_refused() -> None:
+    captured = capture(lambda x: x.contiguous().add_(1), (ones(3, 3),), "export")
+    transposed = torch.zeros(3, 3).t()
+    with pytest.raises(RefusedInputError):
+        captured.run(transposed)
+    assert transposed.count_nonzero() == 0
+
+
+def test_an_example_that_is_not_contiguous_is_captured_as_it_is() -> None:
+    for example in (ones(4, 3).t(), ones(4, 6)[:, ::2], ones(3).expand(4, 3), ones(2, 3, 4, 4).mT):
+        captured = capture(lambda x: x.reshape(-1) * 2, (example,), "auto")
+        assert captured.specialised == ()
+        assert all(one.agrees for one in captured.agreements), captured.agreements
+        with pytest.raises(RefusedInputError, match="the memory layout of x"):
+            captured.run(example.contiguous())
+
+
+@pytest.mark.parametrize(
+    ("example", "larger", "otherwise"),
+    [
+        (ones(4, 3), ones(6, 3), ones(3, 6).t()),
+        (ones(3, 4).t(), ones(3, 6).t(), ones(6, 3)),
+        (ones(4, 6)[:, ::2], ones(6, 6)[:, ::2], ones(6, 3)),
+        (
+            ones(4, 3, 2, 2).to(memory_format=torch.channels_last),
+            ones(6, 3, 2, 2).to(memory_format=torch.channels_last),
+            ones(6, 3, 2, 2),
+        ),
+    ],
+)
+def test_open_sizes_keep_the_order_in_memory(
+    example: torch.Tensor, larger: torch.Tensor, otherwise: torch.Tensor
+) -> None:
+    captured = capture(lambda x: x.contiguous().mul(2), (example,), "export", dynamic={"x": {0: ("n", 2, 9)}})
+    assert all(one.agrees for one in captured.agreements), captured.agreements
+    assert torch.equal(captured.run(larger), larger * 2)
+    with pytest.raises(RefusedInputError, match="the memory layout of x"):
+        captured.run(otherwise)
+
+
+# Gradients and modes.
+
+
+@pytest.mark.parametrize("method", TRACED)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 1 if x.requires_grad else x - 1,
+        lambda x: x + 1 if torch.is_grad_enabled() and (x * 2).requires_grad else x - 1,
+        lambda x: x + 1 if x.is_leaf and x.requires_grad else x - 1,
+        lambda x: x + 1 if (x * 2).grad_fn is not None else x - 1,
+    ],
+)
+def test_a_branch_on_gradients_is_refused(method: str, function: Callable[..., torch.Tensor]) -> None:
+    captured = capture(function, (ones(3),), method)
+    assert captured.run(ones(3)).tolist() == [0.0] * 3
+    with pytest.raises(RuntimeError, match=r"requires_grad of x: expected False|another graph"):
+        captured.run(ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("method", TRACED)
+def test_a_branch_on_the_grad_mode_is_right_or_refused(method: str) -> None:
+    captured = capture(lambda x: x + 1 if torch.is_grad_enabled() else x - 1, (ones(3),), method)
+    assert captured.run(ones(3)).tolist() == [2.0] * 3
+    with torch.no_grad(), pytest.raises(RuntimeError, match=r"is_grad_enabled|another graph|disagree|differs"):
+        captured.run(ones(3))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_that_does_not_ask_runs_with_gradients_and_without(method: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.Dropout(), nn.GELU()).eval()
+    captured = capture(model, (ones(2, 3),), method)
+    for wanted in (False, True):
+        x = torch.randn(2, 3, requires_grad=wanted)
+        torch.testing.assert_close(captured.run(x), model(x))
+        with torch.no_grad():
+            torch.testing.assert_close(captured.run(x), model(x))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_autocast_and_the_default_dtype_are_part_of_the_call(method: str) -> None:
+    captured = capture(nn.Linear(3, 3), (ones(2, 3),), method)
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        pytest.raises(RefusedInputError, match=r"autocast on cpu: expected off, as at capture; got torch.bfloat16"),
+    ):
+        captured.run(ones(2, 3))
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(RefusedInputError, match="get_default_dtype"):
+            captured.run(ones(2, 3, dtype=torch.float32))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+# How the call is written.
+
+
+class Arguments(nn.Module):
+    def forward(
+        self, x: torch.Tensor, y: torch.Tensor | None = None, *, scale: float = 2.0, **others: torch.Tensor
+    ) -> torch.Tensor:
+        result = x * scale if y is None else x * scale + y
+        return sum(others.values(), start=result)
+
+
+@pytest.mark.parametrize("method", ["export", "auto"])
+def test_a_call_may_be_written_otherwise_than_the_example(method: str) -> None:
+    x, y, z = ones(3), ones(3) * 10, ones(3) * 100
+    captured = capture(Arguments(), {"x": x, "y": y, "more": z}, method)
+    for args, kwargs in (((x, y), {"more": z}), ((x,), {"more": z, "y": y}), ((), {"more": z, "y": y, "x": x})):
+        assert captured.run(*args, **kwargs).tolist() == [112.0] * 3
+    assert captured.run(x, y, scale=2.0, more=z).tolist() == [112.0] * 3
+    with pytest.raises(RefusedInputError, match="scale: expected to be left out"):
+        captured.run(x, y, scale=3.0, more=z)
+    with pytest.raises(RefusedInputError, match="other: expected to be left out"):
+        captured.run(x, y, more=z, other=z)
+    with pytest.raises(RefusedInputError, match="the arguments: expected"):
+        captured.run(x, y)
+    with pytest.raises(RefusedInputError, match="y: expected a tensor, as at capture; got None"):
+        captured.run(x, more=z)
+    with pytest.raises(TypeError, match="missing a required argument: 'x'"):
+        captured.run(y=y, more=z)
+
+
+def test_any_number_of_positional_arguments() -> None:
+    captured = capture(lambda *xs: sum(xs), (ones(3), ones(3)), "export")
+    assert captured.run(ones(3), ones(3)).tolist() == [2.0] * 3
+    with pytest.raises(RefusedInputError, match="the arguments"):
+        captured.run(ones(3), ones(3), ones(3))
