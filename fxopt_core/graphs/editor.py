@@ -17,10 +17,10 @@ from torch.fx.node import Target
 from torch.utils._pytree import tree_leaves
 
 from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.exactness import EXACT, Tolerance
 from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META, value_of
 from fxopt_core.graphs.source_lines import source_line
-from fxopt_core.verification.tolerance import EXACT, Tolerance
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""

@@ -136,7 +136,7 @@ def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
 def _may_divide_by_zero(node: fx.Node, given: dict[str, Any]) -> bool:
     """Whether an integer that is only known at run time is the divisor."""
     divisor = given.get("other", node.args[-1])
-    if not isinstance(divisor, fx.Node) and not node.target == "__rmod__":
+    if not isinstance(divisor, fx.Node) and node.target != "__rmod__":
         return bool(divisor == 0)
     value = value_of(node)
     if value is not None and not isinstance(value, torch.Tensor):

@@ -4,38 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
 
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far a tensor may be off: `absolute + relative * (largest finite magnitude of the expected tensor)`.
-
-    Relative to the tensor and not to each element, because sums of products lose digits where they cancel.
-
-    Attributes:
-        relative: share of the largest expected magnitude.
-        absolute: in units of the values.
-    """
-
-    relative: float = 0.0
-    absolute: float = 0.0
-
-    @property
-    def exact(self) -> bool:
-        """Whether every bit counts."""
-        return self.relative == 0 and self.absolute == 0
-
-    def __str__(self) -> str:
-        return "bitwise" if self.exact else f"within {self.relative:g} of the largest value + {self.absolute:g}"
-
-
-EXACT = Tolerance()
-"""Every bit counts, so that 0.0 and -0.0 differ; only the payload of a NaN does not."""
+from fxopt_core.graphs.exactness import EXACT, Tolerance
 
 ROUNDING = Tolerance(relative=1e-4, absolute=1e-6)
 """For gradients, which are sums whose order is nobody's promise."""
