@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.benchmark import BenchmarkReport, benchmark
 from fxopt_core.capture import CaptureError
+from fxopt_core.capture.lowering import NotLowerableError, lower
 from fxopt_core.capture.whole import WHOLE_METHODS, WholeModule, capture_whole
 from fxopt_core.devices import choose_device
 from fxopt_core.display import Displayable
@@ -188,6 +190,10 @@ class GraphOptimizer:
         """A copy of the model, compiled; each graph that Dynamo captures goes through the passes."""
 
         def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+            # In the operators of torch.export, so that the passes find here what they find there. Where that cannot
+            # be, they see the graph as Dynamo wrote it.
+            with suppress(NotLowerableError):
+                graph_module = lower(graph_module)
             prefix = f"graph {len(graphs)}: "
             own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
             left = most - sum(len(graph.result.rewrites) for graph in graphs)
