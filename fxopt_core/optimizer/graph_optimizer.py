@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from fxopt_core.capture import Attempt, Captured
 from fxopt_core.capture import capture as capture_model
 from fxopt_core.capture.dimensions import named_leaves
 from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.lowering import NotLowerableError, lower
 from fxopt_core.capture.methods.dynamo import CountedOperators
 from fxopt_core.capture.methods.exporting import LIFTED
 from fxopt_core.capture.module import CapturedModule, hide_new_tensors, tensors_of, tensors_read
@@ -248,6 +250,10 @@ class GraphOptimizer:
         """A copy of the model that Dynamo compiles; each graph that it captures goes through the passes."""
 
         def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+            # In the operators of torch.export, so that the passes find here what they find there. Where that cannot
+            # be, they see the graph as Dynamo wrote it.
+            with suppress(NotLowerableError):
+                graph_module = lower(graph_module)
             prefix = f"graph {len(graphs)}: "
             own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
             left = most - sum(len(graph.result.rewrites) for graph in graphs)

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.nn import functional
 
 from fxopt_core.graphs.arguments import arguments_of
 from fxopt_core.graphs.examples import HELD_BY_MODULE, attribute_of, example_of
+from fxopt_core.passes.operations import Operations
 
 Weight = torch.Tensor | fx.Node | None
 """A tensor of the graph's module, which is without data where Dynamo made an input of it; or nothing; or, where it is
@@ -27,6 +27,7 @@ class Layer:
 
     Attributes:
         node: the call.
+        input: what it is applied to.
         module: what it calls, at module level.
         weight: of the layer.
         bias: of the layer.
@@ -36,6 +37,7 @@ class Layer:
     """
 
     node: fx.Node
+    input: Any
     module: nn.Module | None
     weight: Weight
     bias: Weight
@@ -47,6 +49,11 @@ class Layer:
     def weights(self) -> dict[str, Weight]:
         """All weights by name."""
         return {"weight": self.weight, "bias": self.bias}
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a linear layer, and no convolution or subclass, which may compute something else."""
+        return LAYERS.get(self.node.target) in ("linear", "mm", "addmm") or type(self.module) is nn.Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +115,10 @@ _TRANSPOSES = (
 )
 
 
-def _targets(names: str, *namespaces: Any) -> dict[Any, str]:
-    """The operators of ATen that have one of the names, and the functions in the namespaces that do."""
-    found: dict[Any, str] = {}
-    for name in names.split():
-        packet = getattr(torch.ops.aten, name)
-        overloads = (getattr(packet, overload) for overload in packet.overloads())
-        found |= {overload: name for overload in overloads if "out" not in overload._overloadname}
-        found |= {getattr(namespace, name): name for namespace in namespaces if hasattr(namespace, name)}
-    return found
-
-
-LAYERS = _targets(_LAYERS, torch, torch._C._nn) | _targets("mm addmm")
+LAYERS = Operations((*_LAYERS.split(), "mm", "addmm")).functions
 """What computes a layer, with the name of the operator. Linear layers of core ATen are products of matrices."""
 
-NORMS = _targets(_NORMS, torch, functional)
+NORMS = Operations(_NORMS.split()).functions
 
 
 def layer_at(node: fx.Node) -> Layer | None:
@@ -132,20 +128,22 @@ def layer_at(node: fx.Node) -> Layer | None:
         if not isinstance(module, _LAYER_MODULES):
             return None
         transposed, groups = getattr(module, "transposed", False), getattr(module, "groups", 1)
-        return Layer(node, module, _own(module, "weight"), _own(module, "bias"), transposed, groups)
+        return Layer(node, _input(node), module, _own(module, "weight"), _own(module, "bias"), transposed, groups)
     name = LAYERS.get(node.target) if node.op == "call_function" else None
     if name is None:
         return None
     given = arguments_of(node.target, node.args, node.kwargs)
+    source = given.get("input")
     if name in ("mm", "addmm"):
         # bias + input @ weight: the output channels are in the second dimension. With factors it is something else.
         if (given.get("beta", 1), given.get("alpha", 1)) != (1, 1) or "out_dtype" in given:
             return None
+        source = given["mat1" if name == "addmm" else "self"]
         given = {"weight": given["mat2"], "bias": given["self"] if name == "addmm" else None, "transposed": True}
     weights = {role: given.get(role) for role in ("weight", "bias")}
     weight, bias = map(_weight, weights.values())
     transposed = given.get("transposed", name.startswith("conv_transpose"))
-    return Layer(node, None, weight, bias, transposed, given.get("groups", 1), weights)
+    return Layer(node, source, None, weight, bias, transposed, given.get("groups", 1), weights)
 
 
 def batch_norm_at(node: fx.Node) -> BatchNorm | None:
@@ -155,11 +153,10 @@ def batch_norm_at(node: fx.Node) -> BatchNorm | None:
         dimensions = [size for kind, size in _NORM_MODULES.items() if isinstance(module, kind)]
         if not isinstance(module, nn.modules.batchnorm._BatchNorm) or not dimensions:
             return None
-        source = node.args[0] if node.args else next(iter(node.kwargs.values()))
         mean, variance = _own(module, "running_mean"), _own(module, "running_var")
         weight, bias = _own(module, "weight"), _own(module, "bias")
         own = (mean, variance, weight, bias, module.training, module.eps, dimensions[0])
-        return BatchNorm(node, source, (node,), False, *own)
+        return BatchNorm(node, _input(node), (node,), False, *own)
     name = NORMS.get(node.target) if node.op == "call_function" else None
     if name is None:
         return None
@@ -181,9 +178,7 @@ def call_with(layer: Layer, weight: fx.Node, bias: fx.Node) -> tuple[Any, tuple[
     """The call of a layer with other weights: target, positional and keyword arguments."""
     node = layer.node
     if LAYERS[node.target] in ("mm", "addmm"):
-        given = arguments_of(node.target, node.args, node.kwargs)
-        matrix = given["mat1"] if "mat1" in given else given["self"]
-        return torch.ops.aten.addmm.default, (bias, matrix, weight), {}
+        return torch.ops.aten.addmm.default, (bias, layer.input, weight), {}
     args, kwargs = list(node.args), dict(node.kwargs)
     for place, (name, value) in enumerate((("weight", weight), ("bias", bias)), start=1):
         if place < len(args):
@@ -198,6 +193,10 @@ def call_with(layer: Layer, weight: fx.Node, bias: fx.Node) -> tuple[Any, tuple[
 def _module(node: fx.Node) -> nn.Module | None:
     owner = node.graph.owning_module
     return None if owner is None else owner.get_submodule(str(node.target))
+
+
+def _input(node: fx.Node) -> Any:
+    return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
 
 
 def _own(module: nn.Module, name: str) -> Any:

@@ -78,11 +78,12 @@ class ConvBatchNormFolding(OptimizationPass):
     them, and the bound above has k + 12 for k + 8. Folding costs a pass over the weights at each call, about what it
     saves for a single image (13 of the 130 ms that ResNet-50 takes on one core for one, and no more for a batch).
 
-    Folded ahead, the pass is for inference: what is learnt, loaded or set later in the old weights is not seen, `train()` does not
-    bring the normalisation back, and gradients flow to the inputs and into the new weights, not the old ones. New
-    weights are parameters that require gradients if an old one did, so that results require gradients as before, and
-    a checkpoint of the model does not load without an error. Old ones stay as they are, for whoever shares them;
-    what is folded from the same weights is shared again. `statistics["bytes added"]` is what the new ones take.
+    Folded ahead, the pass is for inference: what is learnt, loaded or set later in the old weights is not seen,
+    `train()` does not bring the normalisation back, and gradients flow to the inputs and into the new weights, not
+    the old ones. New weights are parameters that require gradients if an old one did, so that results require
+    gradients as before, and a checkpoint of the model does not load without an error. Old ones stay as they are, for
+    whoever shares them; what is folded from the same weights is shared again. `statistics["bytes added"]` is what the
+    new ones take.
     """
 
     tolerance = SINGLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from fxopt_core.graphs.examples import EXAMPLE_META, example_of
 from fxopt_core.graphs.fused_operators import linear_activation
 from fxopt_core.graphs.matching import GraphIndex, Match, Miss
 from fxopt_core.graphs.patterns import function_key
+from fxopt_core.passes.batchnorm_nodes import LAYERS, Layer, layer_at
 from fxopt_core.passes.operations import Operations
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule, region
 from fxopt_core.passes.registry import register_pass
@@ -25,96 +27,56 @@ WORTHWHILE = {"none": 2**17, "tanh": 2**16}
 """From how many elements of the result on fusing gelu was faster, by its algorithm: to get going takes 15 µs in the
 kernel and 5 before it."""
 
-_CALLS = Operations(("linear", "addmm", "mm", "gelu", "relu", "relu_"))
-_MODULES: dict[Any, str] = {nn.Linear: "linear", nn.GELU: "gelu", nn.ReLU: "relu"}
-
-
-class Call(NamedTuple):
-    """A layer or an activation, however it is written.
-
-    Attributes:
-        name: of the operation.
-        given: the arguments of the call by name.
-        module: what is called, if it is a module.
-    """
-
-    name: str | None
-    given: dict[Any, Any]
-    module: nn.Module | None = None
-
-
-def _call_at(node: Any) -> Call | None:
-    if not isinstance(node, fx.Node) or not node.op.startswith("call"):
-        return None
-    owner = node.graph.owning_module
-    if node.op == "call_module" and owner is None:
-        return None
-    key = function_key(node, owner)
-    module = owner.get_submodule(str(node.target)) if node.op == "call_module" and owner is not None else None
-    name = _CALLS.name_of(node) if module is None else _MODULES.get(key)
-    return None if name is None else Call(name, arguments_of(key, node.args, node.kwargs), module)
+_ACTIVATIONS = Operations(("gelu", "relu", "relu_"))
+_MODULES: dict[Any, str] = {nn.GELU: "gelu", nn.ReLU: "relu"}
 
 
 class LinearActivation(NamedTuple):
     """What was found.
 
     Attributes:
-        layer: the call of the layer.
-        input: of the layer.
-        weight: of the layer, as a node; `None` where a module holds it.
-        bias: of the layer, likewise.
-        transposed: whether the weight has its output features in the second dimension.
+        layer: the linear layer.
         activation: `relu` or `gelu`.
         algorithm: of gelu: `none` or `tanh`; of relu empty.
     """
 
-    layer: fx.Node
-    input: fx.Node
-    weight: fx.Node | None
-    bias: fx.Node | None
-    transposed: bool
+    layer: Layer
     activation: str
     algorithm: Any
 
 
-def _find(activation: str) -> Any:
-    """Looks for a linear layer before an activation."""
-
-    def find(node: fx.Node, index: GraphIndex) -> Match | Miss | None:
-        call = _call_at(node)
-        if call is None or call.name is None or call.name.removesuffix("_") != activation:
-            return None
-        layer = next(iter(call.given.values()), None)
-        linear = _call_at(layer)
-        if linear is None or linear.name not in ("linear", "addmm", "mm"):
-            return None
-        given = linear.given
-        if (given.get("beta", 1), given.get("alpha", 1)) != (1, 1) or "out_dtype" in given:
-            return Miss(node, f"{activation}: {layer} has a factor or a dtype, which a linear layer has not")
-        holder = call.module if call.module is not None else call.given
-        algorithm = "" if activation == "relu" else _attribute(holder, "approximate")
-        weight, bias, transposed = given.get("weight"), given.get("bias"), linear.name != "linear"
-        if transposed:
-            weight, bias = given.get("mat2"), given.get("self") if linear.name == "addmm" else None
-        source = given.get("mat1" if linear.name == "addmm" else "self" if linear.name == "mm" else "input")
-        shape = example_of(bias) if isinstance(bias, fx.Node) else None
-        if linear.name == "addmm" and (shape is None or shape.dim() != 1):
-            return Miss(node, f"{activation}: what {layer} adds is not known to be a bias, of one dimension")
-        found = LinearActivation(layer, source, weight, bias, transposed, activation, algorithm)
-        inputs = dict.fromkeys(each for each in (source, weight, bias) if isinstance(each, fx.Node))
-        return region(index, (layer, node), inputs, found)
-
-    return find
+def find(activation: str, node: fx.Node, index: GraphIndex) -> Match | Miss | None:
+    """A linear layer and the activation that a node calls; why it is none, if it nearly is one."""
+    if not node.op.startswith("call"):
+        return None
+    key = function_key(node, index.owner)
+    name = _MODULES.get(key) if node.op == "call_module" else (_ACTIVATIONS.name_of(node) or "").removesuffix("_")
+    given = arguments_of(key, node.args, node.kwargs)
+    source = next(iter(given.values()), None)
+    if name != activation or not isinstance(source, fx.Node):
+        return None
+    layer = layer_at(source)
+    if layer is None and LAYERS.get(source.target) in ("mm", "addmm"):
+        return Miss(node, f"{activation}: {source} has a factor or a dtype, which a linear layer has not")
+    if layer is None or not layer.linear:
+        return None
+    weights = [each for each in layer.given.values() if isinstance(each, fx.Node)]
+    dimensions = [None if each is None else each.dim() for each in map(example_of, weights)]
+    if layer.transposed and dimensions != [2, 1][: len(weights)]:
+        return Miss(node, f"{activation}: what {source} adds is not known to be a bias, of one dimension")
+    algorithm = given.get("approximate", "none") if node.op != "call_module" else _module(index, node, "approximate")
+    inputs = dict.fromkeys((layer.input, *weights))
+    return region(index, (source, node), inputs, LinearActivation(layer, name, "" if name == "relu" else algorithm))
 
 
-def _attribute(holder: Any, name: str) -> Any:
-    return holder.get(name, "none") if isinstance(holder, dict) else getattr(holder, name)
+def _module(index: GraphIndex, node: fx.Node, name: str) -> Any:
+    return getattr(index.owner.get_submodule(str(node.target)), name, None) if index.owner is not None else None
 
 
 def is_worthwhile(match: Match) -> str | None:
     """The operator is right everywhere, but faster only where the kernel takes over, and enough is to be done."""
     found: LinearActivation = match.data
-    layer, weight, least = example_of(found.layer), _weight(match), WORTHWHILE.get(found.algorithm)
+    layer, weight, least = example_of(found.layer.node), _weight(found.layer), WORTHWHILE.get(found.algorithm)
     if layer is None or weight is None or least is None:
         return "the shapes, or which activation it is, are not known"
     if layer.device.type != "cpu" or layer.dtype != torch.float32:
@@ -130,30 +92,27 @@ def is_worthwhile(match: Match) -> str | None:
     return None
 
 
-def _weight(match: Match) -> torch.Tensor | None:
+def _weight(layer: Layer) -> torch.Tensor | None:
     """The weight, or an example of it, with the output features in the first dimension."""
-    found: LinearActivation = match.data
-    if found.weight is None:
-        owner = match.index.owner
-        return None if owner is None else owner.get_submodule(str(found.layer.target)).weight  # type: ignore[return-value]
-    weight = example_of(found.weight)
-    return weight.t() if weight is not None and found.transposed else weight
+    if layer.module is not None:
+        return layer.weight if isinstance(layer.weight, torch.Tensor) else None
+    weight = example_of(layer.given["weight"])
+    return weight.t() if weight is not None and layer.transposed else weight
 
 
 def _build(editor: GraphEditor, match: Match) -> fx.Node:
-    found: LinearActivation = match.data
+    layer, *activation = match.data
 
     def insert(op: str, target: Any, *args: Any) -> fx.Node:
         return editor.insert(op, target, args, like=match.anchor, before=match.before)
 
-    source, weight, bias = (match.values.get(each) for each in (found.input, found.weight, found.bias))
-    if found.transposed:
+    weight, bias = (match.values.get(layer.given.get(name)) for name in ("weight", "bias"))
+    if layer.transposed:
         weight = insert("call_function", aten.t.default, weight)
-    elif weight is None:
-        held = editor.graph_module.get_submodule(str(found.layer.target))
-        weight = insert("get_attr", f"{found.layer.target}.weight")
-        bias = insert("get_attr", f"{found.layer.target}.bias") if held.bias is not None else None
-    fused = insert("call_function", linear_activation, source, weight, bias, found.activation, found.algorithm)
+    elif layer.module is not None:
+        weight = insert("get_attr", f"{layer.node.target}.weight")
+        bias = insert("get_attr", f"{layer.node.target}.bias") if layer.bias is not None else None
+    fused = insert("call_function", linear_activation, match.values[layer.input], weight, bias, *activation)
     for name in EXAMPLE_META:
         if name in match.anchor.meta:
             fused.meta.setdefault(name, match.anchor.meta[name])
@@ -185,7 +144,7 @@ class LinearActivationFusion(PatternPass):
     """
 
     rules = (
-        RewriteRule("linear and relu", find=_find("relu"), build=_build, tolerance=EXACT),
-        RewriteRule("linear and gelu", find=_find("gelu"), build=_build, checks=(is_worthwhile,)),
+        RewriteRule("linear and relu", find=partial(find, "relu"), build=_build, tolerance=EXACT),
+        RewriteRule("linear and gelu", find=partial(find, "gelu"), build=_build, checks=(is_worthwhile,)),
     )
     tolerance = Tolerance(relative=1e-5)
