@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,7 +12,9 @@ from torch._dynamo.source import ConstantSource
 
 from fxopt_core.capture.lowering import NotLowerableError, lower
 from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
+from fxopt_core.optimizer.verified_graph import run_verified_passes
 from fxopt_core.passes import OptimizationPass, Refusal, choose_passes
+from fxopt_core.suggestions import did_you_mean
 
 Compiled = Callable[..., Any]
 
@@ -30,12 +31,15 @@ class BackendOptions:
             recorded, else `inference`.
         then: the backend that gets the optimised graph.
         then_options: its own options, those of Inductor for example: `{"max_autotune": True}`.
+        verify: whether to compare each graph with what Dynamo captured, at the values of its first call and at adversarial
+            ones. A rewrite that is to blame for a difference is not made. Takes several calls of the graph.
         report: is called with the `PipelineResult` of each graph that Dynamo captures.
     """
 
     passes: str | Sequence[str | OptimizationPass] | None = None
     then: str = "inductor"
     then_options: Mapping[str, Any] = field(default_factory=dict)
+    verify: bool = False
     report: Callable[[PipelineResult], object] | None = None
 
     @classmethod
@@ -50,13 +54,15 @@ class BackendOptions:
         for name in given:
             if name not in names:
                 raise ValueError(
-                    f"there is no option {name!r}.{_nearest(name, names)} The options are {', '.join(names)}."
+                    f"there is no option {name!r}.{did_you_mean(name, names)} The options are {', '.join(names)}."
                 )
         options = cls(**given)
         if not isinstance(options.then, str):
             raise TypeError(f"then is {options.then!r}; expected the name of a backend, such as {', '.join(THEN)}.")
         if not isinstance(options.then_options, Mapping):
             raise TypeError(f"then_options is {options.then_options!r}; expected a dictionary of options by name.")
+        if not isinstance(options.verify, bool):
+            raise TypeError(f"verify is {options.verify!r}; expected True or False.")
         if options.report is not None and not callable(options.report):
             raise TypeError(f"report is {options.report!r}; expected a function of one PipelineResult.")
         return options
@@ -97,6 +103,7 @@ def fxopt_backend(
     Raises:
         ValueError: there is no such option, mode, backend, preset or pass.
         TypeError: an option has a value of the wrong type.
+        VerificationError: the graph in ATen operators differs from Dynamo's, before any pass.
     """
     chosen = BackendOptions.parse(options or {})
     compile_ = _next_backend(chosen, mode)
@@ -108,7 +115,10 @@ def fxopt_backend(
     except NotLowerableError as error:
         lowered = graph_module
         refusals = [Refusal("the whole graph", f"the passes see it as Dynamo wrote it: {error}")]
-    result = run_passes(lowered, passes)
+    if chosen.verify:
+        result = run_verified_passes(graph_module, lowered, passes, example_inputs)
+    else:
+        result = run_passes(lowered, passes)
     result.refusals["lowering"] = refusals
     if chosen.report is not None:
         chosen.report(result)
@@ -144,7 +154,7 @@ def _next_backend(options: BackendOptions, mode: str | None) -> Callable[[fx.Gra
         return lambda graph_module, example_inputs: graph_module.forward
     known = {*torch._dynamo.list_backends(exclude_tags=()), *THEN} - {"fxopt"}
     if then not in known:
-        raise ValueError(f"there is no backend {then!r} to hand on to.{_nearest(then, known)} {_listed(known)}")
+        raise ValueError(f"there is no backend {then!r} to hand on to.{did_you_mean(then, known)} {_listed(known)}")
     backend = torch._dynamo.lookup_backend(then)
     return lambda graph_module, example_inputs: backend(
         graph_module, example_inputs, **({"options": given} if given else {})
@@ -153,8 +163,3 @@ def _next_backend(options: BackendOptions, mode: str | None) -> Callable[[fx.Gra
 
 def _listed(known: Iterable[str]) -> str:
     return f"Expected one of {', '.join(sorted(known))}."
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(name), list(known), n=2)
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import SymBool, SymFloat, SymInt, fx
 from torch._guards import TracingContext
+from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -35,7 +36,7 @@ def lower(graph_module: fx.GraphModule) -> fx.GraphModule:
 
     Raises:
         NotLowerableError: the graph calls something of which only the call is known (an `autograd.Function`, a hook, a
-            checkpointed region, a custom operator, `vmap`), which recording would step into or lose; or a size in it
+            checkpointed region, `vmap`), which recording would step into or lose; or a size in it
             depends on values; or what was recorded returns something of another kind.
     """
     context = TracingContext.try_get()
@@ -72,7 +73,9 @@ def lower(graph_module: fx.GraphModule) -> fx.GraphModule:
 def _require_known(node: fx.Node) -> None:
     if node.op == "get_attr" or node.op == "call_module":
         raise NotLowerableError(f"{node} stands for {node.target}, which the graph itself holds")
-    if node.op in ("call_function", "call_method") and effects_of(node).opaque and node.target not in _SAYS_NOTHING:
+    # An operator, a custom one too, is recorded as a call of it, whatever it does.
+    recorded = node.target in _SAYS_NOTHING or isinstance(node.target, (OpOverload, OpOverloadPacket))
+    if node.op in ("call_function", "call_method") and effects_of(node).opaque and not recorded:
         raise NotLowerableError(f"what {node} does is not known ({getattr(node.target, '__name__', node.target)})")
     value = node.meta.get("example_value")
     if isinstance(value, (torch.Tensor, SymInt, SymFloat, SymBool)) and free_unbacked_symbols(value):
