@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import fx
 
 # torch.compile notes on the module that it compiled it.
 _INTERNAL = frozenset(vars(torch.nn.Module())) | {"_is_torch_compile"}
@@ -26,7 +27,7 @@ def _changed(before: Any, after: Any, path: str, seen: set[int]) -> Iterator[str
     if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
         if not same_tensor(before, after):
             yield path
-    elif type(before) is not type(after):
+    elif _class_of(before) is not _class_of(after):
         yield path
     elif isinstance(before, PLAIN):
         # NaN is not equal to itself.
@@ -40,6 +41,11 @@ def _changed(before: Any, after: Any, path: str, seen: set[int]) -> Iterator[str
             yield from _changed(old[key], new[key], f"{path}{key}", seen)
 
 
+def _class_of(value: Any) -> type:
+    # torch.fx makes a class for each graph module, of copies too.
+    return type(value).__mro__[1] if isinstance(value, fx.GraphModule) else type(value)
+
+
 def same_tensor(before: torch.Tensor, after: torch.Tensor) -> bool:
     """Whether shape, dtype and every value agree; NaN agrees with NaN."""
     if before.shape != after.shape or before.dtype != after.dtype or before.is_meta:
@@ -49,7 +55,9 @@ def same_tensor(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 def _parts(value: Any) -> dict[str, Any]:
     if isinstance(value, torch.nn.Module):
-        own = {key: one for key, one in vars(value).items() if key not in _INTERNAL}
+        # What torch.fx keeps about a graph module is its own: it may make code at the first call.
+        kinds = torch.Tensor if isinstance(value, fx.GraphModule) else object
+        own = {key: one for key, one in vars(value).items() if key not in _INTERNAL and isinstance(one, kinds)}
         held = {**value._parameters, **value._buffers, **value._modules}
         return {f".{key}": one for key, one in {**own, **held}.items()}
     if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ from rich.console import Console
 from fxopt_workbench.commands.models import Device, Inputs, Trust, build_to_run, chosen_names
 from fxopt_workbench.commands.output import check_file
 from fxopt_workbench.files import replacing
-from fxopt_workbench.tables import output_console, print_tables, tables_of
+from fxopt_workbench.tables import output_console, print_tables
 
 if TYPE_CHECKING:
     from fxopt_core.optimizer import OptimizationReport
@@ -56,6 +56,7 @@ def optimize(
     from fxopt_core.optimizer import GraphOptimizer, VerificationError
     from fxopt_core.passes import PRESETS, pass_names
     from fxopt_workbench.pictures.rendering import PictureError
+    from fxopt_workbench.results import tables
     from fxopt_workbench.standalone import save_standalone
 
     progress = Console(stderr=True)
@@ -103,7 +104,7 @@ def optimize(
     else:
         console = output_console()
         console.print(chosen.description)
-        print_tables([*tables_of(report), *(tables_of(timed) if timed is not None else ())])
+        print_tables([*tables(report), *(tables(timed) if timed is not None else ())])
         if written:
             console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
     if report.refused:

@@ -26,7 +26,8 @@ _HOMES = {
 of the core needs to be there for that."""
 
 
-def _tables(result: Any) -> Sequence[Table]:
+def tables(result: Any) -> Sequence[Table]:
+    """The tables of a result of the core, in the order in which they are read."""
     for kind in type(result).__mro__:
         if kind.__module__.startswith("fxopt_core.") and kind.__name__ in _HOMES:
             import_module(f"{__name__}.{_HOMES[kind.__name__]}")
@@ -35,9 +36,9 @@ def _tables(result: Any) -> Sequence[Table]:
 
 def as_text(result: Any) -> str:
     """The tables of a result in characters, for a terminal or a file."""
-    return "\n".join(table.text() for table in _tables(result))
+    return "\n".join(table.text() for table in tables(result))
 
 
 def as_html(result: Any) -> str:
     """The tables of a result for a notebook. Nothing in it needs a style or a script: GitHub takes both out."""
-    return "".join(table.html() for table in _tables(result))
+    return "".join(table.html() for table in tables(result))

@@ -19,6 +19,9 @@ def pyramid(flow: Flow) -> tuple[Parts, set[fx.Node]]:
     levels before they are joined, the one at the coarsest level looks like the others, and belongs to the neck as they
     do. The neck reaches up to the last change of resolution and, behind that, as far as at each level the same
     subgraph begins: that is the head, once for each level.
+
+    A model out of which one map comes has no backbone that serves several heads: its stages are the contracting and the
+    expanding path of a U-Net (Ronneberger, Fischer, Brox, U-Net, 2015), or the latter alone.
     """
     nodes = set(flow.nodes)
     enlarging = [node for node in flow.nodes if flow.enlarges(node)]
@@ -31,20 +34,31 @@ def pyramid(flow: Flow) -> tuple[Parts, set[fx.Node]]:
     aside = bottom_up - trunk - coarse
     projection = _projection(flow, trunk, coarse, aside, tops[0])
     backbone = (trunk | coarse) - projection
+    neck, rest, lost, told = _neck(flow, nodes - backbone)
+    if not rest and len({flow.grids[one] for one in flow.output.all_input_nodes if one in flow.grids}) == 1:
+        return _paths(flow, trunk | coarse, nodes), set()
     taps = sorted(
         {flow.grids[node] for node in backbone if node in flow.grids and not set(flow.readers[node]) <= backbone}
     )
     why = f"Leads down to the coarsest map that is enlarged later; read further on at {_strides(flow, taps)}."
     parts: Parts = [("backbone", why, backbone)]
-    neck, rest, lost, why = _neck(flow, nodes - backbone)
     if inside := len(set(flow.attentions()) & neck):
-        why += f" It holds {inside} times attention."
+        told += f" It holds {inside} times attention."
     if projection:
-        why += " It begins with a projection of each level, alike at all of them."
-    parts.append(("neck", why, neck))
+        told += " It begins with a projection of each level, alike at all of them."
+    parts.append(("neck", told, neck))
     if lost:
         parts.append(("unknown", "Follows the exchange between levels, but no subgraph is alike at two of them.", lost))
     return parts, rest
+
+
+def _paths(flow: Flow, down: set[fx.Node], nodes: set[fx.Node]) -> Parts:
+    """A model out of which one map comes: as in a U-Net, a way down to coarse maps and a way up to it."""
+    why = "Maps are enlarged on the way to the one map that comes out."
+    if len({flow.grids[node] for node in (*flow.images, *down) if node in flow.grids}) == 1:
+        return [("expanding path", why, nodes)]
+    coarser = "Maps get coarser on the way to the first one that is enlarged."
+    return [("contracting path", coarser, down), ("expanding path", why, nodes - down)]
 
 
 def _projection(

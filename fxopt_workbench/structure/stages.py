@@ -1,4 +1,7 @@
-"""Architecture stages: backbone, neck, transformer and head, as far as a graph's shape tells them.
+"""The stages of an architecture, as far as a graph's shape tells them, in words that fit what it is.
+
+A detector has a backbone, a neck and a head, a U-Net a contracting and an expanding path, a model of text a stack of
+blocks.
 
 Only operators, shapes and the edges between nodes are looked at. Where these do not decide, the stage is called
 `unknown` and says why. The order of the rules:
@@ -31,7 +34,8 @@ class Stage:
     """A part of an architecture.
 
     Attributes:
-        name: `backbone`, `neck`, `transformer`, `head`, `stack of blocks`, `whole`, `unknown` or `unused`.
+        name: `backbone`, `neck`, `transformer`, `head`, `contracting path`, `expanding path`, `stack of blocks`,
+            `whole`, `unknown` or `unused`.
         why: what in the graph says so.
         nodes: its calls, in the order of the graph.
         gives: those of them that other stages or the outputs read, one for each shape.
@@ -77,15 +81,12 @@ def _gives(flow: Flow, members: tuple[fx.Node, ...]) -> tuple[fx.Node, ...]:
 def _parts(flow: Flow) -> Parts:
     calls = set(flow.live_calls())
     if not flow.images:
-        why = (
-            "No input is read as an image by a two-dimensional convolution, so there are no resolutions and no "
-            "backbone, neck or head to tell apart."
-        )
+        why = "It reads no image, so no change of resolution marks a stage."
         repeats = [one.copies for one in find_repeats(flow.graph, flow.values) if one.same]
         if not repeats:
             return [("whole", why, calls)]
-        told = ", ".join(f"{len(copies)} times the same block of {len(copies[0])} nodes" for copies in repeats)
-        return [("stack of blocks", f"{why} There is {told}.", calls)]
+        told = " and ".join(f"the same block of {len(copies[0])} nodes {len(copies)} times" for copies in repeats)
+        return [("stack of blocks", f"It repeats {told}. {why}", calls)]
     apart = [node for node in flow.output.all_input_nodes if node in calls and node not in set(flow.nodes)]
     if flow.before(apart) & set(flow.attentions()):
         return [(UNKNOWN, "Some outputs do not depend on the image: a model of several kinds of input.", calls)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from functools import cache
 
@@ -127,8 +128,10 @@ def test_classifiers() -> None:
 )
 def test_nothing_is_invented_where_there_is_no_image(model: str, name: str) -> None:
     assert set(stages(model)) - {"unused"} == {name}
-    assert "no resolutions" in stages(model)[name].why
-    assert ("12 times the same block" in stages(model)[name].why) == (model == "bert-base")
+    why = stages(model)[name].why
+    assert "reads no image" in why
+    assert bool(re.search(r"the same block of \d+ nodes 12 times", why)) == (model == "bert-base")
+    assert not re.search("backbone|neck|head", why)
 
 
 def test_a_model_of_images_and_texts_is_unknown() -> None:
@@ -196,10 +199,42 @@ def test_a_feature_pyramid_gets_its_projections() -> None:
     assert parts_of(TopDown(heads=3)) == {"backbone": {"stem"}, "neck": {"lateral"}, "head": {"heads"}}
 
 
-def test_one_head_alone_shows_no_boundary() -> None:
-    # The finest projection, too, comes after the last change of resolution.
+def test_one_head_alone_is_the_end_of_a_path() -> None:
+    """Nothing marks where it begins: the finest projection, too, comes after the last change of resolution."""
     found = parts_of(TopDown(heads=1))
-    assert found == {"backbone": {"stem"}, "neck": {"lateral"}, "unknown": {"heads", "lateral"}}
+    assert found == {"contracting path": {"stem", "lateral"}, "expanding path": {"heads", "lateral"}}
+
+
+class UShape(nn.Module):
+    """Two levels down and up again, each joined with the one that it came from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList(nn.Conv2d(inputs, outputs, 3, 1, 1) for inputs, outputs in ((3, 8), (8, 16)))
+        self.bottom = nn.Conv2d(16, 32, 3, 1, 1)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * width, width, 2, 2) for width in (16, 8))
+        self.join = nn.ModuleList(nn.Conv2d(2 * width, width, 3, 1, 1) for width in (16, 8))
+        self.out = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = []
+        for convolution in self.down:
+            kept.insert(0, convolution(x).relu())
+            x = nn.functional.max_pool2d(kept[0], 2)
+        x = self.bottom(x).relu()
+        for up, join, level in zip(self.up, self.join, kept, strict=True):
+            x = join(torch.cat([up(x), level], 1)).relu()
+        return self.out(x)
+
+
+def test_a_u_net_and_a_decoder_of_maps_have_no_backbone_and_no_neck() -> None:
+    assert parts_of(UShape()) == {"contracting path": {"down", "bottom"}, "expanding path": {"up", "join", "out"}}
+    decoder = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 1, 1), nn.Upsample(scale_factor=2), nn.Conv2d(16, 8, 3, 1, 1), nn.PixelShuffle(2)
+    )
+    assert set(parts_of(decoder)) == {"expanding path"}
+    encoder_too = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(8, 3, 2, 2))
+    assert parts_of(encoder_too) == {"contracting path": {"0", "1"}, "expanding path": {"2"}}
 
 
 def test_a_network_of_maps_alone_shows_no_head() -> None:
