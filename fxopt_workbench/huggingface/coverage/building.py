@@ -73,7 +73,7 @@ def _spread_weights(model: torch.nn.Module) -> None:
                 continue
             if bool((parameter == parameter.flatten()[:1]).all()):
                 parameter.add_(0.1 * torch.randn_like(parameter))
-            elif parameter.ndim >= 2:
+            elif parameter.ndim >= 2 and parameter.numel() > len(parameter):  # one number a row is a scale
                 wanted = (parameter.numel() / parameter.shape[0]) ** -0.5
                 parameter.mul_(max(1.0, wanted / max(float(parameter.std()), 1e-12)))
         for name, buffer in model.named_buffers():

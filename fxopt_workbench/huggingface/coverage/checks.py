@@ -30,7 +30,7 @@ EXAMPLE = Sizes()
 CHECKS: dict[str, tuple[Sizes, ...]] = {
     "example": (EXAMPLE,),
     "new_values": (EXAMPLE,),
-    "other_sizes": (Sizes(3, 13), Sizes(3, 20), Sizes(2, 13)),
+    "other_sizes": (Sizes(3, 17), Sizes(3, 20), Sizes(2, 17)),
     "one_example": (Sizes(batch=1),),
     "larger_sizes": (Sizes(5, 47), Sizes(5, 20), Sizes(2, 47)),
     "other_images": (Sizes(scale=(1.5, 2)), Sizes(scale=(1.5, 1.5)), Sizes(scale=(2, 2)), Sizes(scale=(1, 2))),
