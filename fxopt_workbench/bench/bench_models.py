@@ -198,7 +198,7 @@ def _table(name: str, rows: list[ModelRow]) -> Table:
     cells = []
     for row in rows:
         if row.seconds is None or row.spread is None:
-            cells.append((row.candidate, "could not run it", "", "", row.failure))
+            cells.append((row.candidate, "could not run it", "", "", row.failure or ""))
         else:
             error = "not known" if row.error is None else f"{row.error:.1e}"
             figures = (f"{1000 * row.seconds:.2f} ms", f"± {500 * row.spread:.2f} ms", f"{row.speed_up:.2f}×")

@@ -133,8 +133,10 @@ def comparison_table(rows: Sequence[Row]) -> Table:
         )
         for row in rows
     ]
-    headings = ("pass", "nodes", "collector", "seconds", "removed", "peer", "peer seconds", "peer removed")
-    headings += ("ratio", "with recompile", "demand", "met")
+    headings = (
+        *("pass", "nodes", "collector", "seconds", "removed", "peer", "peer seconds", "peer removed"),
+        *("ratio", "with recompile", "demand", "met"),
+    )
     return Table("", headings, cells, (note,), words=("collector", "peer"))
 
 
