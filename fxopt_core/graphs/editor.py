@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,6 +89,25 @@ class Rewrite:
         return source_line(self.stack_trace)
 
 
+class _Logging:
+    """Logs one rewrite; a class, because rewrites are many and a generator takes twice as long."""
+
+    __slots__ = ("_editor", "_rewrite")
+
+    def __init__(self, editor: GraphEditor, rewrite: Rewrite) -> None:
+        self._editor, self._rewrite = editor, rewrite
+
+    def __enter__(self) -> Rewrite:
+        self._editor._current = self._rewrite
+        return self._rewrite
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._editor._current = None
+        if kind is None:
+            self._editor.rewrites.append(self._rewrite)
+            self._editor._storages = None
+
+
 class GraphEditor:
     """Changes the graph of one `GraphModule`, and nothing of the model that it came from.
 
@@ -118,16 +136,9 @@ class GraphEditor:
             self._storages = Storages(self.graph)
         return self._storages
 
-    @contextmanager
-    def rewrite(self, rule: str, node: fx.Node, *, tolerance: Tolerance = EXACT) -> Iterator[Rewrite]:
+    def rewrite(self, rule: str, node: fx.Node, *, tolerance: Tolerance = EXACT) -> _Logging:
         """Log what happens in the `with` block as one rewrite, found at `node`."""
-        self._current = rewrite = Rewrite(rule, node.name, tolerance, node.meta.get("stack_trace"))
-        try:
-            yield rewrite
-        finally:
-            self._current = None
-        self.rewrites.append(rewrite)
-        self._storages = None
+        return _Logging(self, Rewrite(rule, node.name, tolerance, node.meta.get("stack_trace")))
 
     @property
     def current(self) -> Rewrite:
@@ -143,7 +154,7 @@ class GraphEditor:
     def replace(self, node: fx.Node, replacement: fx.Node) -> None:
         """Let every user of `node` use `replacement` instead, and erase `node`."""
         log = self.current
-        if all(new.name != replacement.name for new in log.after):
+        if replacement.name not in [new.name for new in log.after]:
             log.reused.append(replacement.name)
         node.replace_all_uses_with(replacement)
         self.erase(node)
@@ -180,10 +191,12 @@ class GraphEditor:
         with self.graph.inserting_before(before if before is not None else like):
             node = self.graph.create_node(op, target, args, kwargs)
         node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}
-        for name in EXAMPLE_META:
-            value = self._examples.value(node, name, like)
-            if value is not None:
-                node.meta[name] = value
+        if op == "call_function":
+            inputs = node.all_input_nodes
+            for name in EXAMPLE_META:
+                value = self._examples.value(node, inputs, name, like)
+                if value is not None:
+                    node.meta[name] = value
         log.after.append(snapshot(node))
         return node
 

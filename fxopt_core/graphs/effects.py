@@ -129,7 +129,7 @@ def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
         checks=behaviour.checks,
         raises=behaviour.raises
         or (behaviour.divides and _may_divide_by_zero(node, given))
-        or (behaviour is ITEM and _may_miss(*node.args)),
+        or (behaviour is ITEM and len(node.args) == 2 and _may_miss(*node.args)),
     )
 
 

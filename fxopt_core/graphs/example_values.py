@@ -22,21 +22,22 @@ class ExampleValues:
 
     def __init__(self) -> None:
         self._kinds: dict[Hashable, Hashable] = {}
+        self._last: tuple[Any, Hashable] = (None, None)
 
-    def value(self, node: fx.Node, name: str, like: fx.Node) -> Any:
+    def value(self, node: fx.Node, inputs: list[fx.Node], name: str, like: fx.Node) -> Any:
         """What a new node gives for the example values of its inputs; `None` if they are unknown.
 
         Args:
-            node: the new node.
+            node: the new node, which calls a function.
+            inputs: the nodes that it reads.
             name: of the example values in `meta`.
             like: the node in whose place it stands, whose value it takes over if that is of the same kind.
         """
-        inputs = node.all_input_nodes
-        if node.op != "call_function" or not inputs or any(name not in source.meta for source in inputs):
+        if not inputs or any([name not in source.meta for source in inputs]):
             return None
-        key = self._key(node, name) if is_pure_function(node) else None
+        key = self._key(node, inputs, name) if is_pure_function(node) else None
         known = self._kinds.get(key) if key is not None else None
-        if known is not None and kind_of(old := like.meta.get(name)) == known:
+        if known is not None and self._kind_of(old := like.meta.get(name)) == known:
             return old
         arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta[name])
         with torch.no_grad():
@@ -45,12 +46,19 @@ class ExampleValues:
             self._kinds[key] = kind_of(value)
         return value
 
-    @staticmethod
-    def _key(node: fx.Node, name: str) -> Hashable:
+    def _kind_of(self, value: Any) -> Hashable:
+        """The kind of a value, remembered for the last one: what replaces a chain reads what it made before."""
+        if self._last[0] is not value:
+            self._last = (value, kind_of(value))
+        return self._last[1]
+
+    def _key(self, node: fx.Node, inputs: list[fx.Node], name: str) -> Hashable:
         """Equal for calls of one function with arguments of the same kinds; `None` where they are not all known."""
-        kinds: dict[fx.Node, Any] = {source: kind_of(source.meta[name]) for source in node.all_input_nodes}
+        kinds: dict[fx.Node, Any] = {source: self._kind_of(source.meta[name]) for source in inputs}
         if None in kinds.values():
             return None
+        if not node.kwargs and list(node.args) == inputs:
+            return (node.target, *kinds.values())
         try:
             return (node.target, literal_key(node.args, kinds), literal_key(node.kwargs, kinds))
         except UnknownLiteralError:

@@ -259,15 +259,22 @@ def why_not(
         same_sharing: whether the rule vouches that sharing stays, though effects do not show it.
         drops_assertions: whether assertions about the dtype of inner values vanish with them.
     """
-    return (
+    reason = (
         one_match_for_each(match, taken)
         or inner_values_stay_inside(match, drops_assertions)
         or inputs_lie_outside(match)
-        or draws_stay(match, draws)
-        or effects_stay(match)
-        or writes_stay(match)
-        or unwritten_in_between(match)
-        or mode_is_unswitched(match)
-        or there_is_a_place(match)
-        or (None if same_sharing else sharing_stays(match, after))
     )
+    if reason is not None:
+        return reason
+    # Most matches are of one output and compute, and nothing else happens in most graphs: then nothing can be wrong.
+    index = match.index
+    plain = all(index.storages.effects(node) is PURE for node in match.nodes)
+    if not plain:
+        reason = draws_stay(match, draws) or effects_stay(match) or writes_stay(match)
+    if not index.storages.pure or index.switches:
+        reason = reason or unwritten_in_between(match) or mode_is_unswitched(match)
+    if len(match.outputs) > 1:
+        reason = reason or there_is_a_place(match)
+    if not same_sharing and (after or not plain):
+        reason = reason or sharing_stays(match, after)
+    return reason

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -127,54 +126,55 @@ class Miss(NamedTuple):
     met: tuple[fx.Node, ...] = ()
 
 
-@dataclass(frozen=True)
 class Match:
     """One occurrence of a pattern.
 
-    Attributes:
+    Args:
         pattern: what was looked for.
         values: what each wildcard and each call of the pattern stands for.
         index: the graph in which it was found.
         before: where a replacement has to be inserted; known once the match is rewritten.
         data: what else was read there.
+
+    Attributes:
+        nodes: the matched nodes, in the order of the pattern's calls.
+        outputs: the matched nodes that the pattern returns.
+        anchor: the last of them in the graph.
     """
 
-    pattern: Pattern
-    values: dict[fx.Node, Any]
-    index: GraphIndex = field(repr=False)
-    before: fx.Node | None = None
-    data: Any = None
+    __slots__ = ("anchor", "before", "data", "index", "nodes", "outputs", "pattern", "values")
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        values: dict[fx.Node, Any],
+        index: GraphIndex,
+        before: fx.Node | None = None,
+        data: Any = None,
+    ) -> None:
+        self.pattern, self.values, self.index, self.before, self.data = pattern, values, index, before, data
+        self.nodes: tuple[fx.Node, ...] = tuple(map(values.__getitem__, pattern.calls))
+        self.outputs: tuple[fx.Node, ...] = tuple(map(values.__getitem__, pattern.outputs))
+        self.anchor = self.outputs[0] if len(self.outputs) == 1 else max(self.outputs)
+
+    @property
+    def inputs(self) -> tuple[fx.Node, ...]:
+        """The nodes that wildcards stand for."""
+        found: dict[fx.Node, None] = {}
+        for wildcard in self.pattern.wildcards.values():
+            value = self.values[wildcard]
+            found.update({value: None} if type(value) is fx.Node else dict.fromkeys(nodes_in(value)))
+        return tuple(found)
 
     def __getitem__(self, name: str) -> Any:
         """What a wildcard or a named value of the pattern stands for: a node, or a literal."""
         return self.values[self.pattern.names[name]]
 
-    @cached_property
-    def nodes(self) -> tuple[fx.Node, ...]:
-        """The matched nodes, in the order of the pattern's calls."""
-        return tuple(self.values[call] for call in self.pattern.calls)
-
-    @cached_property
-    def outputs(self) -> tuple[fx.Node, ...]:
-        """The matched nodes that the pattern returns."""
-        return tuple(self.values[output] for output in self.pattern.outputs)
-
-    @cached_property
+    @property
     def span(self) -> tuple[int, int]:
         """The positions of the first and of the last node."""
         positions = [self.index.position[node] for node in self.nodes]
         return min(positions), max(positions)
-
-    @cached_property
-    def inputs(self) -> tuple[fx.Node, ...]:
-        """The nodes that wildcards stand for."""
-        found = [node for wildcard in self.pattern.wildcards.values() for node in nodes_in(self.values[wildcard])]
-        return tuple(dict.fromkeys(found))
-
-    @cached_property
-    def anchor(self) -> fx.Node:
-        """The last node of the match in the graph; an output."""
-        return max(self.outputs)
 
     def module(self, name: str) -> nn.Module:
         """The module that a named call of `module(...)` met."""
@@ -194,11 +194,13 @@ class Match:
                 node = replaced[node]
             return node
 
-        values = {
-            key: now(value) if isinstance(value, fx.Node) else fx.node.map_arg(value, now)
-            for key, value in self.values.items()
-        }
-        return replace(self, values=values, before=min((self.anchor, *outside_users(self))))
+        values = dict(self.values)
+        for wildcard in self.pattern.wildcards.values():
+            value = values[wildcard]
+            values[wildcard] = now(value) if type(value) is fx.Node else fx.node.map_arg(value, now)
+        # The users of a single output all come after it.
+        before = self.anchor if len(self.outputs) == 1 else min((self.anchor, *outside_users(self)))
+        return Match(self.pattern, values, self.index, before, self.data)
 
 
 def outside_users(match: Match) -> list[fx.Node]:
@@ -219,13 +221,15 @@ _Goals = tuple[Any, Any] | None
 """A linked list of goals and joins, so that ways that branch off share their rest."""
 
 
-@dataclass
 class _State:
     """What is known on the way to a match: values by wildcard and call, in the order in which they were met."""
 
-    values: dict[fx.Node, Any] = field(default_factory=dict)
-    met: set[fx.Node] = field(default_factory=set)
-    choices: list[tuple[Iterator[_Goals], int]] = field(default_factory=list)
+    __slots__ = ("choices", "met", "values")
+
+    def __init__(self, goals: _Goals) -> None:
+        self.values: dict[fx.Node, Any] = {}
+        self.met: set[fx.Node] = set()
+        self.choices: list[tuple[Iterator[_Goals], int]] = [(iter((goals,)), 0)]
 
     def next_way(self) -> _Goals:
         """Go back to the last choice, and take the next way from there; `None` if none is left."""
@@ -282,7 +286,7 @@ class Matcher:
         for join in reversed(self.pattern.joins(start)):
             goals = (join, goals)
         goals = (_Goal(start, node), goals)
-        state = _State(choices=[(iter([goals]), 0)])
+        state = _State(goals)
         for _ in range(MOST_WAYS):
             goals = state.next_way()
             if goals is None:
@@ -336,9 +340,11 @@ class Matcher:
             state.values[wanted] = found
             return goals
         pattern = self.pattern
-        if not isinstance(found, fx.Node) or not found.op.startswith("call") or found in state.met:
+        if type(found) is not fx.Node or found in state.met or not found.op.startswith("call"):
             return _FAILED
-        if function_key(found, self.index.owner) != pattern.keys[wanted]:
+        key = pattern.keys[wanted]
+        same = found.op == "call_function" and found.target is key
+        if not same and function_key(found, self.index.owner) != key:
             return _FAILED
         state.values[wanted] = found
         state.met.add(found)

@@ -240,7 +240,8 @@ class PatternPass(OptimizationPass):
                     drops_assertions=rule.drops_assertions,
                 )
                 or replacement_is_a_value(rule, match)
-                or next((reason for check in rule.checks if (reason := check(match)) is not None), None)
+                or (rule.checks and next((reason for check in rule.checks if (reason := check(match))), None))
+                or None
             )
             if reason is None:
                 return match
@@ -329,7 +330,10 @@ def _shares(editor: GraphEditor, match: Match, made: list[fx.Node]) -> bool:
 
 def _require_same_kind(rule: RewriteRule, output: fx.Node, value: Any) -> None:
     """What takes the place of a value is of its shape and dtype, as far as the capture kept examples."""
-    kinds = [(each.shape, each.dtype, each.device) for each in map(example_of, (output, value)) if each is not None]
+    examples = example_of(output), example_of(value)
+    if examples[0] is examples[1]:
+        return
+    kinds = [(each.shape, each.dtype, each.device) for each in examples if each is not None]
     if len(kinds) == 2 and kinds[0] != kinds[1]:
         raise PassError(
             f"the rule {rule.name} replaces {output} of {kinds[0]} with {value} of {kinds[1]}; expected the same "

@@ -21,9 +21,9 @@ from torch.utils._pytree import tree_map
 
 from fxopt_core.graphs.effects import effects_of
 
-SAMPLES = 2
+SAMPLES = 1
 INTEGERS = (0, -1, 10**4)
-NUMBERS = (0.0, float("nan"), -1.0)
+NUMBERS = (float("nan"), -1.0)
 PROCESSES = 24
 """Operators are divided among so many processes, one after the other: a few crash on what they are given."""
 
