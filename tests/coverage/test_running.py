@@ -20,15 +20,32 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from typer.testing import CliRunner
 
 from fxopt_workbench.cli import app
+from fxopt_workbench.huggingface.coverage import METHODS, code
+from fxopt_workbench.huggingface.coverage.building import TooLargeError
+from fxopt_workbench.huggingface.coverage.checks import CHECKS as EVERY_CHECK
+from fxopt_workbench.huggingface.coverage.code import code_version
 from fxopt_workbench.huggingface.coverage.outputs import compare, named_tensors, without_caches
 from fxopt_workbench.huggingface.coverage.page import coverage_page
-from fxopt_workbench.huggingface.coverage.rows import RESULTS_FILE, Results, ResultsError, Row, judge
+from fxopt_workbench.huggingface.coverage.plans import UnknownArgumentError
+from fxopt_workbench.huggingface.coverage.rows import (
+    NOT_RUN,
+    RESULTS_FILE,
+    Results,
+    ResultsError,
+    Row,
+    count_causes,
+    count_verdicts,
+    judge,
+)
 from fxopt_workbench.huggingface.coverage.running import run_coverage
+from fxopt_workbench.huggingface.coverage.worker import CannotTellError, cause
 
 HERE = Path(__file__).parent
+CHECKS = tuple(EVERY_CHECK)
 VERSIONS = {"torch": "1", "transformers": "2"}
 
-GOOD = {"example": 0.0, "new_values": 0.0, "other_sizes": 1e-7, "padded_mask": 0.0}
+GOOD = dict.fromkeys(CHECKS, 0.0) | {"other_sizes": 1e-7}
+TEXT = [check for check in CHECKS if check != "other_images"]
 ALL = dict.fromkeys(GOOD, True)
 
 
@@ -42,7 +59,9 @@ def captured(errors, tolerated=None):
     [
         (captured(GOOD), "general"),
         (captured(GOOD | {"other_sizes": "refused"}), "specialised"),
-        (captured(GOOD | {"padded_mask": "refused"}), "specialised"),
+        *((captured(GOOD | {check: "refused"}), "specialised") for check in CHECKS[2:] if check != "bool_mask"),
+        (captured(GOOD | {"bool_mask": "refused"}), "general"),
+        *((captured(GOOD | {check: 0.3}, {check: False}), "wrong") for check in CHECKS),
         (captured({"example": 0.0, "new_values": 0.0}), "specialised"),
         (replace(captured(GOOD), graphs=2), "partitioned"),
         (replace(captured(GOOD | {"other_sizes": "refused"}), graphs=2), "partitioned"),
@@ -122,14 +141,14 @@ def test_scripted_methods_get_what_they_deserve(scripted, method, outcome, verdi
 
 def test_rows_say_what_happened(scripted):
     _, rows = scripted
-    assert rows["bert", "honest"].errors == dict.fromkeys(GOOD, 0.0)
+    assert rows["bert", "honest"].errors == dict.fromkeys(TEXT, 0.0)
     assert rows["bert", "honest"].nodes == 3
     assert rows["bert", "two_graphs"].graphs == 2
     assert rows["bert", "refuses"].errors["other_sizes"] == "refused"
     assert "sizes of the example only" in rows["bert", "refuses"].details["other_sizes_refused"]
     branch = rows["bert", "bakes_branch"]
-    assert branch.errors["new_values"] == branch.errors["other_sizes"] == 0.0
-    assert branch.errors["padded_mask"] > 1e-2
+    assert branch.errors["new_values"] == branch.errors["other_sizes"] == branch.errors["one_example"] == 0.0
+    assert all(branch.errors[check] > 1e-2 for check in ("padded_mask", "left_padding", "bool_mask"))
     assert branch.reason.startswith("padded_mask: last_hidden_state: ")
     assert set(rows["bert", "loses_an_output"].errors.values()) == {"infinite"}
     assert rows["bert", "raises"].reason == "RuntimeError: cannot capture this"
@@ -141,6 +160,7 @@ def test_methods_are_not_tried_on_a_type_that_does_not_run(scripted):
     _, rows = scripted
     assert [key for key in rows if key[0] == "bark"] == [("bark", "eager")]
     assert rows["bark", "eager"].reason.startswith("NotImplementedError: ")
+    assert rows["bark", "eager"].cause == "no call"
 
 
 def test_what_is_there_is_not_measured_again(scripted):
@@ -150,6 +170,75 @@ def test_what_is_there_is_not_measured_again(scripted):
     again = run_coverage(["bert"], ["scripted_methods:hangs"], folder, report=seen.append)
     assert again == seen == [rows["bert", "eager"], rows["bert", "hangs"]]
     assert (folder / RESULTS_FILE).read_bytes() == before
+
+
+def test_rows_of_older_code_are_measured_again(scripted, tmp_path):
+    """Nothing says how an older row came about: neither its verdict nor how to call the model is taken over."""
+    rows = {row.method: row for row in scripted[1].values() if row.type == "bert"}
+    old = Results(tmp_path, scripted_versions())
+    for name in ("eager", "scripted_methods:honest"):
+        old.add(replace(rows[name], code="0" * 12, verdict="wrong", seconds=-1.0))
+    old.add(replace(rows["scripted_methods:raises"], code=code_version("scripted_methods:raises"), seconds=-2.0))
+    methods = ["scripted_methods:honest", "scripted_methods:raises"]
+    eager, honest, raises = run_coverage(["bert"], methods, tmp_path)
+    assert (eager.verdict, honest.verdict) == ("runs", "general")
+    assert eager.seconds > 0 < honest.seconds
+    assert eager.code == code_version("eager")
+    assert honest.code == raises.code == code_version(methods[0])
+    assert raises.seconds == -2.0
+    assert Results(tmp_path, scripted_versions()).rows["bert", methods[0]] == honest
+
+
+def test_code_is_the_same_but_for_comments_and_layout(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    place = tmp_path / "some_method.py"
+
+    def version_of(text):
+        place.write_text(text)
+        for cached in (code_version, code._parsed, code._source):
+            cached.cache_clear()
+        return code_version("some_method:capture")
+
+    first = version_of('"""One."""\n\ndef capture(model, inputs):\n    return model\n')
+    assert version_of('"""Two."""\n# Three.\ndef capture(model, inputs):\n    "Four."\n    return (model)\n') == first
+    changed = version_of("def capture(model, inputs):\n    return inputs\n")
+    assert changed != first
+    # What it imports of ours counts, wherever it stands, and nothing else does.
+    importing = version_of("def capture(model, inputs):\n    import fxopt_core.passes.dead_code\n    return inputs\n")
+    found = code._modules({"some_method"})
+    assert {"some_method", "fxopt_core", "fxopt_core.passes", "fxopt_core.passes.dead_code"} <= set(found)
+    assert not any(name.startswith("torch") for name in found)
+    assert importing != changed
+
+
+def test_what_auto_runs_is_not_in_the_version_of_its_peers():
+    """Otherwise every change to capture would measure torch's own methods again."""
+    peers = {code_version(method) for method in METHODS if method != "auto"}
+    assert len(peers) == 1
+    assert code_version("auto") not in peers
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ImportError("EomtLoss requires the scipy library but it was not found"), "package: scipy"),
+        (ModuleNotFoundError("No module named 'natten'", name="natten"), "package: natten"),
+        (TooLargeError("9 parameters"), "too large"),
+        (NotImplementedError("no forward"), "no call"),
+        (UnknownArgumentError("marks"), "no call"),
+        (CannotTellError("the same whatever comes"), "cannot tell"),
+        (KeyError("full_attention"), "raises"),
+        (RuntimeError("mat1 and mat2"), "raises"),
+    ],
+)
+def test_causes_of_types_that_do_not_run(error, expected):
+    assert cause(error) == expected
+    assert expected.partition(":")[0] in NOT_RUN
+
+
+def test_a_type_that_runs_out_of_time_while_it_is_built_says_so(tmp_path):
+    (row,) = run_coverage(["bert"], [], tmp_path, seconds=0.01)
+    assert (row.outcome, row.cause, row.verdict) == ("timeout", "limit", "failed")
 
 
 def test_a_killed_run_is_continued(tmp_path):
@@ -250,7 +339,8 @@ def test_the_page_has_every_row_and_nothing_from_elsewhere(scripted):
     page.feed(coverage_page([*rows.values(), odd]))
     _, *shown = page.tables["rows"]
     assert [(one[0], one[1], one[2]) for one in shown] == [(r.type, r.method, r.verdict) for r in [*rows.values(), odd]]
-    assert shown[-1][-1] == "KeyError: '<script>'"
+    assert shown[-1][-2] == "KeyError: '<script>'"
+    assert {one[-1] for one in shown[:-1]} == {row.code for row in rows.values()}
     assert any("refused" in one for one in shown)
     assert page.asked_for == []
 
@@ -317,19 +407,40 @@ def test_without_transformers_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_the_command_counts_and_fails_on_a_wrong_answer(tmp_path):
-    results = Results(tmp_path, _versions())
-    results.add(Row("bert", "eager", "captured", verdict="runs"))
-    results.add(Row("bert", "export", "captured", verdict="general", seconds=1.5))
-    result = run("--types", "bert", "--methods", "export", "--out", tmp_path)
+    results = Results(tmp_path, scripted_versions())
+    eager, peers = code_version("eager"), code_version("export")
+    results.add(Row("bert", "eager", "captured", verdict="runs", code=eager))
+    results.add(Row("dinat", "eager", "error", "ImportError: natten", cause="package: natten", code=eager))
+    results.add(Row("bark", "eager", "error", "NotImplementedError: forward", cause="no call", code=eager))
+    results.add(Row("bert", "export", "captured", verdict="general", seconds=1.5, code=peers))
+    types = ("--types", "bert,dinat,bark", "--out", tmp_path)
+    result = run(*types, "--methods", "export")
     assert result.exit_code == 0, result.output
-    assert "1 model types, of which 1 run eagerly" in result.output
-    assert "100.0 % of 1" in result.output
-    assert (tmp_path / "coverage.html").exists()
-    results.add(Row("bert", "export_flat", "captured", verdict="wrong"))
-    assert run("--types", "bert", "--methods", "export,export_flat", "--out", tmp_path).exit_code == 1
+    shown = " ".join(result.output.split())
+    assert "3 model types, of which 1 run eagerly and 2 do not" in shown
+    assert "100.0 % of 1" in shown
+    assert "33.3 % of 3" in shown
+    assert "package: natten" in shown
+    page = _Cells()
+    page.feed((tmp_path / "coverage.html").read_text())
+    assert page.tables["summary"][1] == ["export", "1", "0", "0", "0", "0", "100.0 % of 1", "33.3 % of 3"]
+    assert [row[:2] for row in page.tables["causes"][1:]] == [["package: natten", "1"], ["no call", "1"]]
+    results.add(Row("bert", "export_flat", "captured", verdict="wrong", code=peers))
+    assert run(*types, "--methods", "export,export_flat").exit_code == 1
 
 
-def _versions():
+def test_denominators_of_a_run_that_is_not_finished():
+    """A type that a method has not come to yet is in neither of its denominators."""
+    rows = [Row(name, "eager", "captured", verdict="runs") for name in "abc"]
+    rows += [Row("d", "eager", "error", cause="raises")]
+    rows += [Row("a", "export", "captured", verdict="general"), Row("b", "export", "captured", verdict="wrong")]
+    count = count_verdicts(rows)["export"]
+    assert (count.right, count.running, count.types) == (1, 2, 3)
+    assert count.shares() == ("50.0 % of 2", "33.3 % of 3")
+    assert count_causes(rows) == {"raises": 1}
+
+
+def scripted_versions():
     from importlib.metadata import version
 
     return {package: version(package) for package in ("torch", "transformers")}
