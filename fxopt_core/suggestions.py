@@ -14,5 +14,5 @@ def did_you_mean(name: object, known: Iterable[str], most: int = 2) -> str:
         known: what there is.
         most: how many names to offer at most.
     """
-    near = difflib.get_close_matches(str(name), list(known), n=most, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), list(known), n=most)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

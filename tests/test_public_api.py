@@ -24,7 +24,8 @@ assert GraphOptimizer.__module__.startswith("fxopt_core.optimizer")
 
 
 @pytest.mark.parametrize(
-    "before", ["", "import fxopt_core.capture", "from fxopt_core.capture import capture, capture_methods", "import autograder"]
+    "before",
+    ["", "import fxopt_core.capture", "from fxopt_core.capture import capture, capture_methods", "import autograder"],
 )
 def test_the_four_names_work_whatever_was_imported_before(before: str) -> None:
     done = subprocess.run([sys.executable, "-c", before + USES], capture_output=True, text=True, check=False)

@@ -8,10 +8,10 @@ on: Apple publishes no bandwidth of the M1 and no rate of M3 and M4, and those w
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.tables import Table, format_bytes, format_count
 
 THIS = "this"
@@ -143,8 +143,7 @@ def published(name: str) -> Hardware:
     if name in TABLE:
         return TABLE[name]
     known = (*TABLE, THIS)
-    near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    hint = did_you_mean(name.lower(), known)
     raise UnknownHardwareError(f"there is no hardware {name!r}; known are {', '.join(known)}.{hint}")
 
 

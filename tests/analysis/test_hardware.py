@@ -99,7 +99,7 @@ def test_rates_of_apple_follow_from_cores_and_clock() -> None:
 
 
 def test_unknown_hardware_names_near_ones() -> None:
-    with pytest.raises(UnknownHardwareError, match=r"'tpu-5e'.*Did you mean tpu-v5e"):
+    with pytest.raises(UnknownHardwareError, match=r"'tpu-5e'.*Did you mean 'tpu-v5e'"):
         published("tpu-5e")
     with pytest.raises(UnknownHardwareError, match="known are h100, h100-pcie, h200"):
         published("abacus")
@@ -405,7 +405,7 @@ def test_a_dtype_is_that_of_the_model() -> None:
     ("arguments", "message"),
     [
         (["--model", "smple"], "Did you mean 'simple'?"),
-        (["--model", "simple", "--hardware", "h10"], "Did you mean h100 or h200?"),
+        (["--model", "simple", "--hardware", "h10"], "Did you mean 'h100'?"),
         (["--model", "simple", "--compare", "h100,this"], "fxopt hardware measure --device cpu"),
         (["--model", "simple", "--measure"], "fxopt hardware measure --device cpu"),
         (["--model", "simple", "--by", "layer"], "--by is 'layer'; expected node, module, operation, stage."),
