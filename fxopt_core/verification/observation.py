@@ -92,7 +92,7 @@ def observe(
     with _same_modes(gradients), _same_generators(owner, case), same_state(owner) as state:
         args, kwargs = fresh_copy(case.args, case.kwargs)
         given, _ = named_leaves(("input", args), ("input", kwargs))
-        sources = _in_autograd({**given, **state.now()[0]})
+        sources = _once(_in_autograd({**given, **state.now()[0]}))
         random.seed(seed)
         torch.manual_seed(seed)
         try:
@@ -191,6 +191,12 @@ def _kept(value: Any, storages: dict[int, tuple[torch.UntypedStorage, torch.Unty
 
 def _in_autograd(values: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in values.items() if isinstance(value, torch.Tensor) and value.requires_grad}
+
+
+def _once(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Each tensor under its last name only: `nn.LSTM` keeps a list of its parameters beside them."""
+    names = {id(tensor): name for name, tensor in tensors.items()}
+    return {name: tensors[name] for name in tensors if names[id(tensors[name])] == name}
 
 
 def _gradients(
