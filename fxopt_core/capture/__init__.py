@@ -6,10 +6,6 @@ import inspect
 import sys
 from types import ModuleType
 
-import sys
-from types import ModuleType
-from typing import Any
-
 from fxopt_core.capture.agreement import Agreement
 from fxopt_core.capture.breaks import GraphBreak
 from fxopt_core.capture.capturing import capture, capture_methods
@@ -51,14 +47,3 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 __signature__ = inspect.signature(capture)
-
-
-class _CallablePackage(ModuleType):
-    """Python binds a package to its name in the parent, and so `fxopt_core.capture` is this package or the function."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Captured:
-        """Call the function `capture`, so that `from fxopt_core import capture` works in whatever order."""
-        return capture(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
