@@ -63,7 +63,7 @@ def gradients_still_flow(found: Found, dtype: torch.dtype, facts: GraphFacts, no
     """A constant has no gradient, and does not even know that one was asked for."""
     if not dtype.is_floating_point or found.rule.carries_gradients:
         return None
-    off = bool(facts.modes) and facts.modes[node].gradients is False
+    off = facts.timeline.mode(node).gradients is False
     return None if off else "its result takes part in autograd, and a constant does not"
 
 
