@@ -327,7 +327,12 @@ class Matcher:
             (name, one, first), (other, two, second), *rest = pairs
             swapped = [(name, one, second), (other, two, first), *rest]
             state.choices.append((iter([_and(swapped, wanted, goals)]), len(state.values)))
-        return _and(pairs, wanted, goals)
+        # What is met without doubt is met at once; of anything else a goal can say why it is not.
+        for done, (_, one, other) in enumerate(pairs):
+            wildcard = type(one) is fx.Node and one.op == "placeholder"
+            if not wildcard or state.values.setdefault(one, other) is not other:
+                return _and(pairs[done:], wanted, goals)
+        return goals
 
     def _arguments(self, wanted: fx.Node, found: fx.Node) -> list[tuple[Name, Any, Any]] | None:
         """Which argument of the pattern's call meets which of the node's; `None` where they have different ones."""
