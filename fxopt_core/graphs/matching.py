@@ -323,10 +323,8 @@ class Matcher:
         pairs = self._arguments(wanted, found)
         if pairs is None:
             return _FAILED
-        if wanted in pattern.swapping and not any(map(_is_sequence, found.args)):
-            (name, one, first), (other, two, second), *rest = pairs
-            swapped = [(name, one, second), (other, two, first), *rest]
-            state.choices.append((iter([_and(swapped, wanted, goals)]), len(state.values)))
+        if wanted in pattern.swapping:
+            state.choices.append((_exchanged(pairs, wanted, found, goals), len(state.values)))
         # What is met without doubt is met at once; of anything else a goal can say why it is not.
         for done, (_, one, other) in enumerate(pairs):
             wildcard = type(one) is fx.Node and one.op == "placeholder"
@@ -402,6 +400,13 @@ class Matcher:
 
 
 _FAILED: _Goals = (None, None)
+
+
+def _exchanged(pairs: list[tuple[Name, Any, Any]], wanted: fx.Node, found: fx.Node, goals: _Goals) -> Iterator[_Goals]:
+    """The way in which the first two arguments change places; found out about when the straight way leads nowhere."""
+    if not any(map(_is_sequence, found.args)):
+        (name, one, first), (other, two, second), *rest = pairs
+        yield _and([(name, one, second), (other, two, first), *rest], wanted, goals)
 
 
 def _and(pairs: list[tuple[Name, Any, Any]], parent: fx.Node | None, goals: _Goals) -> _Goals:
