@@ -12,6 +12,7 @@ from torch import fx
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import example_of, value_of
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.operations import PYTHON_OPERATORS, function_like, operands_of
 from fxopt_core.passes.algebraic_matching import (
     Found,
     Kind,
@@ -25,7 +26,6 @@ from fxopt_core.passes.algebraic_matching import (
 )
 from fxopt_core.passes.algebraic_rules import Call, Pattern, Rule, Variable
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
-from fxopt_core.passes.operations import PYTHON_OPERATORS, function_like, operands_of
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import GraphFacts, conditions
 from fxopt_core.verification import EXACT, Tolerance

@@ -13,6 +13,7 @@ from torch import fx
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.operations import function_like
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.layout_operations import (
     FOLLOWS_ORDER,
@@ -29,7 +30,6 @@ from fxopt_core.passes.layout_operations import (
     one_cast_does,
     reads_bits,
 )
-from fxopt_core.passes.operations import function_like
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import (
     GraphFacts,
