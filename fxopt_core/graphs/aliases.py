@@ -32,12 +32,14 @@ class Storages:
         graph: the graph. Its owning module is asked which parameters and buffers share storage.
 
     Attributes:
+        merges: how often two classes became one.
         returned: the nodes whose own value the graph may return, itself or as a view: what is returned, and what
             that may share storage with because it was computed from it.
     """
 
     def __init__(self, graph: fx.Graph) -> None:
         self._parent: dict[Place, Place] = {}
+        self.merges = 0
         self._effects: dict[fx.Node, Effects] = {}
         self._written: set[Place] = set()
         self._escaped: set[Place] = {OUTSIDE}
@@ -136,6 +138,7 @@ class Storages:
         if kept == joined:
             return
         self._parent[joined] = kept
+        self.merges += 1
         if joined in self._written:
             self._written.add(kept)
         if joined in self._escaped:

@@ -8,11 +8,11 @@ from functools import cache
 from types import BuiltinFunctionType
 from typing import Any, NamedTuple
 
-import torch
 from torch import nn
 from torch._ops import OpOverload, OpOverloadPacket
 
 from fxopt_core.graphs.literal_keys import literal_key
+from fxopt_core.graphs.operations import packet_named
 
 Name = str | int
 """An argument's name; its position where the names are not known."""
@@ -125,8 +125,7 @@ def _packet(target: Hashable) -> OpOverloadPacket | None:
     name = target if isinstance(target, str) else ""
     if isinstance(target, BuiltinFunctionType) and (target.__module__ or "").startswith("torch"):
         name = target.__name__
-    packet = None if name.startswith("_") else getattr(torch.ops.aten, name, None)
-    return packet if isinstance(packet, OpOverloadPacket) else None
+    return None if name.startswith("_") else packet_named(name)
 
 
 def _of_schema(operator: OpOverload) -> _Signature:

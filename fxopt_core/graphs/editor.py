@@ -20,6 +20,7 @@ from fxopt_core.graphs.exactness import EXACT, Tolerance
 from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META, value_of
 from fxopt_core.graphs.source_lines import source_line
+from fxopt_core.graphs.timeline import Timeline
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""
@@ -105,7 +106,7 @@ class _Logging:
         self._editor._current = None
         if kind is None:
             self._editor.rewrites.append(self._rewrite)
-            self._editor._storages = None
+            self._editor._storages = self._editor._timeline = None
 
 
 class GraphEditor:
@@ -127,6 +128,7 @@ class GraphEditor:
         self.rewrites: list[Rewrite] = []
         self._current: Rewrite | None = None
         self._storages: Storages | None = None
+        self._timeline: Timeline | None = None
         self._examples = ExampleValues()
 
     @property
@@ -135,6 +137,13 @@ class GraphEditor:
         if self._storages is None:
             self._storages = Storages(self.graph)
         return self._storages
+
+    @property
+    def timeline(self) -> Timeline:
+        """Where modes are switched and storages written in the graph as it is now; computed anew after a change."""
+        if self._timeline is None:
+            self._timeline = Timeline(self.graph, self.storages)
+        return self._timeline
 
     def rewrite(self, rule: str, node: fx.Node, *, tolerance: Tolerance = EXACT) -> _Logging:
         """Log what happens in the `with` block as one rewrite, found at `node`."""

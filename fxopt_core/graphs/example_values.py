@@ -33,7 +33,7 @@ class ExampleValues:
             name: of the example values in `meta`.
             like: the node in whose place it stands, whose value it takes over if that is of the same kind.
         """
-        if not inputs or any([name not in source.meta for source in inputs]):
+        if not inputs or any(name not in source.meta for source in inputs):
             return None
         key = self._key(node, inputs, name) if is_pure_function(node) else None
         known = self._kinds.get(key) if key is not None else None

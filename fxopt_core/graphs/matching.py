@@ -5,67 +5,39 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 from torch import fx, nn
 
-from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.arguments import Name, arguments_of
-from fxopt_core.graphs.effects import Place
 from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 from fxopt_core.graphs.patterns import Join, Pattern, function_key, nodes_in
+from fxopt_core.graphs.timeline import Timeline
 
 MOST_WAYS = 64
 """How many ways to complete a match are tried from one node: they multiply with commutative calls and outputs."""
 
 
-class GraphIndex:
-    """A graph by what its nodes call, and the places where something happens besides computing.
+class GraphIndex(Timeline):
+    """A graph by what its nodes call, and by what happens in it besides computing.
 
     What is asked for is found then, and kept: the graph must not change until all matches are found.
 
     Args:
         graph: the graph.
         storages: its storage classes.
-
-    Attributes:
-        switches: positions of nodes after which another mode may hold.
-        draws: positions of nodes that draw random numbers.
     """
 
     def __init__(self, graph: fx.Graph, storages: Storages) -> None:
+        super().__init__(graph, storages)
         self.storages = storages
         self.owner: nn.Module | None = graph.owning_module
-        self._graph = graph
-        self.switches: list[int] = []
-        self.draws: list[int] = []
-        self._writes: dict[Place, list[int]] = {}
         self._calling: dict[Hashable, list[fx.Node]] = {}
         self._users: dict[tuple[fx.Node, Hashable], deque[fx.Node]] = {}
         self._grouped: set[fx.Node] = set()
-        for node, effects in storages.effectful.items():
-            if not effects.observable:
-                continue
-            position = self.position[node]
-            if effects.context or effects.opaque:
-                self.switches.append(position)
-            if effects.random or effects.opaque:
-                self.draws.append(position)
-            for place in (*effects.writes, *((OUTSIDE,) if effects.opaque else ())):
-                self._writes.setdefault(storages.of(place), []).append(position)
-
-    @cached_property
-    def nodes(self) -> list[fx.Node]:
-        """All nodes in order."""
-        return list(self._graph.nodes)
-
-    @cached_property
-    def position(self) -> dict[fx.Node, int]:
-        """The position of each node in order."""
-        return {node: position for position, node in enumerate(self.nodes)}
 
     def calling(self, key: Hashable) -> list[fx.Node]:
         """The nodes that call a function, method or class of module, in order."""
@@ -87,10 +59,6 @@ class GraphIndex:
             for user in sorted(node.users):
                 self._users.setdefault((node, function_key(user, self.owner)), deque()).append(user)
         return self._users.get((node, key), deque())
-
-    def writes(self, place: Place) -> list[int]:
-        """Positions of the nodes that may write the storage of a value, in order."""
-        return self._writes.get(self.storages.of(place), [])
 
     def between(self, positions: list[int], match: Match, first: int | None = None) -> fx.Node | None:
         """The first node at one of the positions that lies between those of a match, and is not one of them.
@@ -200,7 +168,11 @@ class Match:
             values[wildcard] = now(value) if type(value) is fx.Node else fx.node.map_arg(value, now)
         # The users of a single output all come after it.
         before = self.anchor if len(self.outputs) == 1 else min((self.anchor, *outside_users(self)))
-        return Match(self.pattern, values, self.index, before, self.data)
+        changed = Match.__new__(Match)
+        changed.pattern, changed.index, changed.data = self.pattern, self.index, self.data
+        changed.nodes, changed.outputs, changed.anchor = self.nodes, self.outputs, self.anchor
+        changed.values, changed.before = values, before
+        return changed
 
 
 def outside_users(match: Match) -> list[fx.Node]:
@@ -226,10 +198,10 @@ class _State:
 
     __slots__ = ("choices", "met", "values")
 
-    def __init__(self, goals: _Goals) -> None:
+    def __init__(self) -> None:
         self.values: dict[fx.Node, Any] = {}
         self.met: set[fx.Node] = set()
-        self.choices: list[tuple[Iterator[_Goals], int]] = [(iter((goals,)), 0)]
+        self.choices: list[tuple[Iterator[_Goals], int]] = []
 
     def next_way(self) -> _Goals:
         """Go back to the last choice, and take the next way from there; `None` if none is left."""
@@ -286,16 +258,16 @@ class Matcher:
         for join in reversed(self.pattern.joins(start)):
             goals = (join, goals)
         goals = (_Goal(start, node), goals)
-        state = _State(goals)
+        state = _State()
         for _ in range(MOST_WAYS):
-            goals = state.next_way()
-            if goals is None:
-                return
             failed = self._follow(goals, state, taken)
             if failed is None:
                 yield Match(self.pattern, dict(state.values), self.index)
             elif isinstance(failed, _Goal):
                 self._note(failed, state.values)
+            goals = state.next_way()
+            if goals is None:
+                return
 
     def _note(self, failed: _Goal | Join, values: dict[fx.Node, Any]) -> None:
         """Keep what failed, if more than ever was met before it."""
@@ -351,25 +323,29 @@ class Matcher:
         pairs = self._arguments(wanted, found)
         if pairs is None:
             return _FAILED
-        if wanted in pattern.swapping and not any(map(_is_sequence, found.args)):
-            (name, one, first), (other, two, second), *rest = pairs
-            swapped = [(name, one, second), (other, two, first), *rest]
-            state.choices.append((iter([_and(swapped, wanted, goals)]), len(state.values)))
-        return _and(pairs, wanted, goals)
+        if wanted in pattern.swapping:
+            state.choices.append((_exchanged(pairs, wanted, found, goals), len(state.values)))
+        # What is met without doubt is met at once; of anything else a goal can say why it is not.
+        for done, (_, one, other) in enumerate(pairs):
+            wildcard = type(one) is fx.Node and one.op == "placeholder"
+            if not wildcard or state.values.setdefault(one, other) is not other:
+                return _and(pairs[done:], wanted, goals)
+        return goals
 
     def _arguments(self, wanted: fx.Node, found: fx.Node) -> list[tuple[Name, Any, Any]] | None:
         """Which argument of the pattern's call meets which of the node's; `None` where they have different ones."""
-        if len(wanted.args) == len(found.args) and not wanted.kwargs and not found.kwargs:
-            return list(zip(range(len(found.args)), wanted.args, found.args, strict=True))
+        args, given = wanted.args, found.args
+        if len(args) == len(given) and not wanted.kwargs and not found.kwargs:
+            return list(zip(range(len(given)), args, given, strict=True))
         arguments = self.pattern.arguments[wanted]
-        given = arguments_of(self.pattern.keys[wanted], found.args, found.kwargs)
-        if given.keys() != arguments.keys():
+        named = arguments_of(self.pattern.keys[wanted], given, found.kwargs)
+        if named.keys() != arguments.keys():
             return None
         order = list(arguments)
         if wanted in self.pattern.swapping:
             first = self.pattern.operands(wanted)
             order = [*first, *(name for name in order if name not in first)]
-        return [(name, arguments[name], given[name]) for name in order]
+        return [(name, arguments[name], named[name]) for name in order]
 
     def _meet_literal(self, goal: _Goal, goals: _Goals) -> _Goals:
         """Literals are the same to the last bit; lists and tuples are met item by item."""
@@ -424,6 +400,13 @@ class Matcher:
 
 
 _FAILED: _Goals = (None, None)
+
+
+def _exchanged(pairs: list[tuple[Name, Any, Any]], wanted: fx.Node, found: fx.Node, goals: _Goals) -> Iterator[_Goals]:
+    """The way in which the first two arguments change places; found out about when the straight way leads nowhere."""
+    if not any(map(_is_sequence, found.args)):
+        (name, one, first), (other, two, second), *rest = pairs
+        yield _and([(name, one, second), (other, two, first), *rest], wanted, goals)
 
 
 def _and(pairs: list[tuple[Name, Any, Any]], parent: fx.Node | None, goals: _Goals) -> _Goals:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import torch
 from torch import fx, nn
-from torch._ops import OpOverload
 
 from fxopt_core.graphs.arguments import Name, arguments_of, has_schema
+from fxopt_core.graphs.operations import is_commutative
 
 _NAMED = "pattern_name"
 
@@ -47,33 +45,6 @@ def named(value: Any, name: str) -> Any:
         raise PatternError(f"named(..., {name!r}) is given {value!r}; expected a value that the pattern computes.")
     value.node.meta[_NAMED] = name
     return value
-
-
-_COMMUTATIVE = frozenset(
-    "add mul multiply maximum minimum fmax fmin eq ne not_equal logical_and logical_or logical_xor "
-    "bitwise_and bitwise_or bitwise_xor".split()
-)
-_COMMUTATIVE_OPERATORS = (
-    operator.add,
-    operator.mul,
-    operator.eq,
-    operator.ne,
-    operator.and_,
-    operator.or_,
-    operator.xor,
-)
-_COMMUTATIVE_METHODS = frozenset(f"__{name}__" for name in "add mul eq ne and or xor".split())
-
-
-@cache
-def _swaps(target: Hashable) -> bool:
-    """Whether the first two arguments may change places, as far as the function decides that."""
-    if isinstance(target, OpOverload):
-        name, both = target._schema.name.split("::")[1], target._schema.arguments[:2]
-        return name in _COMMUTATIVE and [str(argument.type) for argument in both] == ["Tensor", "Tensor"]
-    if isinstance(target, str):
-        return target in _COMMUTATIVE or target in _COMMUTATIVE_METHODS
-    return target in _COMMUTATIVE_OPERATORS or any(target is getattr(torch, name) for name in _COMMUTATIVE)
 
 
 def function_key(node: fx.Node, owner: nn.Module | None) -> Hashable:
@@ -136,7 +107,7 @@ class Pattern:
         return frozenset(
             call
             for call in self.calls
-            if _swaps(self.keys[call])
+            if is_commutative(self.keys[call])
             and len(self.operands(call)) == 2
             and self.arguments[call].get("alpha") in (None, 1)
         )

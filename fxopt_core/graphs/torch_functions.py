@@ -28,6 +28,7 @@ from fxopt_core.graphs.behaviours import (
     behaviour_of_packet,
 )
 from fxopt_core.graphs.fused_operators import linear_activation
+from fxopt_core.graphs.operations import packet_named
 
 _NAMESPACES: tuple[ModuleType, ...] = (torch, torch._C._nn, torch.special, torch.linalg, torch.fft)
 """Where functions implemented in C++ live; their `__name__` is that of the ATen operator."""
@@ -85,12 +86,12 @@ def _table() -> dict[Any, Behaviour]:
     for namespace in _NAMESPACES:
         for name in dir(namespace):
             function = getattr(namespace, name)
-            if isinstance(function, BuiltinFunctionType) and (packet := _packet(function.__name__)) is not None:
+            if isinstance(function, BuiltinFunctionType) and (packet := packet_named(function.__name__)) is not None:
                 table[function] = behaviour_of_packet(packet)
     for name in dir(functional):
         function = getattr(functional, name)
         if inspect.isfunction(function):
-            packet = _packet(_LIKE_ANOTHER_OPERATOR.get(name, name))
+            packet = packet_named(_LIKE_ANOTHER_OPERATOR.get(name, name))
             if packet is not None:
                 table[function] = _like(packet, function)
     for name in _PURE_COMPOSITES.split():
@@ -110,11 +111,6 @@ def _table() -> dict[Any, Behaviour]:
     table |= {torch._assert: CHECK, torch._check: CHECK}
     table[linear_activation] = _with_signature(FRESH, linear_activation)
     return table
-
-
-def _packet(name: str) -> OpOverloadPacket | None:
-    packet = getattr(torch.ops.aten, name, None)
-    return packet if isinstance(packet, OpOverloadPacket) else None
 
 
 def _with_signature(behaviour: Behaviour, function: Callable[..., Any]) -> Behaviour:
@@ -211,7 +207,7 @@ def behaviour_of_method(name: str) -> Behaviour:
         return MAY_ALIAS
     if name.startswith("__") and name.endswith("__"):
         return _python_operator(name) if name.strip("_") in vars(operator) else OPAQUE
-    packet = _packet(name)
+    packet = packet_named(name)
     if packet is None:
         return (
             MAY_ALIAS_OR_COLLECT if name in {"unique", "split"} else MAY_ALIAS if name in {"norm", "stft"} else OPAQUE

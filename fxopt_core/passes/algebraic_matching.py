@@ -12,8 +12,8 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.examples import example_of
+from fxopt_core.graphs.operations import Operations
 from fxopt_core.passes.algebraic_rules import EXACT_RULES, FAST_RULES, Call, Pattern, Rule, Variable, spellings
-from fxopt_core.passes.operations import Operations
 
 
 @dataclass(eq=False)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from fxopt_core.graphs.operations import COMMUTATIVE
+
 Number = int | float
 
 BOOLEAN = frozenset({torch.bool})
@@ -20,10 +22,6 @@ DISCRETE = INTEGER | BOOLEAN
 FLOAT = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 REAL = FLOAT | DISCRETE
 ANY = REAL | {torch.complex64, torch.complex128}
-
-COMMUTATIVE = frozenset(
-    "add mul maximum minimum fmax fmin eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or".split()
-)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import fx
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import example_of, value_of
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.operations import PYTHON_OPERATORS, function_like, operands_of
 from fxopt_core.passes.algebraic_matching import (
     Found,
     Kind,
@@ -25,7 +26,6 @@ from fxopt_core.passes.algebraic_matching import (
 )
 from fxopt_core.passes.algebraic_rules import Call, Pattern, Rule, Variable
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
-from fxopt_core.passes.operations import PYTHON_OPERATORS, function_like, operands_of
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import GraphFacts, conditions
 from fxopt_core.verification import EXACT, Tolerance
@@ -63,7 +63,7 @@ def gradients_still_flow(found: Found, dtype: torch.dtype, facts: GraphFacts, no
     """A constant has no gradient, and does not even know that one was asked for."""
     if not dtype.is_floating_point or found.rule.carries_gradients:
         return None
-    off = bool(facts.modes) and facts.modes[node].gradients is False
+    off = facts.timeline.mode(node).gradients is False
     return None if off else "its result takes part in autograd, and a constant does not"
 
 

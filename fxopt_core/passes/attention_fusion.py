@@ -19,8 +19,8 @@ from fxopt_core.graphs.fused_attention import PRECISIONS, FusedAttention, MaskSt
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.match_legality import is_metadata_assertion
 from fxopt_core.graphs.matching import GraphIndex, Match, Miss
+from fxopt_core.graphs.operations import Operations
 from fxopt_core.graphs.patterns import function_key
-from fxopt_core.passes.operations import Operations
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule, region
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.verification import Tolerance

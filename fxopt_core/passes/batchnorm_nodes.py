@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt_core.graphs.arguments import arguments_of
 from fxopt_core.graphs.examples import HELD_BY_MODULE, attribute_of, example_of
-from fxopt_core.passes.operations import Operations
+from fxopt_core.graphs.operations import Operations
 
 Weight = torch.Tensor | fx.Node | None
 """A tensor of the graph's module, which is without data where Dynamo made an input of it; or nothing; or, where it is

@@ -12,6 +12,7 @@ from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import PURE, Effects, Place
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
+from fxopt_core.graphs.timeline import Timeline
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
 
@@ -64,32 +65,15 @@ def returned_stay_apart(earlier: Computed, now: Computed, storages: Storages, ou
     return None
 
 
-class _Clock:
-    """Counts the writes to each storage class and the mode switches up to now."""
-
-    def __init__(self, storages: Storages) -> None:
-        self.storages = storages
-        self.mode = 0
-        self.versions: dict[Place, int] = {}
-
-    def computed(self, node: fx.Node) -> Computed:
-        """The node with the state of the world now."""
-        if self.storages.pure:
-            return Computed(node, self.mode, ())
-        places: list[Place] = [*node.all_input_nodes]
-        if node.op in ("call_module", "get_attr"):
-            places.append(OUTSIDE)
-        return Computed(node, self.mode, tuple(self.versions.get(self.storages.of(place), 0) for place in places))
-
-    def passed(self, effects: Effects) -> None:
-        """Count what a node did."""
-        if effects is PURE:
-            return
-        if effects.context or effects.opaque:
-            self.mode += 1
-        for place in (*effects.writes, *((OUTSIDE,) if effects.opaque else ())):
-            root = self.storages.of(place)
-            self.versions[root] = self.versions.get(root, 0) + 1
+def _computed(node: fx.Node, storages: Storages, timeline: Timeline) -> Computed:
+    """The node with the state of the world when it is computed."""
+    mode = timeline.mode(node).switches
+    if storages.pure:
+        return Computed(node, mode, ())
+    places: list[Place] = [*node.all_input_nodes]
+    if node.op in ("call_module", "get_attr"):
+        places.append(OUTSIDE)
+    return Computed(node, mode, tuple(timeline.version(place, node) for place in places))
 
 
 @register_pass("common_subexpressions")
@@ -115,39 +99,38 @@ class CommonSubexpressions(OptimizationPass):
         canonical: dict[fx.Node, fx.Node] = {}
         table: dict[Hashable, Computed] = {}
         outputs = set(editor.graph.output_node().all_input_nodes)
-        clock = _Clock(storages)
+        timeline = editor.timeline
         for node in editor.graph.nodes:
             effects = storages.effects(node)
             # What is opaque never equals another: each one counts as a switch of every mode.
             if node.op not in ("placeholder", "output") and not effects.opaque:
                 reason = None if effects is PURE else draw_is_unique(effects)
                 if reason is None:
-                    self._look_up(node, clock, table, canonical, outputs, analysis)
+                    now = _computed(node, storages, timeline)
+                    self._look_up(now, storages, table, canonical, outputs, analysis)
                 else:
                     analysis.refuse(node, reason)
-            clock.passed(effects)
         return analysis
 
     @staticmethod
     def _look_up(
-        node: fx.Node,
-        clock: _Clock,
+        now: Computed,
+        storages: Storages,
         table: dict[Hashable, Computed],
         canonical: dict[fx.Node, fx.Node],
         outputs: set[fx.Node],
         analysis: Analysis,
     ) -> None:
         """Find the node's value in the table, or enter it."""
+        node = now.node
         try:
             key = _key(node, canonical)
         except UnknownLiteralError as error:
             analysis.refuse(node, f"it cannot be compared: {error}")
             return
-        now = clock.computed(node)
         earlier = table.setdefault(key, now)
         if earlier is now:
             return
-        storages = clock.storages
         reason = (
             same_mode(earlier, now)
             or inputs_unchanged(earlier, now)

@@ -71,8 +71,8 @@ class ConstantFolding(OptimizationPass):
     `n` or gets it returned; `n` is not larger than `limit_bytes`. Calls of modules are
     left alone. Exactness: bitwise on the same device.
 
-    What the module or its caller does later does not pass unseen. Where autocast would change a value, which is computed
-    with and without it, it stays. Where `module.double()`, `half()` or `to(dtype)` changes the dtype of a folded value,
+    What the module or its caller does later does not pass unseen. Where autocast would change a value (each is computed
+    with and without), it stays. Where `module.double()`, `half()` or `to(dtype)` changes the dtype of a folded value,
     an assertion in the graph stops the next call: cast first, and run the pass on the result. Values of which the dtype
     is left open are of `torch.get_default_dtype()` as it was when the pass ran.
 

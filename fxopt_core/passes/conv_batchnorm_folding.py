@@ -98,22 +98,19 @@ class ConvBatchNormFolding(OptimizationPass):
             return analysis
         storages = editor.storages
         written = written_tensors(editor.graph, storages)
-        mode = 0
         chains: dict[fx.Node, Chain] = {}
         layers: list[Chain] = []
         for node in nodes:
             if (norm := norms.get(node)) is not None:
                 if norm.values and (chain := chains.get(norm.input)) is not None:
-                    reason = self._extend(chain, norm, mode, written)
+                    reason = self._extend(chain, norm, editor.timeline.mode(node).switches, written)
                     if reason is None:
                         chains.update(dict.fromkeys(norm.values, chain))
                     else:
                         analysis.refuse(node, reason)
             elif (layer := layer_at(node)) is not None:
-                chains[node] = chain = Chain(layer, mode)
+                chains[node] = chain = Chain(layer, editor.timeline.mode(node).switches)
                 layers.append(chain)
-            effects = storages.effects(node)
-            mode += effects.context or effects.opaque
         shared: dict[tuple[Any, ...], dict[str, Any]] = {}
         for chain in layers:
             if chain.norms:

@@ -43,7 +43,7 @@ def assertion_stays(effects: Effects) -> str | None:
 
 @legality("dead_code: what may fail stays")
 def failure_stays(effects: Effects) -> str | None:
-    """A node that raises for some values, such as an index out of range, stays: whether it does is seen by the caller."""
+    """A node that raises for some values, such as an index out of range, stays: the caller sees whether it does."""
     return "it raises for some values, such as an index out of range" if effects.raises else None
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.examples import example_of
-from fxopt_core.passes.operations import Operations
+from fxopt_core.graphs.operations import Operations
 from fxopt_core.passes.substitution import size_key
 
 TURNS = frozenset("permute transpose t mT numpy_T".split())

@@ -14,9 +14,9 @@ from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import EXAMPLE_META, example_of
 from fxopt_core.graphs.fused_operators import linear_activation
 from fxopt_core.graphs.matching import GraphIndex, Match, Miss
+from fxopt_core.graphs.operations import Operations
 from fxopt_core.graphs.patterns import function_key
 from fxopt_core.passes.batchnorm_nodes import LAYERS, Layer, layer_at
-from fxopt_core.passes.operations import Operations
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule, region
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.verification import EXACT, Tolerance

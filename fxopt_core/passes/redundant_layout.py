@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import fx
@@ -13,6 +13,7 @@ from torch import fx
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.operations import function_like
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.layout_operations import (
     FOLLOWS_ORDER,
@@ -29,7 +30,6 @@ from fxopt_core.passes.layout_operations import (
     one_cast_does,
     reads_bits,
 )
-from fxopt_core.passes.operations import function_like
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import (
     GraphFacts,
@@ -58,7 +58,7 @@ def gradients_stop_here(facts: GraphFacts, node: fx.Node, source: fx.Node) -> st
     """
     if not may_have_gradient(source):
         return None
-    off = bool(facts.modes) and facts.modes[node].gradients is False
+    off = facts.timeline.mode(node).gradients is False
     if off and same_mode(facts, node, (source,)) is None:
         return None
     return f"{'a view of the bits' if reads_bits(node) else 'detach'} stops gradients that may flow"
@@ -89,18 +89,28 @@ class Lineage:
     written: str | None = None
 
 
-class Change(NamedTuple):
+@dataclass
+class Change:
     """What becomes of a node.
 
     Attributes:
         value: stands for the node; or what it reads from now on; or what is permuted.
         reads: whether the node stays, and reads `value`.
         dimensions: of the one permutation that takes the place of two.
+        before: what becomes of `value` itself, if another node will stand for it by then.
+        made: the permutation, once there is one.
     """
 
     value: fx.Node
     reads: bool = False
     dimensions: list[int] | None = None
+    before: Change | None = None
+    made: fx.Node | None = None
+
+    @property
+    def now(self) -> fx.Node:
+        """The node that stands for `value` in the graph as it is now."""
+        return self.value if self.before is None or self.before.made is None else self.before.made
 
 
 class _Line:
@@ -129,6 +139,7 @@ class _Layouts:
         self.canonical: dict[fx.Node, fx.Node] = {}
         self.sources: dict[fx.Node, fx.Node] = {}
         self.permutations: dict[fx.Node, list[int]] = {}
+        self.turned: dict[fx.Node, Change] = {}
         self.lost: dict[fx.Node, tuple[torch.dtype, str]] = {}
         self.views, self.elements = _Line(), _Line()
 
@@ -172,6 +183,9 @@ class _Layouts:
             if reasons:
                 self.analysis.refuse(node, "; ".join(dict.fromkeys(reasons)))
             return
+        change.before = self.turned.get(change.value)
+        if change.dimensions is not None:
+            self.turned[node] = change
         if change.reads or change.dimensions is not None:
             self.sources[node] = change.value
             rule = f"{name}({self.names[source]}(x))"
@@ -390,21 +404,20 @@ class RedundantLayout(OptimizationPass):
 
     def analyze(self, editor: GraphEditor) -> Analysis:
         """Find what becomes of each view, copy and cast."""
-        self._made: dict[fx.Node, fx.Node] = {}
         return _Layouts(editor).run()
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Use the earlier value, or read it."""
         node, change = opportunity.node, opportunity.data
-        value = self._made.get(change.value, change.value)
+        value = change.now
         if change.reads:
             editor.change(node, args=(value, *node.args[1:]))
         elif change.dimensions is None:
             editor.replace(node, value)
         else:
             function = function_like(node, "permute", (value, change.dimensions))
-            self._made[node] = new = editor.call(function, value, change.dimensions, like=node)
-            editor.replace(node, new)
+            change.made = editor.call(function, value, change.dimensions, like=node)
+            editor.replace(node, change.made)
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
         """What was taken out is gone."""

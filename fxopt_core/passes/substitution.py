@@ -14,18 +14,6 @@ from fxopt_core.graphs.legality import Check, legality
 _LEAVES = ("placeholder", "get_attr")
 
 
-class Mode(NamedTuple):
-    """The mode in which a node runs.
-
-    Attributes:
-        switches: of modes before it: with equal numbers the mode is the same.
-        gradients: whether gradients are on, as far as the graph says.
-    """
-
-    switches: int
-    gradients: bool | None
-
-
 class GraphFacts:
     """What the legality of substitutions depends on, found out once for a graph and kept up to date.
 
@@ -34,30 +22,15 @@ class GraphFacts:
 
     Attributes:
         storages: its storage classes.
+        timeline: where its modes are switched.
         outputs: the nodes that the graph returns.
     """
 
     def __init__(self, editor: GraphEditor) -> None:
         self.graph = editor.graph
         self.storages = editor.storages
+        self.timeline = editor.timeline
         self.outputs = set(self.graph.output_node().all_input_nodes)
-
-    @cached_property
-    def modes(self) -> dict[fx.Node, Mode]:
-        """The mode of each node; empty where no mode is ever switched."""
-        modes: dict[fx.Node, Mode] = {}
-        mode = Mode(0, None)
-        for node in self.graph.nodes:
-            modes[node] = mode
-            effects = self.storages.effects(node)
-            if effects.opaque:
-                mode = Mode(mode.switches + 1, None)
-            elif effects.context:
-                switch = node.target is torch._C._set_grad_enabled and type(node.args[0]) is bool
-                autocast = "autocast" in str(node.target)
-                gradients = bool(node.args[0]) if switch else mode.gradients if autocast else None
-                mode = Mode(mode.switches + 1, gradients)
-        return modes if mode.switches else {}
 
     @cached_property
     def reads_storage(self) -> bool:
@@ -143,15 +116,15 @@ def object_is_new(facts: GraphFacts, node: fx.Node, value: fx.Node) -> str | Non
 
 def same_mode(facts: GraphFacts, node: fx.Node, values: tuple[fx.Node, ...]) -> str | None:
     """Whether gradients flow, and what autocast makes of an operation, is decided by the mode where a node stands."""
-    modes = facts.modes
-    if not modes:
+    mode_of = facts.timeline.mode
+    if not facts.timeline.switches:
         return None
-    mode = modes[node]
     leaf = any(value.op in _LEAVES for value in values)
-    others = [modes[value] for value in values if value.op not in _LEAVES]
+    others = [mode_of(value) for value in values if value.op not in _LEAVES]
     # Leaves have been made outside; whoever uses the value has to use them in the same mode.
-    others += [modes[user] for user in node.users] if leaf else []
-    return None if all(other == mode for other in others) else "a mode (gradients, autocast) may be switched in between"
+    others += [mode_of(user) for user in node.users] if leaf else []
+    same = all(other == mode_of(node) for other in others)
+    return None if same else "a mode (gradients, autocast) may be switched in between"
 
 
 class Conditions(NamedTuple):

@@ -17,10 +17,10 @@ from torch.nn import functional
 
 from fxopt_core.capture import capture
 from fxopt_core.graphs.cloning import clone_graph_module
+from fxopt_core.graphs.operations import PYTHON_OPERATORS
 from fxopt_core.passes import disabled, make_pass, run_pass
 from fxopt_core.passes.algebraic_rules import ANY, EXACT_RULES, FAST_RULES, REAL, Call, Pattern, Rule, Variable
 from fxopt_core.passes.algebraic_simplification import FAST_MATH
-from fxopt_core.passes.operations import PYTHON_OPERATORS
 from fxopt_core.verification import check_equivalence
 
 Table = dict[torch.dtype, torch.Tensor]

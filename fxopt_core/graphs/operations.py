@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -50,11 +51,38 @@ PYTHON_OPERATORS = {
 }
 """What the operation is called in the module `operator`."""
 
+COMMUTATIVE = frozenset(
+    "add mul maximum minimum fmax fmin eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or "
+    "logical_xor".split()
+)
+"""Operations whose two operands may change places."""
+
 _FUNCTIONS_ONLY = frozenset({"where"})
 """As methods of tensors these take their arguments in another order."""
 
 _DEFAULTS: dict[str, Any] = {"inplace": False, "alpha": 1, "rounding_mode": None}
 """Keyword arguments that mean nothing at these values."""
+
+
+def packet_named(name: str) -> OpOverloadPacket | None:
+    """The operator of ATen of a name; `None` if there is none."""
+    packet = getattr(torch.ops.aten, name, None)
+    return packet if isinstance(packet, OpOverloadPacket) else None
+
+
+@cache
+def is_commutative(target: Hashable) -> bool:
+    """Whether the first two arguments may change places, as far as the target of a call decides that."""
+    # Of `max` and `min`, which are `maximum` and `minimum` too, the second argument may be a dimension.
+    names = COMMUTATIVE | {"multiply", "not_equal"}
+    if isinstance(target, OpOverload):
+        both = [str(argument.type) for argument in target._schema.arguments[:2]]
+        return target._schema.name.split("::")[1] in names and both == ["Tensor", "Tensor"]
+    in_python = {PYTHON_OPERATORS[name] for name in COMMUTATIVE & PYTHON_OPERATORS.keys()}
+    if isinstance(target, str):
+        return target in names or target in {f"__{name.strip('_')}__" for name in in_python}
+    known = [getattr(operator, name) for name in in_python] + [getattr(torch, name) for name in names]
+    return any(target is function for function in known)
 
 
 class Operations:
@@ -80,8 +108,8 @@ class Operations:
             self.functions[builtins.abs] = "abs"
 
     def _add(self, name: str, synonym: str) -> None:
-        packet = getattr(torch.ops.aten, synonym, None)
-        if isinstance(packet, OpOverloadPacket):
+        packet = packet_named(synonym)
+        if packet is not None:
             overloads = [getattr(packet, overload) for overload in packet.overloads()]
             self.functions |= {o: name for o in overloads if not any(a.is_out for a in o._schema.arguments)}
         for namespace in (torch, torch._C._nn, torch.special, torch.nn.functional):
