@@ -19,6 +19,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt_core.capture import capture
+from fxopt_core.graphs import fused_attention
 from fxopt_core.graphs.fused_attention import FusedAttention
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import PRESETS, disabled, run_pass
@@ -26,6 +27,14 @@ from fxopt_core.passes.attention_fusion import AttentionFusion
 from fxopt_core.verification import check_equivalence
 
 Inputs = tuple[torch.Tensor, ...]
+
+
+@pytest.fixture(autouse=True)
+def small_is_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the kernel is tried with few scores."""
+    monkeypatch.setattr(fused_attention, "WORTHWHILE", 1)
+
+
 FLASH = "aten::_scaled_dot_product_flash_attention_for_cpu"
 
 
@@ -49,7 +58,7 @@ def uses_kernel(expected: bool) -> Iterator[None]:
 
 
 def heads(dtype: torch.dtype = torch.float32, queries: int = 5, keys: int = 7) -> Inputs:
-    """Query, key and value of two batches, three heads, four features; one batch of the queries lies in memory first."""
+    """Query, key and value of two batches, three heads and four features. The heads of the queries lie interleaved."""
     torch.manual_seed(0)
     return (
         torch.randn(2, queries, 3, 4, dtype=dtype).transpose(1, 2),
@@ -317,6 +326,16 @@ def test_autocast_other_dtypes_and_empty_tensors_get_the_formula() -> None:
     assert torch.equal(fused(wide[0], wide[1].mT, wide[2]), function(*wide))
 
 
+def test_few_scores_get_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for length, expected in ((32, False), (512, True)):
+        function, inputs = ATTEND["divided"], heads(queries=length, keys=length)
+        module = exported(function, inputs)
+        assert run_pass("attention_fusion", module).changed
+        with uses_kernel(expected):
+            torch.testing.assert_close(module(*inputs), function(*inputs), rtol=1e-4, atol=1e-5)
+
+
 def test_double_precision_is_fused() -> None:
     function, inputs = ATTEND["where"], heads(torch.float64)
     module = exported(function, inputs)
@@ -418,6 +437,21 @@ NOT: dict[str, tuple[Callable[..., Any], str, str | None]] = {
     "subtracted the other way": (
         lambda q, k, v: multiplied(causal(-1.0) - q @ k.mT, v),
         "neither mask nor scale",
+        None,
+    ),
+    "scores added to themselves": (
+        lambda q, k, v: multiplied((s := q @ k.mT) + s, v),
+        "is used a second time in the formula",
+        None,
+    ),
+    "weights as their own values": (
+        lambda q, k, v: (w := torch.softmax(q @ q.mT, -1)) @ w,
+        "is used a second time in the formula",
+        None,
+    ),
+    "the softmax of masked scores that are masked by themselves": (
+        lambda q, k, v: multiplied((s := q @ k.mT).masked_fill(s < 0, -math.inf), v),
+        "is also used by",
         None,
     ),
     "einsum over the heads": (
