@@ -104,7 +104,7 @@ class FusedAttention(nn.Module):
         tensors = tuple(value for value in inputs if not isinstance(value, (int, float)))
         plain = not torch.compiler.is_compiling() and all(map(is_plain, tensors)) and not is_watched(tensors)
         result = self._fused(inputs) if plain and len({tensor.device for tensor in tensors}) == 1 else None
-        return self.written(*inputs) if result is None else result  # type: ignore[no-any-return]
+        return self.written(*inputs) if result is None else result
 
     def _fused(self, inputs: Sequence[Any]) -> torch.Tensor | None:
         """The result by the kernel; `None` where it might not be that of the formula."""
@@ -164,7 +164,7 @@ class FusedAttention(nn.Module):
                     return None
                 mask = mask if step.kind == "fill" else ~mask
                 blocked = mask if blocked is None else blocked | mask
-                value = inputs[step.value.input] if isinstance(step.value, Operand) else step.value
+                value: Any = inputs[step.value.input] if isinstance(step.value, Operand) else step.value
                 filled.append(float(value) * step.factor)
         if blocked is not None:
             base = torch.zeros((), dtype=dtype, device=blocked.device) if added is None else added

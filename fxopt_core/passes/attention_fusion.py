@@ -62,6 +62,8 @@ def is_worthwhile(match: Match) -> str | None:
     if not query[:-2] == keys[:-2] == value[:-2]:
         return "query, keys and value differ in their batch dimensions"
     examples = [example_of(node) for node in (*(node for node, _ in found.operands), *found.nodes)]
+    if any(each is None for each in examples):
+        return "the shapes and dtypes of what is computed are not known"
     dtypes = {str(each.dtype) for each in examples if each is not None}
     dtypes |= set() if found.computed_in is None else {str(found.computed_in)}
     if len(dtypes) > 1 or not dtypes <= set(map(str, PRECISIONS)):
@@ -88,7 +90,7 @@ def _build(editor: GraphEditor, match: Match) -> fx.Node:
         copies[node].meta = {}
     written.output(copies[match.anchor])
     places = {source: number for number, source in enumerate(inputs)}
-    operands = [Operand(places[now(node)], order) for node, order in found.operands]
+    query, key, value = (Operand(places[now(node)], order) for node, order in found.operands)
     mask = [
         MaskStep(
             places[now(node)], kind, Operand(places[now(value)], ()) if isinstance(value, fx.Node) else value, factor
@@ -98,11 +100,18 @@ def _build(editor: GraphEditor, match: Match) -> fx.Node:
     assert example is not None
     layout = sorted(range(example.dim()), key=lambda dimension: -example.stride()[dimension])
     fused = FusedAttention(
-        fx.GraphModule(nn.Module(), written), *operands, math.prod(found.scales), mask, found.order, tuple(layout)
+        fx.GraphModule(nn.Module(), written),
+        query,
+        key,
+        value,
+        math.prod(found.scales),
+        mask,
+        found.order,
+        tuple(layout),
     )
     name = editor.module(fused, "fused_attention")
     node = editor.insert("call_module", name, tuple(inputs), like=match.anchor, before=match.before)
-    node.meta.update({name: match.anchor.meta[name] for name in EXAMPLE_META if name in match.anchor.meta})
+    node.meta.update({kind: match.anchor.meta[kind] for kind in EXAMPLE_META if kind in match.anchor.meta})
     return node
 
 
@@ -120,8 +129,8 @@ class AttentionFusion(PatternPass):
 
     The operator (`graphs.fused_attention`) holds the formula as it was written, and calls PyTorch's fused kernel where
     that surely gives the same: NaN, infinities, overflow, rows that a mask hides throughout, derivatives of every
-    order, transforms, autocast and few scores get the formula, so training gains nothing. Behind `torch.compile` Inductor gets
-    the formula, and fuses it in its own way.
+    order, transforms, autocast and few scores get the formula, so training gains nothing. Behind `torch.compile`
+    Inductor gets the formula, and fuses it in its own way.
 
     Exactness: the fused kernel (Dao 2022, "FlashAttention") adds up in another order and rescales as it goes; on the
     CPU float32 results differ by a few units in the last place, which later layers widen. Needs example values.

@@ -29,7 +29,7 @@ _COMMUTATIVE = ("add", "mul")
 _SOFTMAX = ("softmax", "_softmax")
 _IN_PLACE = ("mul_", "div_", "add_", "sub_", "masked_fill_")
 _OPERATIONS = Operations((*PRODUCTS, *SCALINGS, *MASKS, *SAME, *_SOFTMAX, *_IN_PLACE))
-_PYTHON = {
+_PYTHON: dict[Any, str] = {
     operator.matmul: "matmul", operator.imul: "mul", operator.itruediv: "div", operator.iadd: "add",
     operator.isub: "sub",
 }  # fmt: skip
@@ -217,7 +217,7 @@ def _upwards(found: Attention, value: Any) -> str | None:
     first, second, scores = product.letters
     if len(scores) < 2:
         return NOTHING
-    *batch, query, key = scores
+    batch, query, key = scores[:-2], scores[-2], scores[-1]
     turned = key in first
     if turned:
         first, second = second, first
@@ -293,7 +293,7 @@ def _downwards(found: Attention) -> str | None:
     if number == 2 or product.added is not None or product.scale != 1:
         return f"{last} is no plain product of weights and values"
     given, values, result = product.letters[number], product.letters[1 - number], product.letters[2]
-    *batch, query, key = given
+    batch, query, key = given[:-2], given[-2], given[-1]
     features = set(values) - set(given)
     if {*values} != {*batch, key, *features} or len(features) != 1 or {*result} != {*batch, query, *features}:
         return f"{last} does not sum over the keys for each head, or value and weights differ in their batch dimensions"

@@ -18,7 +18,6 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fxopt_core.capture import capture
 from fxopt_core.graphs import fused_attention
 from fxopt_core.graphs.fused_attention import FusedAttention
 from fxopt_core.optimizer import GraphOptimizer
@@ -67,8 +66,20 @@ def heads(dtype: torch.dtype = torch.float32, queries: int = 5, keys: int = 7) -
     )
 
 
+class Function(nn.Module):
+    """A function of tensors as a model."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
 def exported(function: Callable[..., Any], inputs: Inputs) -> fx.GraphModule:
-    return capture(function, inputs, "export").module
+    """The graph as `torch.export` gives it, without what `capture` guards."""
+    return torch.export.export(Function(function), inputs).module()
 
 
 def through_dynamo(function: Callable[..., Any], inputs: Inputs) -> fx.GraphModule:
@@ -534,23 +545,12 @@ def test_training_with_dropout_is_left_alone() -> None:
     ]
 
 
-class Holder(nn.Module):
-    """Attention as a model, with its mask."""
-
-    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return self.function(q, k, v)
-
-
 @pytest.mark.parametrize("capture", ["export", "dynamo"])
 @pytest.mark.parametrize("name", ["masked_fill", "where", "einsum", "added minus infinity"])
 def test_the_default_preset_fuses_and_verification_sees_the_kernel(name: str, capture: str) -> None:
     assert "attention_fusion" in PRESETS["inference"]
     torch._dynamo.reset()
-    result = GraphOptimizer(Holder(ATTEND[name]), heads(), capture=capture).optimize()
+    result = GraphOptimizer(Function(ATTEND[name]), heads(), capture=capture).optimize()
     assert result.report.equivalence
     assert not result.report.denied
     (graph,) = result.report.graphs
