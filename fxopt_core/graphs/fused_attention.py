@@ -15,6 +15,9 @@ from fxopt_core.graphs.fused_operators import is_plain, is_watched
 PRECISIONS = (torch.float32, torch.float64)
 """In fewer bits the fused kernel rounds elsewhere, by more than a caller may be asked to accept."""
 
+WORTHWHILE = 2**18
+"""From how many scores on looking at the inputs and the kernel together take no longer than the formula."""
+
 ROUNDED = 2.0**-16
 """By so much a score may be off because a mask was added to it, at most."""
 
@@ -58,7 +61,7 @@ class FusedAttention(nn.Module):
     Euclidean norms of a query and of a key, no score and no part of the sum for one is above |q| |k| (Cauchy and
     Schwarz), and a norm of NaN or infinity is none itself. Of each row of the mask one score must be left to attend
     to, and what is filled in instead of -inf must be so far below it that its exponential is 0. For Dynamo,
-    AOTAutograd and `torch.export` it is the formula.
+    AOTAutograd and `torch.export` it is the formula, and for few scores, where the kernel is no faster.
 
     On devices with a queue of their own, looking at the inputs waits for the queue.
 
@@ -100,15 +103,18 @@ class FusedAttention(nn.Module):
         """The result of the formula for these inputs."""
         tensors = tuple(value for value in inputs if not isinstance(value, (int, float)))
         plain = not torch.compiler.is_compiling() and all(map(is_plain, tensors)) and not is_watched(tensors)
-        result = self._fused(inputs) if plain else None
-        return self.written(*inputs) if result is None else result  # type: ignore[no-any-return]
+        result = self._fused(inputs) if plain and len({tensor.device for tensor in tensors}) == 1 else None
+        return self.written(*inputs) if result is None else result
 
     def _fused(self, inputs: Sequence[Any]) -> torch.Tensor | None:
         """The result by the kernel; `None` where it might not be that of the formula."""
         query, key, value = (inputs[each.input].permute(each.order) for each in self.operands)
         if query.dtype not in PRECISIONS or not query.dtype == key.dtype == value.dtype:
             return None
-        if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2] or not query.numel() * key.numel():
+        if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+            return None
+        scores = (*query.shape[:-1], key.shape[-2])
+        if math.prod(scores) < WORTHWHILE or 0 in (*query.shape, *key.shape, *value.shape):
             return None
         if query.is_cuda and torch.cuda.is_current_stream_capturing():
             return None
@@ -121,13 +127,9 @@ class FusedAttention(nn.Module):
         mask = None
         if self.mask:
             mask = self._combined(inputs, query.dtype, scaled)
-            if mask is None or mask.dim() > query.dim():
+            if mask is None or torch.broadcast_shapes(mask.shape, scores) != scores:
                 return None
-            scores = (*query.shape[:-1], key.shape[-2])
-            fits = (size in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(scores), strict=False))
-            if not all(fits):
-                return None
-            mask = mask.expand(*mask.shape[:-2], *scores[-2:]) if mask.dim() > 1 else mask.expand(scores[-2:])
+            mask = mask.expand(torch.broadcast_shapes(mask.shape, scores[-2:]))[(None,) * (4 - max(2, mask.dim()))]
         # The kernel of the CPU takes a batch of heads.
         missing = (None,) * (4 - query.dim())
         attended = functional.scaled_dot_product_attention(
@@ -162,7 +164,7 @@ class FusedAttention(nn.Module):
                     return None
                 mask = mask if step.kind == "fill" else ~mask
                 blocked = mask if blocked is None else blocked | mask
-                value = inputs[step.value.input] if isinstance(step.value, Operand) else step.value
+                value: Any = inputs[step.value.input] if isinstance(step.value, Operand) else step.value
                 filled.append(float(value) * step.factor)
         if blocked is not None:
             base = torch.zeros((), dtype=dtype, device=blocked.device) if added is None else added

@@ -100,8 +100,9 @@ def weights_are_constants(layer: Layer, norm: BatchNorm) -> str | None:
             return f"its {name} is computed in the graph ({weight}); constant_folding with freeze=True may change that"
         if weight is None and name != "weight":
             continue
-        plain = type(weight) is FakeTensor or (type(weight) in (torch.Tensor, nn.Parameter) and not weight.is_meta)
-        if weight is None or not plain or weight.layout != torch.strided:
+        kinds = (torch.Tensor, nn.Parameter, FakeTensor)
+        plain = isinstance(weight, torch.Tensor) and type(weight) in kinds and weight.layout == torch.strided
+        if weight is None or not plain or (weight.is_meta and type(weight) is not FakeTensor):
             return f"its {name} is no dense tensor with data, but {type(weight).__name__}"
     return None
 

@@ -163,8 +163,11 @@ def batch_norm_at(node: fx.Node) -> BatchNorm | None:
     given = arguments_of(node.target, node.args, node.kwargs)
     weights = {role: given.get(role) for role in ("running_mean", "running_var", "weight", "bias")}
     values, others = ((node,), False) if name == "batch_norm" else _first_results(node)
-    mode = (given.get("training", False), given.get("eps"))
-    return BatchNorm(node, given.get("input"), values, others, *map(_weight, weights.values()), *mode, given=weights)
+    mean, variance, weight, bias = map(_weight, weights.values())
+    training, eps = given.get("training", False), given.get("eps")
+    return BatchNorm(
+        node, given.get("input"), values, others, mean, variance, weight, bias, training, eps, given=weights
+    )
 
 
 def _first_results(node: fx.Node) -> tuple[tuple[fx.Node, ...], bool]:

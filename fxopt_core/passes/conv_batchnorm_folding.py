@@ -219,11 +219,12 @@ def _computed_at_each_call(editor: GraphEditor, chain: Chain) -> tuple[fx.Node, 
 
     def folded(weights: list[Any], *statistics: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         affines = [
-            batch_norm_affine(*each, eps=norm.eps, widen=at_each_call)
-            for each, norm in zip(statistics, chain.norms, strict=True)
+            batch_norm_affine(mean, variance, weight, bias, norm.eps, at_each_call)
+            for (mean, variance, weight, bias), norm in zip(statistics, chain.norms, strict=True)
         ]
         affine = reduce(lambda first, then: then.after(first), affines)
-        return fold(*weights, affine, transposed=layer.transposed, groups=layer.groups, widen=at_each_call)
+        weight, bias = weights
+        return fold(weight, bias, affine, transposed=layer.transposed, groups=layer.groups, widen=at_each_call)
 
     return editor.compute(folded, *nodes, like=old)
 

@@ -232,10 +232,9 @@ on_cpu = {name: value.cpu() for name, value in inputs.items()}  # so that the co
 optimised = GraphOptimizer(copy.deepcopy(bert).cpu(), on_cpu, device="cpu").optimize(["attention_fusion"]).module
 with torch.no_grad():
     print("same result:", torch.allclose(optimised(**on_cpu)[0], states.cpu(), atol=1e-4))
-    names = Counter(
-        getattr(node.target, "__name__", "").split(".")[0] for node in export(optimised, (), on_cpu).graph.nodes
-    )
-print("fused:", names["scaled_dot_product_attention"], "blocks; softmax left:", names["softmax"])
+names = Counter(str(node.target).removeprefix("aten.").split(".")[0] for node in optimised.graph.nodes)
+blocks = sum(count for name, count in names.items() if name.startswith("fused_attention"))
+print("fused:", blocks, "blocks; softmax left:", names["softmax"])
 
 # %% [markdown]
 # **Prediction.** The operator has a `scale`, which is one by the root of the width of a head if you say nothing. In which

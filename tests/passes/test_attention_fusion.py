@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fxopt_core.capture import capture
+from fxopt_core.graphs import fused_attention
 from fxopt_core.graphs.fused_attention import FusedAttention
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import PRESETS, disabled, run_pass
@@ -26,6 +26,14 @@ from fxopt_core.passes.attention_fusion import AttentionFusion
 from fxopt_core.verification import check_equivalence
 
 Inputs = tuple[torch.Tensor, ...]
+
+
+@pytest.fixture(autouse=True)
+def small_is_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the kernel is tried with few scores."""
+    monkeypatch.setattr(fused_attention, "WORTHWHILE", 1)
+
+
 FLASH = "aten::_scaled_dot_product_flash_attention_for_cpu"
 
 
@@ -49,7 +57,7 @@ def uses_kernel(expected: bool) -> Iterator[None]:
 
 
 def heads(dtype: torch.dtype = torch.float32, queries: int = 5, keys: int = 7) -> Inputs:
-    """Query, key and value of two batches, three heads, four features; one batch of the queries lies in memory first."""
+    """Query, key and value of two batches, three heads and four features. The heads of the queries lie interleaved."""
     torch.manual_seed(0)
     return (
         torch.randn(2, queries, 3, 4, dtype=dtype).transpose(1, 2),
@@ -58,8 +66,20 @@ def heads(dtype: torch.dtype = torch.float32, queries: int = 5, keys: int = 7) -
     )
 
 
+class Function(nn.Module):
+    """A function of tensors as a model."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
 def exported(function: Callable[..., Any], inputs: Inputs) -> fx.GraphModule:
-    return capture(function, inputs, "export").module
+    """The graph as `torch.export` gives it, without what `capture` guards."""
+    return torch.export.export(Function(function), inputs).module()
 
 
 def through_dynamo(function: Callable[..., Any], inputs: Inputs) -> fx.GraphModule:
@@ -317,6 +337,16 @@ def test_autocast_other_dtypes_and_empty_tensors_get_the_formula() -> None:
     assert torch.equal(fused(wide[0], wide[1].mT, wide[2]), function(*wide))
 
 
+def test_few_scores_get_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for length, expected in ((32, False), (512, True)):
+        function, inputs = ATTEND["divided"], heads(queries=length, keys=length)
+        module = exported(function, inputs)
+        assert run_pass("attention_fusion", module).changed
+        with uses_kernel(expected):
+            torch.testing.assert_close(module(*inputs), function(*inputs), rtol=1e-4, atol=1e-5)
+
+
 def test_double_precision_is_fused() -> None:
     function, inputs = ATTEND["where"], heads(torch.float64)
     module = exported(function, inputs)
@@ -420,6 +450,21 @@ NOT: dict[str, tuple[Callable[..., Any], str, str | None]] = {
         "neither mask nor scale",
         None,
     ),
+    "scores added to themselves": (
+        lambda q, k, v: multiplied((s := q @ k.mT) + s, v),
+        "is used a second time in the formula",
+        None,
+    ),
+    "weights as their own values": (
+        lambda q, k, v: (w := torch.softmax(q @ q.mT, -1)) @ w,
+        "is used a second time in the formula",
+        None,
+    ),
+    "the softmax of masked scores that are masked by themselves": (
+        lambda q, k, v: multiplied((s := q @ k.mT).masked_fill(s < 0, -math.inf), v),
+        "is also used by",
+        None,
+    ),
     "einsum over the heads": (
         lambda q, k, v: torch.einsum("bqk,bhkd->bqd", torch.einsum("bhqd,bhkd->bqk", q, k).softmax(-1), v),
         "no product of queries and keys for each head",
@@ -500,23 +545,12 @@ def test_training_with_dropout_is_left_alone() -> None:
     ]
 
 
-class Holder(nn.Module):
-    """Attention as a model, with its mask."""
-
-    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return self.function(q, k, v)
-
-
 @pytest.mark.parametrize("capture", ["export", "dynamo"])
 @pytest.mark.parametrize("name", ["masked_fill", "where", "einsum", "added minus infinity"])
 def test_the_default_preset_fuses_and_verification_sees_the_kernel(name: str, capture: str) -> None:
     assert "attention_fusion" in PRESETS["inference"]
     torch._dynamo.reset()
-    result = GraphOptimizer(Holder(ATTEND[name]), heads(), capture=capture).optimize()
+    result = GraphOptimizer(Function(ATTEND[name]), heads(), capture=capture).optimize()
     assert result.report.equivalence
     assert not result.report.denied
     (graph,) = result.report.graphs

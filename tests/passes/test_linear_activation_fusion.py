@@ -1,4 +1,4 @@
-"""Linear layers and the activation after them become one operator, which takes the faster way only where it is right."""
+"""Linear layers and the activation after them become one operator, which is faster only where it is right."""
 
 from __future__ import annotations
 

@@ -28,3 +28,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"{'family':<18}{'pass':<28}{'right':>7}{'wrong':>7}{'timid':>7}")
     for family, who, right, wrong, timid in rows:
         terminalreporter.write_line(f"{family:<18}{who:<28}{right:>7}{wrong:>7}{timid:>7}")
+
+
+@pytest.fixture(autouse=True)
+def small_attention_is_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the fused kernel is tried with the few scores of a trap."""
+    monkeypatch.setattr("fxopt_core.graphs.fused_attention.WORTHWHILE", 1)
