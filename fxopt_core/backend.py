@@ -30,15 +30,17 @@ class BackendOptions:
         passes: a preset, the name of a pass, or a list of names and passes. By default `training` where gradients are
             recorded, else `inference`.
         then: the backend that gets the optimised graph.
-        then_options: its own options, those of Inductor for example: `{"max_autotune": True}`.
-        verify: whether to compare each graph with what Dynamo captured, at the values of its first call and at adversarial
-            ones. A rewrite that is to blame for a difference is not made. Takes several calls of the graph.
+        then_options: its own options, those of Inductor for example: `{"epilogue_fusion": False}`.
+        mode: of Inductor, such as `max-autotune`. (`torch.compile` itself takes a mode or options, not both.)
+        verify: whether to compare each graph with what Dynamo captured, at the values of its first call and at
+            adversarial ones. A rewrite that is to blame for a difference is not made. Takes several calls of the graph.
         report: is called with the `PipelineResult` of each graph that Dynamo captures.
     """
 
     passes: str | Sequence[str | OptimizationPass] | None = None
     then: str = "inductor"
     then_options: Mapping[str, Any] = field(default_factory=dict)
+    mode: str | None = None
     verify: bool = False
     report: Callable[[PipelineResult], object] | None = None
 
@@ -97,7 +99,7 @@ def fxopt_backend(
     Args:
         graph_module: what Dynamo captured; it is not changed.
         example_inputs: the inputs of the first call, weights among them.
-        mode: of `torch.compile`, such as `max-autotune`; it is Inductor's, and handed on to it.
+        mode: of `torch.compile`; the same as the option of this name.
         options: see `BackendOptions`.
 
     Raises:
@@ -105,8 +107,8 @@ def fxopt_backend(
         TypeError: an option has a value of the wrong type.
         VerificationError: the graph in ATen operators differs from Dynamo's, before any pass.
     """
-    chosen = BackendOptions.parse(options or {})
-    compile_ = _next_backend(chosen, mode)
+    chosen = BackendOptions.parse({**({"mode": mode} if mode else {}), **(options or {})})
+    compile_ = _next_backend(chosen)
     preset = "training" if _records_gradients(example_inputs) else "inference"
     passes = choose_passes(preset if chosen.passes is None else chosen.passes)
     refusals: list[Refusal] = []
@@ -142,14 +144,16 @@ def _name_sources(graph_module: fx.GraphModule) -> None:
     graph_module._param_name_to_source = sources  # type: ignore[assignment]
 
 
-def _next_backend(options: BackendOptions, mode: str | None) -> Callable[[fx.GraphModule, list[Any]], Compiled]:
+def _next_backend(options: BackendOptions) -> Callable[[fx.GraphModule, list[Any]], Compiled]:
     """What gets the graph after the passes."""
     then, given = options.then, dict(options.then_options)
     if then == "inductor":
         # What `torch.compile` itself makes of a mode and options; both are checked here.
-        return torch._TorchCompileInductorWrapper(mode, given, None)
-    if mode not in (None, "default"):
-        raise ValueError(f"mode is {mode!r}, which is one of Inductor's, and then is {then!r}; leave out one of them.")
+        return torch._TorchCompileInductorWrapper(options.mode, given, None)
+    if options.mode not in (None, "default"):
+        raise ValueError(
+            f"mode is {options.mode!r}, which is one of Inductor's, and then is {then!r}; leave out one of them."
+        )
     if then == "eager" and not given:
         return lambda graph_module, example_inputs: graph_module.forward
     known = {*torch._dynamo.list_backends(exclude_tags=()), *THEN} - {"fxopt"}

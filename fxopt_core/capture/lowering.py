@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import SymBool, SymFloat, SymInt, fx
 from torch._guards import TracingContext
 from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.traceback import preserve_node_meta
@@ -50,7 +52,7 @@ def lower(graph_module: fx.GraphModule) -> fx.GraphModule:
     found: list[Any] = []
 
     def record(*values: Any) -> Any:
-        results = fx.Interpreter(graph_module).run(*values)
+        results = _Recorded(graph_module).run(*values)
         found.extend(map(_kind, results))
         return results
 
@@ -68,6 +70,27 @@ def lower(graph_module: fx.GraphModule) -> fx.GraphModule:
     _hold_constants(lowered)
     _take_over(graph_module, lowered)
     return lowered
+
+
+class _Recorded(fx.Interpreter):
+    """Calls what the nodes call, for a tracer to record, and compares each value with what Dynamo knows of it."""
+
+    def run_node(self, node: fx.Node) -> Any:
+        result = super().run_node(node)
+        wanted = node.meta.get("example_value")
+        if isinstance(wanted, torch.Tensor) and _plain_kind(result) != _plain_kind(wanted):
+            raise NotLowerableError(f"{node} would be {_plain_kind(result)}, and not {_plain_kind(wanted)}")
+        return result
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        # The tracer records a bare switch without making it; the context manager does both.
+        if target is _enter_autocast:
+            context = torch.autocast(*args, **kwargs)
+            context.__enter__()
+            return context
+        if target is _exit_autocast:
+            return args[0].__exit__(None, None, None)
+        return super().call_function(target, args, kwargs)
 
 
 def _require_known(node: fx.Node) -> None:
@@ -107,7 +130,12 @@ def _kind(value: Any) -> Any:
     """What a result is, as far as it can be seen without data."""
     if not isinstance(value, torch.Tensor):
         return str(value)
-    return (value.dtype, value.device, *map(str, (value.shape, value.stride())), value.requires_grad)
+    return (*_plain_kind(value), *map(str, (value.shape, value.stride())), value.requires_grad)
+
+
+def _plain_kind(value: Any) -> Any:
+    """What no later write changes."""
+    return (value.dtype, value.device) if isinstance(value, torch.Tensor) else type(value)
 
 
 def _hold_constants(lowered: fx.GraphModule) -> None:
@@ -127,10 +155,14 @@ def _take_over(graph_module: fx.GraphModule, lowered: fx.GraphModule) -> None:
     for name in _FROM_DYNAMO:
         if hasattr(graph_module, name):
             setattr(lowered, name, getattr(graph_module, name))
-    pairs = zip(
-        graph_module.graph.find_nodes(op="placeholder"), lowered.graph.find_nodes(op="placeholder"), strict=True
-    )
-    for old, new in pairs:
+
+    def pairs(**kind: Any) -> Iterator[tuple[fx.Node, fx.Node]]:
+        return zip(graph_module.graph.find_nodes(**kind), lowered.graph.find_nodes(**kind), strict=True)
+
+    # Dynamo switches autocast's cache of weights off while it works, which is recorded.
+    for old, new in pairs(op="call_function", target=_enter_autocast):
+        new.args = old.args
+    for old, new in pairs(op="placeholder"):
         new.target = old.target
         new._rename(old.name)
         new._dynamo_source = old._dynamo_source
