@@ -24,6 +24,7 @@ from fxopt_workbench.huggingface.coverage import METHODS, code
 from fxopt_workbench.huggingface.coverage.building import TooLargeError
 from fxopt_workbench.huggingface.coverage.checks import CHECKS as EVERY_CHECK
 from fxopt_workbench.huggingface.coverage.code import code_version
+from fxopt_workbench.huggingface.coverage.methods import METHODS_OF_OTHERS
 from fxopt_workbench.huggingface.coverage.outputs import compare, named_tensors, without_caches
 from fxopt_workbench.huggingface.coverage.page import coverage_page
 from fxopt_workbench.huggingface.coverage.plans import UnknownArgumentError
@@ -216,6 +217,9 @@ def test_what_auto_runs_is_not_in_the_version_of_its_peers():
     peers = {code_version(method) for method in METHODS if method != "auto"}
     assert len(peers) == 1
     assert code_version("auto") not in peers
+    theirs = code._modules({"fxopt_workbench.huggingface.coverage.worker", METHODS_OF_OTHERS})
+    assert "fxopt_workbench.capture_extension" not in theirs
+    assert "fxopt_workbench.huggingface.coverage.own_method" not in theirs
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from transformers import AutoConfig
 
 from fxopt_workbench.huggingface.coverage.building import build, build_and_plan
 from fxopt_workbench.huggingface.coverage.checks import CHECKS, EXAMPLE, Sizes
-from fxopt_workbench.huggingface.coverage.inputs import make_inputs
+from fxopt_workbench.huggingface.coverage.inputs import inner_configs, make_inputs
 from fxopt_workbench.huggingface.coverage.outputs import named_tensors
 from fxopt_workbench.huggingface.coverage.shrinking import VOCABULARY, WINDOW, Shrinker, rebuilt
 from fxopt_workbench.huggingface.coverage.types import model_class, model_types
@@ -215,6 +215,19 @@ def test_a_configuration_made_again_computes_what_follows_from_its_sizes():
     assert again.attention_hidden_size == 2 * 128
     assert again.layer_types == config.layer_types
     assert again.hybrid_layer_ids == [1]
+
+
+@pytest.mark.parametrize("model_type", ["lw_detr", "rf_detr"])
+def test_one_block_attends_within_windows_and_one_to_everything(model_type):
+    config = AutoConfig.for_model(model_type)
+    Shrinker(0).shrink(config)
+    (windows,) = (
+        value
+        for one in inner_configs(config)
+        for name, value in vars(one).items()
+        if name.startswith("window_block_ind") and value
+    )
+    assert list(windows) == [0]
 
 
 def test_steps_of_a_decoder_are_few():

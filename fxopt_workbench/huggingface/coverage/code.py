@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from fxopt_workbench.huggingface.coverage.methods import named_function
+from fxopt_workbench.huggingface.coverage.methods import METHODS_OF_OTHERS, named_function
 
 _OURS = ("fxopt_core", "fxopt_workbench")
 _MEASURING = "fxopt_workbench.huggingface.coverage.worker"
@@ -29,8 +29,9 @@ def code_version(method: str) -> str:
     """
     roots = {_MEASURING}
     module = named_function(method).partition(":")[0] if method != "eager" else _MEASURING
-    if module != _MEASURING:
-        roots |= {module, *(one.module for one in entry_points(group=_PLUGGED_IN))}
+    roots.add(module)
+    if module not in (_MEASURING, METHODS_OF_OTHERS):
+        roots |= {one.module for one in entry_points(group=_PLUGGED_IN)}
     digest = hashlib.sha256()
     for name, tree in sorted(_modules(roots).items()):
         digest.update(f"{name}\n{ast.dump(tree)}\n".encode())

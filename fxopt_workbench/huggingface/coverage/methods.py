@@ -103,6 +103,9 @@ def transformers_exporter(model: torch.nn.Module, inputs: dict[str, torch.Tensor
     return Recording(lambda **given: module(**prepared(given)), [program.graph_module], details, drops_caches=True)
 
 
+METHODS_OF_OTHERS = __name__
+"""The module of the methods of torch and transformers, which run nothing of this distribution."""
+
 METHODS: dict[str, str] = {
     "auto": "fxopt_workbench.huggingface.coverage.own_method:auto",
     **{name: f"{__name__}:{name}" for name in ("symbolic_trace", "export", "export_flat", "dynamo_fullgraph")},
