@@ -146,7 +146,8 @@ def compare(
                         rows.append(RecomputationRow(way, setting, budget, refusal=_reason(error)))
                         runs.append(lambda: None)
                         break
-                    if (row.fraction or 0) <= goal:
+                    unchanged = row.measured_bytes in {other.measured_bytes for other in rows[:-1] if other.way == way}
+                    if unchanged or (row.fraction or 0) <= goal:
                         break
                     budget *= goal / (row.fraction or 1) - 0.01
         timed = {str(number): run for number, run in enumerate(runs) if rows[number].refusal is None}
