@@ -63,11 +63,9 @@ class Hazards:
         self._roots: dict[Place, frozenset[Place]] = {}
         self._writes: dict[Place, list[int]] = {}
         self.barriers: list[str | None] = []
-        self.draws: list[bool] = []
-        self._opaque: list[bool] = []
+        self._effects = [storages.effects(node) for node in nodes]
         touched = []
-        for number, node in enumerate(nodes):
-            effects = storages.effects(node)
+        for number, (node, effects) in enumerate(zip(nodes, self._effects, strict=True)):
             self.barriers.append(
                 unknown_runs_once(effects)
                 or modes_are_switched_once(effects)
@@ -75,8 +73,6 @@ class Hazards:
                 or draws_come_again(node, effects)
                 or ("it checks what is given, and once is enough" if effects.checks else None)
             )
-            self.draws.append(effects.random)
-            self._opaque.append(effects.opaque)
             inputs = node.all_input_nodes
             self._roots[node] = self.roots(inputs if effects.opaque else effects.aliases) or frozenset({node})
             touched.append(self._roots[node] | self.roots(inputs))
@@ -104,7 +100,7 @@ class Hazards:
             writes = self._writes[root]
             made = isinstance(root, fx.Node) and first <= self._place.get(root, -1) < end
             # Of what it writes itself the region keeps a copy as it was.
-            copied = not made and any(first <= number < end and not self._opaque[number] for number in writes)
+            copied = not made and any(first <= number < end and not self._effects[number].opaque for number in writes)
             if not copied and (reason := what_is_read_stays(writes[-1] >= end)):
                 return reason
         return None
@@ -112,6 +108,10 @@ class Hazards:
     def legal(self, first: int, end: int) -> bool | None:
         """Whether nodes may run again together; `None` where no stretch with this first node may reach so far."""
         return None if self._barred[first] != self._barred[end] else self.reason(first, end) is None
+
+    def draws(self, first: int, end: int) -> bool:
+        """Whether the nodes draw from the random stream."""
+        return any(effects.random for effects in self._effects[first:end])
 
     def written(self, first: int, end: int) -> frozenset[str]:
         """Names of the values from before a stretch that lie in memory which the stretch writes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -38,17 +38,6 @@ class Plan:
     held: float
 
 
-@dataclass
-class _Endings:
-    """All stretches that end at one step, as columns: first steps, bytes held, bytes brought back, cost."""
-
-    rows: list[tuple[int, int, int, float]] = field(default_factory=list)
-
-    def columns(self) -> tuple[torch.Tensor, ...]:
-        """One tensor a column; none where no stretch ends here."""
-        return tuple(torch.tensor(column, dtype=torch.float64) for column in zip(*self.rows, strict=True))
-
-
 def plans(
     records: Sequence[NodeRecord],
     sizes: Mapping[int, int],
@@ -74,11 +63,12 @@ def plans(
     steps = list(pairwise(dict.fromkeys(cuts)))
     last = {piece: number for number in numbers for piece in records[number].saved}
     kept = [sum(sizes[p] for n in range(*step) for p in records[n].saved if last[p] == n) for step in steps]
-    endings = [_Endings() for _ in steps]
+    # By the last step, the stretches that end with it: first step, bytes held, bytes brought back at once, cost.
+    endings: list[list[tuple[int, int, int, float]]] = [[] for _ in steps]
     for first in range(len(steps)):
         for end, row in _grow(first, steps[first : first + LONGEST], records, sizes, last, legal):
-            endings[end].rows.append(row)
-    columns = [ending.columns() for ending in endings]
+            endings[end].append(row)
+    columns = [tuple(torch.tensor(part, dtype=torch.float64) for part in zip(*rows, strict=True)) for rows in endings]
     nothing = Plan((), 0.0, float(sum(kept)))
     found = {nothing.stretches: nothing}
     for share in SHARES:

@@ -12,7 +12,7 @@ from torch import fx
 
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of
+from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, example_of
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, RequestError
 from fxopt_core.passes.recomputation.hazards import Hazards
 from fxopt_core.passes.recomputation.planning import Plan, Stretch, plans
@@ -106,12 +106,16 @@ class Recomputation(OptimizationPass):
         nodes = _computing(editor.graph)
         if not nodes or any(isinstance(_called(node), RecomputedRegion) for node in nodes):
             return analysis
+        inputs = map(example_of, editor.graph.find_nodes(op="placeholder"))
+        if not any(value is not None and value.requires_grad for value in (*inputs, *editor.graph_module.parameters())):
+            analysis.refuse(nodes[-1], "nothing is saved for backward: no input and no parameter needs a gradient")
+            return analysis
         try:
             simulation = Simulation(editor.graph_module)
             by_name, sizes = simulation.record()
             records = [by_name[node.name] for node in nodes]
             if not any(record.saved for record in records):
-                analysis.refuse(nodes[-1], "nothing is saved for backward: no input or parameter needs a gradient")
+                analysis.refuse(nodes[-1], "nothing is saved for backward: gradients are off, or nothing needs a value")
                 return analysis
             hazards = Hazards(editor.storages, nodes)
             for number, node in enumerate(nodes):
@@ -221,7 +225,7 @@ class Recomputation(OptimizationPass):
 def _regions(hazards: Hazards, stretches: Sequence[Stretch], peaks: Peaks) -> Iterator[tuple[int, _Region]]:
     """The number of the first node of each region, and the region."""
     for number, (first, end) in enumerate(stretches):
-        yield first, _Region(end - first, hazards.written(first, end), any(hazards.draws[first:end]), number, peaks)
+        yield first, _Region(end - first, hazards.written(first, end), hazards.draws(first, end), number, peaks)
 
 
 def _computing(graph: fx.Graph) -> list[fx.Node]:
