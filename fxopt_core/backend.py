@@ -103,8 +103,8 @@ def fxopt_backend(
         options: see `BackendOptions`.
 
     Raises:
-        ValueError: there is no such option, mode, backend, preset or pass.
-        TypeError: an option has a value of the wrong type, or none of the passes takes it.
+        ValueError: there is no such option, mode, backend, preset or pass; or no pass takes the memory budget.
+        TypeError: an option has a value of the wrong type.
         VerificationError: the graph in ATen operators differs from Dynamo's, before any pass.
     """
     chosen = BackendOptions.parse(options or {})

@@ -198,9 +198,8 @@ class GraphOptimizer:
             options: of the named passes, such as `memory_budget` of `recomputation`.
 
         Raises:
-            ValueError: there is no such preset or pass (the message offers the nearest names), or a pass cannot do
-                what an option asks of it.
-            TypeError: none of the passes takes an option.
+            ValueError: there is no such preset or pass (the message offers the nearest names), none of the passes
+                takes an option, or one cannot do what an option asks of it.
             VerificationError: the captured graph differs from the model even without a rewrite.
         """
         chosen = choose_passes(passes, **options)

@@ -92,14 +92,13 @@ def choose_passes(passes: str | Sequence[str | OptimizationPass], **options: Any
         options: each is given to those of the named passes that take it.
 
     Raises:
-        ValueError: there is no such preset or pass; or an option's value is not one that the pass takes.
-        TypeError: none of the named passes takes an option.
+        ValueError: there is no such preset or pass; none of the named passes takes an option, or its value.
     """
     if isinstance(passes, str):
         passes = PRESETS.get(passes, (passes,))
-    taken = {name: _options_of(name) & options.keys() for name in passes if isinstance(name, str)}
+    taken = {name: _options_of(name) & options.keys() for name in passes if not isinstance(name, OptimizationPass)}
     for option in options.keys() - set().union(*taken.values()):
-        raise TypeError(f"none of the passes {', '.join(taken)} takes the option {option!r}.")
+        raise ValueError(f"none of the passes {', '.join(map(str, taken))} takes the option {option!r}.")
     made = {name: make_pass(name, **{option: options[option] for option in chosen}) for name, chosen in taken.items()}
     return [entry if isinstance(entry, OptimizationPass) else made[entry] for entry in passes]
 

@@ -23,7 +23,7 @@ SETTINGS = (0.8, 0.5, 0.3, 0.1)
 
 EAGER, COMPILED, PEER = "fxopt", "fxopt, torch.compile", "torch"
 TRIES = 2
-"""How often a budget is tried, the second time lower where the first was not kept: AOTAutograd orders backward its own way, which no plan foresees."""
+"""How often a budget is tried, then lower where it was not kept: AOTAutograd orders backward as no plan foresees."""
 
 
 @dataclass(frozen=True)

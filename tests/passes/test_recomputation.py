@@ -123,7 +123,7 @@ def test_a_budget_out_of_range_is_refused(optimizer: GraphOptimizer, budget: Any
 
 
 def test_an_option_that_no_pass_takes_is_refused(optimizer: GraphOptimizer) -> None:
-    with pytest.raises(TypeError, match="none of the passes dead_code takes the option 'memory_budget'"):
+    with pytest.raises(ValueError, match="none of the passes dead_code takes the option 'memory_budget'"):
         optimizer.optimize(["dead_code"], memory_budget=0.5)
 
 
