@@ -153,7 +153,7 @@ def compare(
                     unchanged = row.measured_bytes in {other.measured_bytes for other in rows[:-1] if other.way == way}
                     if unchanged or (row.fraction or 0) <= goal:
                         break
-                    budget *= goal / (row.fraction or 1) - 0.01
+                    budget *= 0.98 * goal / (row.fraction or 1)
         timed = {str(number): run for number, run in enumerate(runs) if rows[number].refusal is None}
         measured = measure_interleaved(timed, warmup=1, repeats=repeats)
     return [

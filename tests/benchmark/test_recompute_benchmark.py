@@ -30,12 +30,13 @@ def measured() -> list[RecomputationRow]:
 
 
 def test_every_way_is_measured_at_the_peak_of_torchs(measured: list[RecomputationRow]) -> None:
-    rows = {row.way: row for row in measured}
+    # Of several tries the first was asked for torch's peak, and the last kept to it.
+    first, rows = {row.way: row for row in reversed(measured)}, {row.way: row for row in measured}
     assert list(rows) == ["eager", PEER, EAGER, COMPILED]
     peer, ours = rows[PEER], rows[EAGER]
     assert peer.fraction is not None
     assert peer.fraction < 1
-    assert ours.budget == peer.fraction
+    assert first[EAGER].budget == peer.fraction
     assert ours.measured_bytes is not None
     assert peer.measured_bytes is not None
     assert ours.measured_bytes <= peer.measured_bytes

@@ -151,10 +151,10 @@ class Simulation:
     def __init__(self, graph_module: fx.GraphModule) -> None:
         self._mode = FakeTensorMode()
         with FakeCopyMode(self._mode):
-            self.module: fx.GraphModule = copy.deepcopy(graph_module)
-        # Inputs and results one by one, whatever containers the graph's signature has for them.
-        self.module.graph.set_codegen(fx.graph.CodeGen())
-        self.module.recompile()
+            copied = copy.deepcopy(graph_module)
+        # Inputs and results one by one, unchecked, whatever signature the module has.
+        copied.graph.set_codegen(fx.graph.CodeGen())
+        self.module = fx.GraphModule(copied, copied.graph)
         with self._mode:
             self._inputs = [_example(node) for node in graph_module.graph.find_nodes(op="placeholder")]
         self._leaves = [*self._inputs, *self.module.parameters()]
