@@ -35,6 +35,7 @@ class BackendOptions:
         verify: whether to compare each graph with what Dynamo captured, at the values of its first call and at
             adversarial ones. A rewrite that is to blame for a difference is not made. Takes several calls of the graph.
         report: is called with the `PipelineResult` of each graph that Dynamo captures.
+        memory_budget: of the pass `recomputation`: a fraction of the training step's peak.
     """
 
     passes: str | Sequence[str | OptimizationPass] | None = None
@@ -43,6 +44,7 @@ class BackendOptions:
     mode: str | None = None
     verify: bool = False
     report: Callable[[PipelineResult], object] | None = None
+    memory_budget: float | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> BackendOptions:
@@ -103,14 +105,15 @@ def fxopt_backend(
         options: see `BackendOptions`.
 
     Raises:
-        ValueError: there is no such option, mode, backend, preset or pass.
+        ValueError: there is no such option, mode, backend, preset or pass; or no pass takes the memory budget.
         TypeError: an option has a value of the wrong type.
         VerificationError: the graph in ATen operators differs from Dynamo's, before any pass.
     """
     chosen = BackendOptions.parse({**({"mode": mode} if mode else {}), **(options or {})})
     compile_ = _next_backend(chosen)
     preset = "training" if _records_gradients(example_inputs) else "inference"
-    passes = choose_passes(preset if chosen.passes is None else chosen.passes)
+    budget = {} if chosen.memory_budget is None else {"memory_budget": chosen.memory_budget}
+    passes = choose_passes(preset if chosen.passes is None else chosen.passes, **budget)
     refusals: list[Refusal] = []
     try:
         lowered = lower(graph_module)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import torch
 
 from fxopt_core import devices
+from fxopt_core.costs import record_allocations
 
 
 def peak_bytes(function: Callable[[], object], device: torch.device) -> int | None:
@@ -21,7 +21,8 @@ def peak_bytes(function: Callable[[], object], device: torch.device) -> int | No
         Bytes, or `None` on a device where nothing measures them (MPS).
     """
     if device.type == "cpu":
-        return _peak_on_cpu(function)
+        _, record = record_allocations(function)
+        return record.peak_bytes()
     if not devices.capabilities(device).memory_counters:
         return None
     devices.synchronize(device)
@@ -31,25 +32,3 @@ def peak_bytes(function: Callable[[], object], device: torch.device) -> int | No
     devices.synchronize(device)
     after = devices.peak_memory_bytes(device)
     return None if before is None or after is None else after - before
-
-
-def _peak_on_cpu(function: Callable[[], object]) -> int:
-    quiet = "KINETO_LOG_LEVEL"
-    before = os.environ.get(quiet)
-    # From torch 2.13 on, the profiler writes its process id to stderr, and so into notebooks.
-    os.environ.setdefault(quiet, "99")
-    try:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-            result = function()
-    finally:
-        if before is None:
-            del os.environ[quiet]
-    del result
-    events = profile.profiler.kineto_results.events()
-    changes = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
-    total = peak = 0
-    # Stable: what happened in the same nanosecond keeps its order.
-    for _, change in sorted(changes, key=lambda moment: moment[0]):
-        total += change
-        peak = max(peak, total)
-    return peak

@@ -11,10 +11,10 @@ import torch
 from torch._dynamo.utils import counters
 
 from fxopt_core import devices
+from fxopt_core.benchmark.accuracy import largest_error
 from fxopt_core.benchmark.measuring import Clock, Measurement, break_even_calls, measure_interleaved, time_once
 from fxopt_core.benchmark.memory import peak_bytes
 from fxopt_core.benchmark.report import BenchmarkReport, Candidate
-from fxopt_workbench.bench.accuracy import largest_error
 
 EAGER = "eager"
 """The backend name that stands for not compiling at all."""

@@ -167,6 +167,9 @@ def _take_over(graph_module: fx.GraphModule, lowered: fx.GraphModule) -> None:
         new._rename(old.name)
         new._dynamo_source = old._dynamo_source
         new.meta.update({key: value for key, value in old.meta.items() if key != "example_value"})
+        if getattr(old.meta["example_value"], "requires_grad", False):
+            # Recording kept the sizes of inputs, and not that gradients reach them.
+            new.meta["val"].requires_grad_()
         if "_dynamo_static_input_type" in old.meta.get("tensor_dict", {}):
             new.meta[HELD_BY_MODULE] = old.meta["grapharg"].example.untyped_storage()._cdata
     lowered.recompile()

@@ -185,7 +185,7 @@ class GraphOptimizer:
         ]
 
     def optimize(
-        self, passes: str | Sequence[str | OptimizationPass] = "inference", *, verify: bool = True
+        self, passes: str | Sequence[str | OptimizationPass] = "inference", *, verify: bool = True, **options: Any
     ) -> OptimizationResult:
         """Run passes to a fixpoint, and check that everything observable stays.
 
@@ -195,12 +195,14 @@ class GraphOptimizer:
         Args:
             passes: a preset (`inference`, `training`, `exact`), the name of a pass, or a list of names and passes.
             verify: whether to compare with the model, on the example inputs and on adversarial ones.
+            options: of the named passes, such as `memory_budget` of `recomputation`.
 
         Raises:
-            ValueError: there is no such preset or pass; the message offers the nearest names.
+            ValueError: there is no such preset or pass (the message offers the nearest names), none of the passes
+                takes an option, or one cannot do what an option asks of it.
             VerificationError: the captured graph differs from the model even without a rewrite.
         """
-        chosen = choose_passes(passes)
+        chosen = choose_passes(passes, **options)
         denied: frozenset[str] = frozenset()
         while True:
             module, graphs = self._build(chosen, denied)

@@ -13,6 +13,7 @@ from torch import fx
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.passes import OptimizationPass, Refusal
+from fxopt_core.passes.base import RequestError
 
 MOST_ROUNDS = 10
 """How often the sequence is repeated at most. Real graphs need two or three rounds."""
@@ -142,6 +143,8 @@ def _run_one(
         made = pass_.run(editor, denied=denied)
         if checked:
             editor.graph.lint()
+    except RequestError:
+        raise
     except Exception as error:  # a pass may be anybody's; whatever it raises takes it out, and is reported
         raise _BrokenPassError(pass_, f"{type(error).__name__}: {error}") from error
     finally:

@@ -10,6 +10,7 @@ from fxopt_core.passes import (  # noqa: F401  importing registers them
     conv_batchnorm_folding,
     dead_code,
     linear_activation_fusion,
+    recomputation,
     redundant_layout,
 )
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, Refusal

@@ -19,6 +19,10 @@ class PassError(RuntimeError):
     """A pass broke its own promise: its postcondition does not hold, or the graph is malformed."""
 
 
+class RequestError(ValueError):
+    """What was asked of a pass cannot be done. The caller is told; any other exception only takes the pass out."""
+
+
 class Opportunity(NamedTuple):
     """A place where a pass may rewrite the graph.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -83,15 +84,29 @@ def make_pass(name: str, **options: Any) -> OptimizationPass:
         raise TypeError(f"the pass {name!r} cannot be made with the options {options}: {error}") from error
 
 
-def choose_passes(passes: str | Sequence[str | OptimizationPass]) -> list[OptimizationPass]:
+def choose_passes(passes: str | Sequence[str | OptimizationPass], **options: Any) -> list[OptimizationPass]:
     """The passes that a preset, a name, or a list of names and passes means.
 
+    Args:
+        passes: a preset, a name, or a list of names and passes.
+        options: each is given to those of the named passes that take it.
+
     Raises:
-        ValueError: there is no such preset or pass.
+        ValueError: there is no such preset or pass; none of the named passes takes an option, or its value.
     """
     if isinstance(passes, str):
         passes = PRESETS.get(passes, (passes,))
-    return [entry if isinstance(entry, OptimizationPass) else make_pass(entry) for entry in passes]
+    taken = {name: _options_of(name) & options.keys() for name in passes if not isinstance(name, OptimizationPass)}
+    for option in options.keys() - set().union(*taken.values()):
+        raise ValueError(f"none of the passes {', '.join(map(str, taken))} takes the option {option!r}.")
+    made = {name: make_pass(name, **{option: options[option] for option in chosen}) for name, chosen in taken.items()}
+    return [entry if isinstance(entry, OptimizationPass) else made[entry] for entry in passes]
+
+
+def _options_of(name: str) -> set[str]:
+    """The names of the options that a pass takes; none where there is no such pass."""
+    _load_entry_points()
+    return set(inspect.signature(_PASSES[name]).parameters) if name in _PASSES else set()
 
 
 def run_pass(name: str, graph_module: fx.GraphModule, *, recompile: bool = True, **options: Any) -> PassResult:

@@ -95,7 +95,7 @@ def compare(name: str, model: nn.Module, inputs: dict[str, Any], repeats: int) -
     import torch
 
     from fxopt_core.benchmark import measure_interleaved
-    from fxopt_workbench.bench.accuracy import largest_error
+    from fxopt_core.benchmark.accuracy import largest_error
 
     exact = _tensors(copy.deepcopy(model).double()(**_double(inputs)))
     runs: dict[str, Run] = {}

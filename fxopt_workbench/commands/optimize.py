@@ -31,6 +31,9 @@ def optimize(
     ],
     preset: Annotated[str | None, typer.Option(help="inference, training or exact.", show_default="inference")] = None,
     passes: Annotated[str | None, typer.Option(help="Instead of a preset: names of passes, with commas.")] = None,
+    memory_budget: Annotated[
+        float | None, typer.Option(help="Of the pass recomputation: the share of a training step's peak to keep to.")
+    ] = None,
     dynamic: Annotated[
         bool, typer.Option("--dynamic", help="Let sizes of the inputs vary; otherwise they are those of the example.")
     ] = False,
@@ -71,7 +74,7 @@ def optimize(
         chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
         with progress.status(f"optimising {model}"):
             optimizer = GraphOptimizer(chosen.model, chosen.example_inputs, dynamic=dynamic or None)
-            result = optimizer.optimize(names)
+            result = optimizer.optimize(names, **({} if memory_budget is None else {"memory_budget": memory_budget}))
         report, timed = result.report, None
         if save_graph is not None and len(report.graphs) > 1:
             raise CaptureError(

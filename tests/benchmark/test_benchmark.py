@@ -13,9 +13,9 @@ from torch import nn
 
 from fxopt_core import devices
 from fxopt_core.benchmark import BenchmarkReport, Candidate, Measurement, benchmark
+from fxopt_core.benchmark.accuracy import largest_error
 from fxopt_core.benchmark.memory import peak_bytes
 from fxopt_core.benchmark.running import EAGER
-from fxopt_workbench.bench.accuracy import largest_error
 from fxopt_workbench.results.benchmarks import alt_text, plot
 from fxopt_workbench.tables import format_bytes, format_calls, format_seconds
 

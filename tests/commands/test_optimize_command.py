@@ -154,6 +154,17 @@ def test_a_model_of_several_graphs_is_optimised_and_drawn_but_not_saved(tmp_path
     assert set(tmp_path.iterdir()) == before
 
 
+def test_a_memory_budget_is_for_recomputation(mine):
+    answer = optimize("--model", mine, "--passes", "dead_code", "--memory-budget", 0.5)
+    assert answer.exit_code == 2
+    assert "none of the passes dead_code takes the option 'memory_budget'" in answer.stderr
+    answer = optimize("--model", mine, "--passes", "recomputation", "--memory-budget", 2)
+    assert answer.exit_code == 2
+    assert "above 0 and at most 1" in answer.stderr
+    answer = optimize("--model", mine, "--passes", "recomputation", "--memory-budget", 1)
+    assert answer.exit_code == 0, answer.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
-from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.backends.debugging import boxed_nop
+from torch import fx, nn
 from torch._dynamo.exc import BackendCompilerFailed
-from torch._functorch import config
-from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.nn import functional
 
 from fxopt_core.costs import record_allocations
-from fxopt_core.passes import disabled
-from fxopt_core.passes.recomputation import (
-    BudgetError,
-    JointPoint,
-    RecomputationPlanner,
-    recomputation_backend,
-    recompute,
-    recompute_segments,
-)
-from fxopt_core.passes.recomputation.joint_graph import a_draw_comes_once
-from fxopt_core.passes.recomputation.ladder import Prediction, ladder
-from fxopt_core.passes.recomputation.segments import Segment, survey
-from fxopt_core.passes.recomputation.training_step import TrainingStep
+from fxopt_core.graphs.aliases import Storages
+from fxopt_core.optimizer import GraphOptimizer, OptimizationResult
+from fxopt_core.passes import disabled, run_pass
+from fxopt_core.passes.recomputation import BudgetError, Recomputation, RecomputedRegion
+from fxopt_core.passes.recomputation.hazards import Hazards
 
-
-def total(output: torch.Tensor) -> torch.Tensor:
-    return output.square().sum()
+BUDGETS = (1.0, 0.8, 0.6, 0.45)
 
 
 class Block(nn.Module):
-    """A residual block with dropout, whose attention-like part keeps more than its result."""
+    """A residual block with dropout."""
 
     def __init__(self, width: int = 16, wide: int = 64) -> None:
         super().__init__()
@@ -50,151 +36,148 @@ class Block(nn.Module):
         return result
 
 
-def blocks(count: int = 5, **sizes: int) -> nn.Sequential:
+def blocks(count: int = 4) -> nn.Sequential:
     torch.manual_seed(3)
-    return nn.Sequential(*[Block(**sizes) for _ in range(count)], nn.Linear(sizes.get("width", 16), 3))
+    return nn.Sequential(*[Block() for _ in range(count)], nn.Linear(16, 3))
 
 
-def inputs(rows: int = 128, width: int = 16) -> tuple[torch.Tensor]:
-    return (torch.randn(rows, width, generator=torch.Generator().manual_seed(5)),)
+def inputs(*shape: int) -> tuple[torch.Tensor]:
+    return (torch.randn(shape or (128, 16), generator=torch.Generator().manual_seed(5)),)
 
 
-def gradients(model: nn.Module, args: tuple[Any, ...], loss: Callable[..., torch.Tensor] = total) -> list[torch.Tensor]:
-    """The gradients of one step from a fixed seed, then what the model's state has become, then the next number."""
+def backward(output: Any, **options: bool) -> None:
+    """From gradients that are one, of every result."""
+    results = [value for value in torch.utils._pytree.tree_leaves(output) if value.requires_grad]
+    torch.autograd.backward(results, [torch.ones(()).expand_as(value) for value in results], **options)
+
+
+def step(model: Any, args: tuple[Any, ...], run: Callable[..., None] = backward) -> list[torch.Tensor]:
+    """After one training step from a fixed seed: gradients, buffers and the next random number."""
     torch.manual_seed(7)
     model.zero_grad()
-    loss(model(*args)).backward()
-    found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-    return [*found, *[buffer.clone() for buffer in model.buffers()], torch.rand(())]
+    run(model(*args))
+    gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    return [*gradients, *[buffer.clone() for buffer in model.buffers()], torch.rand(())]
 
 
-def peak(model: nn.Module, args: tuple[Any, ...], loss: Callable[..., torch.Tensor] = total) -> int:
+def same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> bool:
+    return len(found) == len(expected) and all(map(torch.equal, found, expected))
+
+
+def peak(model: Any, args: tuple[Any, ...]) -> int:
     """Measured apart from the code under test: live bytes less the gradients at the end."""
     model.zero_grad()
-    loss(model(*args)).backward()
+    backward(model(*args))
     model.zero_grad()
-    _, record = record_allocations(lambda: loss(model(*args)).backward())
+    _, record = record_allocations(lambda: backward(model(*args)))
     return record.peak_bytes(without=[p.grad for p in model.parameters() if p.grad is not None])
 
 
+def recomputed(model: Any, args: Any, budget: float = 0.6, **options: Any) -> OptimizationResult:
+    return GraphOptimizer(model, args, **options).optimize(["recomputation"], memory_budget=budget)
+
+
+def regions(module: Any) -> list[RecomputedRegion]:
+    return [part for part in module.modules() if isinstance(part, RecomputedRegion)]
+
+
 @pytest.fixture(scope="module")
-def planner() -> RecomputationPlanner:
-    return RecomputationPlanner(blocks(), inputs(), loss=total)
+def optimizer() -> GraphOptimizer:
+    return GraphOptimizer(blocks(), inputs())
 
 
-def test_the_measured_peak_is_within_the_budget_and_falls_with_it(planner: RecomputationPlanner) -> None:
-    peaks = []
-    for budget in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, planner.minimum_budget):
-        result = planner.choose(budget)
-        peaks.append(peak(result.module, inputs()))
-        assert peaks[-1] == result.point.measured_bytes
-        assert peaks[-1] <= budget * result.baseline_bytes
+def test_the_measured_peak_is_within_the_budget_and_falls_with_it(optimizer: GraphOptimizer) -> None:
+    whole, peaks = peak(blocks(), inputs()), []
+    for budget in BUDGETS:
+        module = optimizer.optimize("recomputation", memory_budget=budget).module
+        peaks.append(peak(module, inputs()))
+        assert peaks[-1] <= budget * whole
+        assert bool(regions(module)) is (budget < 1)
+        if budget < 1:
+            predicted = module.meta["recomputation"]
+            assert predicted.unchanged == pytest.approx(whole, rel=1e-3)
+            assert predicted.planned == pytest.approx(peaks[-1], rel=0.03)
     assert peaks == sorted(peaks, reverse=True)
-    assert peaks[0] == peak(blocks(), inputs())
-    assert planner.minimum_budget < 0.5
 
 
-def test_gradients_random_numbers_and_state_are_the_same_bit_for_bit(planner: RecomputationPlanner) -> None:
-    expected = gradients(blocks(), inputs())
-    for point in planner.curve:
-        found = gradients(planner.choose(point.budget).module, inputs())
-        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    assert planner.exact
+def test_gradients_random_numbers_and_state_are_the_same_bit_for_bit(optimizer: GraphOptimizer) -> None:
+    expected = step(blocks(), inputs())
+    for budget in BUDGETS:
+        result = optimizer.optimize(["dead_code", "recomputation"], memory_budget=budget)
+        assert same(step(result.module, inputs()), expected)
+        assert not result.report.refused
 
 
-def test_the_curve_has_no_point_that_another_beats(planner: RecomputationPlanner) -> None:
-    curve = planner.curve
-    assert curve[0].segments == ()
-    assert curve[0].budget == 1
-    assert len(curve) >= 5
-    for above, below in pairwise(curve):
-        assert below.measured_bytes < above.measured_bytes
-        assert set(below.segments) > set(above.segments)
-        assert below.budget == below.measured_bytes / planner.baseline_bytes
-    for point in curve:
-        assert point.seconds > 0
-        assert point.predicted_bytes == pytest.approx(point.measured_bytes, rel=0.1)
-
-
-def test_a_budget_below_the_minimum_is_refused_with_it(planner: RecomputationPlanner) -> None:
-    least = planner.minimum_budget
-    with pytest.raises(BudgetError, match=f"least that can be reached is {least:.4f}") as caught:
-        planner.choose(least * 0.999)
-    assert caught.value.minimum == least
-    assert planner.choose(least).point is planner.curve[-1]
+def test_a_budget_below_the_least_is_refused_with_it(optimizer: GraphOptimizer) -> None:
+    with pytest.raises(BudgetError, match=r"the least that can be reached in this graph is 0\.\d+") as caught:
+        optimizer.optimize("recomputation", memory_budget=0.01)
+    least = caught.value.minimum
+    assert least is not None
+    assert optimizer.optimize("recomputation", memory_budget=least).module.meta["recomputation"].planned
 
 
 @pytest.mark.parametrize("budget", [0, -0.5, 1.0001, float("nan"), float("inf"), True, "0.5", None])
-def test_a_budget_out_of_range_is_refused(budget: Any) -> None:
+def test_a_budget_out_of_range_is_refused(optimizer: GraphOptimizer, budget: Any) -> None:
     with pytest.raises(BudgetError, match="above 0 and at most 1"):
-        recompute(blocks(1), inputs(), budget, loss=total)
+        optimizer.optimize(["recomputation"], memory_budget=budget)
 
 
-def test_the_callers_state_stays() -> None:
-    model, args = blocks(), inputs()
-    total(model(*args)).backward()
-    optimizer = torch.optim.Adam(model.parameters())
-    optimizer.step()
-    before = copy.deepcopy((model.state_dict(), optimizer.state_dict(), args))
-    kept = [(p, p.grad, p.grad.clone()) for p in model.parameters() if p.grad is not None]
-    torch.manual_seed(11)
-    expected = torch.rand(())
-    torch.manual_seed(11)
-    result = recompute(model, args, 1.0, loss=total, optimizer=optimizer)
-    assert torch.equal(torch.rand(()), expected)
-    after = (model.state_dict(), optimizer.state_dict(), args)
-    torch.testing.assert_close(after, before, rtol=0, atol=0)
-    assert all(p.grad is gradient and torch.equal(gradient, values) for p, gradient, values in kept)
-    assert type(model) is nn.Sequential
-    assert type(model[0]) is Block
-    ours = {parameter.data_ptr() for parameter in result.module.parameters()}
-    assert not ours & {parameter.data_ptr() for parameter in model.parameters()}
+def test_an_option_that_no_pass_takes_is_refused(optimizer: GraphOptimizer) -> None:
+    with pytest.raises(ValueError, match="none of the passes dead_code takes the option 'memory_budget'"):
+        optimizer.optimize(["dead_code"], memory_budget=0.5)
 
 
-def test_an_optimisers_state_does_not_count_and_its_passing_memory_does() -> None:
-    model, args = blocks(2, width=32, wide=512), inputs(4, 32)
-    plain = RecomputationPlanner(model, args, loss=total)
-    adam = RecomputationPlanner(model, args, loss=total, optimizer=torch.optim.Adam(model.parameters(), foreach=True))
-    sgd = RecomputationPlanner(model, args, loss=total, optimizer=torch.optim.SGD(model.parameters(), foreach=False))
-    size = sum(parameter.numel() * 4 for parameter in model.parameters())
-    assert plain.baseline_bytes < size / 2
-    assert sgd.baseline_bytes == plain.baseline_bytes
-    assert size / 2 < adam.baseline_bytes < 2 * size, "temporaries of all parameters, without the two moments"
+def test_a_second_run_changes_nothing() -> None:
+    module = captured(blocks(2), *inputs())
+    assert run_pass("recomputation", module, memory_budget=0.7).changed
+    code = module.code
+    again = run_pass("recomputation", module, memory_budget=0.7)
+    assert not again.changed
+    assert not again.refusals
+    assert module.code == code
 
 
-def test_the_module_is_used_like_the_model(planner: RecomputationPlanner) -> None:
-    module = planner.choose(planner.minimum_budget).module
-    assert isinstance(module[0], Block)
-    assert module.state_dict().keys() == blocks().state_dict().keys()
-    for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        other[0].body[0].weight.data.zero_()
-        assert module[0].body[0].weight.any()
-        assert peak(other, inputs()) == planner.curve[-1].measured_bytes
+def test_nothing_is_recomputed_where_nothing_is_saved() -> None:
+    model = blocks(1).requires_grad_(requires_grad=False)
+    result = recomputed(model, inputs())
+    assert not regions(result.module)
+    assert "nothing is saved for backward" in result.report.refusals[0][1].reason
+
+
+def test_the_result_can_be_copied_and_its_regions_pickled() -> None:
+    result = recomputed(blocks(), inputs()).module
+    twin = copy.deepcopy(result)
+    assert peak(twin, inputs()) == peak(result, inputs())
+    assert same(step(twin, inputs()), step(result, inputs()))
+    assert not {p.data_ptr() for p in twin.parameters()} & {p.data_ptr() for p in result.parameters()}
+    assert result.state_dict().keys() == blocks().state_dict().keys()
+    region = regions(result)[0]
+    twin = pickle.loads(pickle.dumps(region))
+    assert twin.written == region.written
+    targets = [
+        [node.target for node in one.body[0].graph.nodes if node.op == "call_function"] for one in (twin, region)
+    ]
+    assert targets[0] == targets[1]
+
+
+def test_without_gradients_a_region_runs_as_it_is(optimizer: GraphOptimizer) -> None:
+    module, model = optimizer.optimize("recomputation", memory_budget=0.6).module, blocks()
+    torch.manual_seed(1)
     with torch.no_grad():
-        assert torch.equal(module.eval()(*inputs()), blocks().eval()(*inputs()))
+        found = module(*inputs())
+    torch.manual_seed(1)
+    assert torch.equal(found, model(*inputs()))
 
 
-def test_keyword_inputs_and_an_output_with_a_loss() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.blocks = blocks()
-
-        def forward(self, *, x: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {"loss": total(self.blocks(x))}
-
-    result = recompute(Model(), {"x": inputs()[0]}, 0.6)
-    assert result.point.measured_bytes <= 0.6 * result.baseline_bytes
+# What could go wrong when something runs a second time: each is right, or refused in words.
 
 
 class Convolutions(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(*[self.layer(3 if i == 0 else 8) for i in range(4)])
-
-    @staticmethod
-    def layer(channels: int) -> nn.Sequential:
-        return nn.Sequential(nn.Conv2d(channels, 8, 3, padding=1), nn.BatchNorm2d(8, momentum=None), nn.ReLU())
+        torch.manual_seed(0)
+        parts = [[nn.Conv2d(3 if i == 0 else 8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GELU()] for i in range(4)]
+        self.layers = nn.Sequential(*[layer for part in parts for layer in part])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.layers(x)
@@ -202,329 +185,332 @@ class Convolutions(nn.Module):
 
 
 def test_running_statistics_are_updated_once() -> None:
-    torch.manual_seed(0)
-    model, images = Convolutions(), (torch.randn(4, 3, 16, 16),)
-    result = recompute(model, images, 0.8, loss=total)
-    assert any("layers" in name for name in result.segments)
-    expected = gradients(model, images)
-    assert all(map(torch.equal, gradients(result.module, images), expected))
-    assert int(result.module.layers[0][1].num_batches_tracked) == 1
+    images = inputs(4, 3, 16, 16)
+    module, model = recomputed(Convolutions(), images, 0.7).module, Convolutions()
+    assert any(region.written for region in regions(module)), "no BatchNorm is in a region"
+    for _ in range(2):
+        assert same(step(module, images), step(model, images))
+    assert int(module.get_buffer("layers.1.num_batches_tracked")) == 2
 
 
-class Counter(Block):
-    """Counts its calls in a buffer, on which its result depends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("calls", torch.zeros(()))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return super().forward(x) * self.calls
-
-
-class Noted(Block):
-    """Keeps a number of its own that torch does not see."""
-
-    calls = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return super().forward(x * self.calls)
-
-
-class Overwriting(nn.Module):
-    """The input of its part is written before backward, which by itself does not need it."""
-
-    class Part(Block):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return super().forward(x * 2)
+class Nested(nn.Module):
+    """Several results in containers, one of which nobody uses within, views among them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.part = self.Part()
-        self.last = nn.Linear(16, 3)
+        self.first, self.last = blocks(2)[:2], nn.Linear(8, 8)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + 0
-        y = self.part(x)
-        x.mul_(2)
-        result: torch.Tensor = self.last(y)
-        return result
-
-
-class Cached(nn.Module):
-    """Its parts append to a list that is passed around."""
-
-    class Part(Block):
-        def forward(self, x: torch.Tensor, cache: Any) -> torch.Tensor:
-            cache.append(x)
-            return super().forward(x * len(cache))
-
-    class Cache(list[torch.Tensor]):
-        """A type of its own, like the caches of keys and values in transformers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.part = self.Part()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.part(x, self.Cache())
-        return result
+    def forward(self, pair: tuple[torch.Tensor, dict[str, torch.Tensor]]) -> Any:
+        x, more = pair
+        left, right = self.first(x).chunk(2, dim=1)
+        mixed = self.last(left.sigmoid()).sin().t()
+        _, kept = torch.stack([left.exp(), right.tanh()]).unbind()
+        return mixed, (kept.view(-1), {"right": right, "sum": (kept * more["scale"]).sum()})
 
 
-class Hooked(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.part = Block()
-        self.heard: list[int] = []
-        self.part.norm.register_forward_hook(self.hear)
-
-    def hear(self, *call: Any) -> None:
-        HEARD.append(1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.part(x)
-        return result
+def test_views_unused_results_and_nested_containers_stay() -> None:
+    args = ((inputs()[0], {"scale": torch.tensor(2.0, requires_grad=True)}),)
+    torch.manual_seed(2)
+    model = Nested()
+    result = recomputed(model, args, 0.7)
+    assert regions(result.module)
+    assert same(step(result.module, args), step(model, args))
 
 
-HEARD: list[int] = []
+@pytest.mark.parametrize("twice", ["the same results again", "a second gradient"])
+def test_several_backward_passes(twice: str) -> None:
+    model, args = blocks(), inputs()
+    args[0].requires_grad_()
+    module = recomputed(model, args, 0.5).module
 
-TRAPS: dict[str, tuple[Callable[[], nn.Module], str, str, str]] = {
-    "buffer": (lambda: nn.Sequential(Counter(), nn.Linear(16, 3)), "0", "state stays", "changes calls"),
-    "attribute": (lambda: nn.Sequential(Noted(), nn.Linear(16, 3)), "0", "state stays", "changes calls"),
-    "input": (Overwriting, "part", "inputs stay", "input of it is written"),
-    "cache": (Cached, "part", "arguments come again", "Cache"),
-    "hook": (Hooked, "part", "hooks are heard once", "norm would be called twice"),
-}
-"""A model, its part that must not be recomputed, the check that says so, words of the reason."""
+    def again(output: torch.Tensor) -> None:
+        backward(output, retain_graph=True)
+        backward(output)
 
+    def second(output: torch.Tensor) -> None:
+        (gradient,) = torch.autograd.grad(output.square().sum(), args, create_graph=True)
+        gradient.square().sum().backward()
 
-def segment_names(model: nn.Module) -> tuple[list[str], dict[str, str]]:
-    found = survey(TrainingStep(model, inputs(), {}, total, None))
-    return [segment.name for segment in found.segments], dict(found.refusals)
-
-
-@pytest.mark.parametrize("trap", TRAPS)
-def test_what_would_not_come_again_is_refused(trap: str) -> None:
-    build, part, check, words = TRAPS[trap]
-    names, refusals = segment_names(build())
-    assert part not in names
-    assert words in refusals[part]
-    with disabled(f"recomputation: {check}"):
-        names, _ = segment_names(build())
-    assert part in names
+    run = again if twice == "the same results again" else second
+    assert same(step(module, args, run), step(model, args, run))
 
 
-@pytest.mark.parametrize("trap", TRAPS)
-def test_each_refusal_is_needed(trap: str) -> None:
-    """Recomputed all the same, the part gives other gradients or another state, or torch stops the step."""
-    build, part, _, _ = TRAPS[trap]
-
-    def outcome(names: list[str]) -> list[torch.Tensor]:
-        torch.manual_seed(1)
-        HEARD.clear()
-        model = recompute_segments(build(), names)
-        try:
-            found = gradients(model, inputs())
-        except RuntimeError as error:
-            assert "modified by an inplace operation" in str(error)  # noqa: PT017  newer torch notices
-            return [torch.tensor(torch.nan)]
-        notes = [float(module.calls) for module in model.modules() if isinstance(module, Noted)]
-        return [*found, torch.tensor([len(HEARD), *notes])]
-
-    expected = outcome([])
-    assert all(map(torch.equal, outcome([]), expected))
-    assert not all(map(torch.equal, outcome([part]), expected))
+def test_forward_mode_and_transforms_work() -> None:
+    model, args = blocks(2).eval(), inputs()
+    module = recomputed(model, args, 0.7).module
+    assert regions(module)
+    for function in (lambda m: torch.func.jvp(m, args, args)[1], lambda m: torch.func.vjp(m, *args)[1](m(*args))[0]):
+        torch.testing.assert_close(function(module), function(model))
 
 
-def test_what_a_survey_cannot_see_is_found_by_running_it() -> None:
-    calls = []
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_the_second_run_has_the_autocast_state_of_the_first(dtype: torch.dtype) -> None:
+    model, args = blocks(), inputs()
+    module = captured(copy.deepcopy(model), *args)
+    assert run_pass("recomputation", module, memory_budget=0.6).changed
 
-    class Sly(Block):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            calls.append(1)
-            return super().forward(x * len(calls))
+    def autocast(function: Any) -> list[torch.Tensor]:
+        torch.manual_seed(7)
+        function.zero_grad()
+        with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+            output = function(*args)
+        backward(output)
+        return [parameter.grad for parameter in function.parameters()]
 
-    class Same(nn.Module):
-        """Begins anew in every step, so that steps are alike."""
+    assert same(autocast(module), autocast(model))
 
+
+def test_weights_that_change_before_backward_are_noticed() -> None:
+    model, args = blocks(2).eval(), inputs()
+    for module in (recomputed(model, args, 0.7).module, traced(model, *args, budget=0.7)):
+        assert regions(module)
+        output = module(*args)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            backward(output)
+
+
+class Reversed(torch.autograd.Function):
+    """Turns gradients round."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return -gradient
+
+
+def test_a_custom_gradient_stays() -> None:
+    parts = blocks()
+
+    class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.parts = nn.ModuleList([Block(), Sly(), Block()])
+            self.parts = parts
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            calls.clear()
-            for part in self.parts:
+            for part in self.parts[:3]:
                 x = part(x)
-            return x
-
-    planner = RecomputationPlanner(Same(), inputs(), loss=total)
-    assert planner.exact
-    refused = dict(planner.refusals)
-    assert "differs when it is recomputed" in refused["parts.1"]
-    assert not any("parts.1" in point.segments for point in planner.curve)
-    assert "parts.0" in planner.curve[-1].segments
-
-
-def test_a_step_that_does_not_agree_with_itself_is_compared_with_a_tolerance() -> None:
-    class Noisy(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.blocks = blocks(2)
-            self.noise = torch.Generator().manual_seed(0)
-
-        def __deepcopy__(self, memo: Any) -> Any:
-            twin = type(self)()
-            twin.load_state_dict(self.state_dict())
-            twin.noise = self.noise  # not copied: another draw in every trial
-            return twin
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            result: torch.Tensor = self.blocks(x) + 1e-7 * torch.rand((), generator=self.noise)
+            result: torch.Tensor = self.parts[3:](Reversed.apply(x))
             return result
 
-    result = recompute(Noisy(), inputs(), 0.9, loss=total)
-    assert not result.exact
-    assert result.segments
+    model = Model()
+    seen: list[Any] = []
+    module = compiled(model, 0.7, "eager", seen)
+    assert same(step(module, inputs()), step(model, inputs()))
+    assert regions(seen[0].graph_module)
 
 
-@pytest.mark.parametrize(
-    ("model", "args", "options", "words"),
-    [
-        (lambda x: x, inputs(), {}, "expected a torch.nn.Module"),
-        (blocks(1), inputs()[0], {"loss": total}, r"Write \(tensor,\) instead"),
-        (blocks(1), inputs(), {}, r"tensor of shape \(128, 3\); expected a scalar"),
-        (blocks(1), inputs(), {"loss": lambda output: 3.0}, "the loss is float; expected a scalar"),
-        (nn.ReLU(), inputs(), {"loss": total}, "no parameter of the model needs a gradient"),
-    ],
-)
-def test_bad_input_is_named(model: Any, args: Any, options: dict[str, Any], words: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
-        recompute(model, args, 0.5, **options)
+# Graphs made so that one condition is what stands in the way.
 
 
-def test_a_loss_that_holds_the_model_is_refused_and_leaves_no_gradients() -> None:
-    model = blocks(1)
-
-    def loss(output: torch.Tensor) -> torch.Tensor:
-        return total(output) + sum(parameter.square().sum() for parameter in model.parameters())
-
-    with pytest.raises(ValueError, match="loss holds the model itself"):
-        recompute(model, inputs(), 0.9, loss=loss)
-    assert all(parameter.grad is None for parameter in model.parameters())
+def captured(model: nn.Module, *args: torch.Tensor) -> fx.GraphModule:
+    return torch.export.export(model, args).module()
 
 
-def test_the_prediction_of_a_step_counted_by_hand() -> None:
-    # Two parts of 10 bytes each, one within the first of 6, and at the end a loss of 5.
-    live = [0, 6, 10, 20, 25, 20, 10, 4, 0]
-    outer, inner, second = Segment("a", 9, 1, (2, 6)), Segment("a.b", 5, 1, (1, 7)), Segment("c", 9, 1, (3, 5))
-    prediction = Prediction(live, [outer, inner, second])
-    assert int(prediction.expected().max()) == 25
-    assert prediction.choose(["a.b"]).predicted_bytes == 20
-    assert prediction.choose(["a"]).predicted_bytes == 16, "within what is gone already, nothing more is saved"
-    # Second is back at its backward; the first is still gone.
-    assert prediction.choose(["c"]).predicted_bytes == 11
-    assert prediction.choose([]).segments == ("a", "a.b", "c")
+def traced(model: Any, *args: torch.Tensor, budget: float | None = None) -> fx.GraphModule:
+    """A torch-level graph that knows its inputs."""
+    module = fx.symbolic_trace(model)
+    for node, value in zip(module.graph.find_nodes(op="placeholder"), args, strict=True):
+        node.meta["val"] = value
+    if budget is not None:
+        run_pass("recomputation", module, memory_budget=budget)
+    return module
 
 
-def test_blocks_that_bound_the_peak_alike_are_taken_together() -> None:
-    # Three equal humps: one alone lowers nothing. The last part holds nothing at the peak.
-    live = [0, *([1, 9, 1] * 3), 2, 0]
-    humps = [Segment(f"h.{i}", 5, 1, (3 * i + 1, 3 * i + 3)) for i in range(3)]
-    rungs = ladder(live, [*humps, Segment("last", 1, 1, (10, 11))], 8)
-    assert [(rung.segments, rung.predicted_bytes) for rung in rungs] == [((), 9), (("h.0", "h.1", "h.2"), 4)]
+CALLS: list[int] = []
 
 
-def test_a_ladder_is_cut_to_its_length_and_keeps_both_ends() -> None:
-    live = [0, *range(10, 110, 10), 0]
-    parts = [Segment(f"p{i}", 10, 1 + i, (i, 11)) for i in range(1, 10)]
-    whole = ladder(live, parts, 99)
-    peaks = [rung.predicted_bytes for rung in whole]
-    assert peaks == sorted(set(peaks), reverse=True)
-    assert len(whole) > 4
-    short = ladder(live, parts, 4)
-    assert len(short) == 4
-    assert (short[0], short[-1]) == (whole[0], whole[-1])
-    assert set(short) <= set(whole)
+@fx.wrap
+def counted(x: torch.Tensor) -> torch.Tensor:
+    CALLS.append(1)
+    return (x * len(CALLS)).exp()
 
 
-def test_what_saves_most_for_its_cost_comes_first() -> None:
-    live = [0, 50, 100, 50, 0]
-    segments = [Segment("dear", 20, 10, (1, 3)), Segment("cheap", 15, 1, (1, 3))]
-    assert [rung.segments for rung in ladder(live, segments, 9)] == [(), ("cheap",), ("dear", "cheap")]
+class Wide(nn.Module):
+    """The parts of a model on both sides of what a test is about."""
+
+    def __init__(self, middle: Callable[[torch.Tensor], torch.Tensor] | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.before, self.after = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.middle = middle
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.before(x)
+        result: torch.Tensor = self.after(self.act(x).sin()).sin()
+        return result
+
+    def act(self, x: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
 
 
-def test_a_joint_graph_within_a_budget_has_the_gradients_of_eager_mode() -> None:
-    """Torch's own partitioner draws dropout anew in backward at small budgets; ours never does."""
-    model, args = blocks(4, width=32, wide=128), inputs(128, 32)
-    expected, before = gradients(model, args), peak(model, args)
-    seen: list[tuple[tuple[JointPoint, ...], JointPoint]] = []
-    peaks = []
-    for budget in (1.0, 0.8, 0.7):
-        backend = recomputation_backend(budget, lambda curve, point: seen.append((curve, point)))
-        torch._dynamo.reset()
-        compiled = torch.compile(model, backend=backend, fullgraph=True)
-        found = gradients(compiled, args)
-        assert all(map(torch.equal, found[:-1], expected[:-1])), budget
-        peaks.append(peak(compiled, args))
-        point = seen[-1][1]
-        assert point.predicted_bytes == pytest.approx(peaks[-1], rel=0.1)
-        assert point.budget <= budget
-        assert peaks[-1] <= budget * before
-    assert peaks == sorted(peaks, reverse=True)
-    assert peaks[-1] < peaks[0]
-    for above, below in pairwise(seen[0][0]):
-        assert below.predicted_bytes < above.predicted_bytes
-        assert below.cost > above.cost
-    assert seen[0][0] == seen[-1][0], "the curve does not depend on the budget"
+class Unknown(Wide):
+    def act(self, x: torch.Tensor) -> torch.Tensor:
+        return counted(x)
 
 
-def test_a_joint_graph_with_symbolic_sizes_is_cut_once_for_all_of_them() -> None:
-    model, seen = blocks(2), []
+class Hooked(Wide):
+    """A hook of the caller's on a part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.GELU()
+        self.part.register_forward_hook(lambda *call: CALLS.append(1))
+
+    def act(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.part(x.exp())
+        return result
+
+
+class Statistics(Wide):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(16)
+
+    def act(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.norm(x).exp()
+        return result
+
+
+class Overwritten(Wide):
+    """What a stretch reads is written after it."""
+
+    def act(self, x: torch.Tensor) -> torch.Tensor:
+        part = x * 2
+        y = (part + 1).sin().cos()
+        part.mul_(0)
+        return y
+
+
+HAZARDS: dict[str, tuple[Callable[[], nn.Module], str, str]] = {
+    "unknown": (Unknown, "the unknown runs once", "must not run twice"),
+    "hook": (Hooked, "the unknown runs once", "must not run twice"),
+    "statistics": (Statistics, "a module's statistics are updated once", "would change them twice"),
+    "overwritten": (Overwritten, "what is read stays", "written by a later node"),
+}
+"""A model, the check that speaks against a second run, and words of its reason."""
+
+
+def outcomes(build: Callable[[], nn.Module]) -> Iterator[list[torch.Tensor]]:
+    """What a step gives, and how often `CALLS` were made: unchanged, then with each legal stretch as a region."""
+    module = traced(build(), *inputs())
+    nodes = [node for node in module.graph.nodes if node.op.startswith("call_")]
+    hazards = Hazards(Storages(module.graph), nodes)
+    pairs = [(first, end) for first in range(len(nodes)) for end in range(first + 1, len(nodes) + 1)]
+    for stretches in [[], *([pair] for pair in pairs if hazards.legal(*pair))]:
+        fresh = traced(build(), *inputs())
+        CALLS.clear()
+        try:
+            found = step(Recomputation()._trial(fresh, hazards, stretches), inputs())
+        except RuntimeError as error:
+            # Autograd notices some.
+            assert "modified by an inplace operation" in str(error)  # noqa: PT017
+            found = []
+        yield [*found, torch.tensor(len(CALLS))]
+
+
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_what_would_not_come_again_is_left_alone(hazard: str) -> None:
+    build, check, words = HAZARDS[hazard]
+    result = run_pass("recomputation", traced(build(), *inputs()), memory_budget=0.9)
+    assert any(words in refusal.reason for refusal in result.refusals)
+    expected, *found = outcomes(build)
+    assert len(found) > 3
+    assert all(same(one, expected) for one in found)
+    with disabled(f"recomputation: {check}"):
+        assert not all(same(one, expected) for one in outcomes(build)), "the refusal was not needed"
+
+
+def test_modes_and_generators_of_their_own_are_no_part_of_a_region() -> None:
+    graph = fx.Graph()
+    x, generator = graph.placeholder("x"), graph.get_attr("generator")
+    nodes = [
+        graph.call_function(torch.sin, (x,)),
+        graph.call_function(torch._C._set_grad_enabled, (False,)),
+        graph.call_function(torch.cos, (x,)),
+        graph.call_function(torch.bernoulli, (x,), {"generator": generator}),
+        graph.call_function(torch.bernoulli, (x,)),
+    ]
+    graph.output(tuple(nodes))
+    owner = nn.Module()
+    owner.generator = torch.Generator()
+    hazards = Hazards(Storages(fx.GraphModule(owner, graph).graph), nodes)
+    assert [bool(hazards.legal(number, number + 1)) for number in range(5)] == [True, False, True, False, True]
+    assert hazards.legal(0, 3) is None
+    for check in ("modes are switched once", "draws come again"):
+        with disabled(f"recomputation: {check}"):
+            assert sum(reason is None for reason in Hazards(Storages(graph), nodes).barriers) == 4
+
+
+def test_a_region_whose_inputs_overlap_with_what_it_writes_runs_once() -> None:
+    """Its second run would read through one what the first has written through the other."""
+
+    def body(total: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        read = (x + y).exp()
+        return read.sin(), total.add_(1)
+
+    region = RecomputedRegion(fx.symbolic_trace(body), (0,), draws=False)
+    for overlap in (False, True):
+        memory, y = torch.ones(8), torch.ones(8, requires_grad=True)
+        total, x = memory[:4], (memory if overlap else torch.ones(8))
+        region(total, x, y)[0].sum().backward()
+        assert torch.equal(total, torch.full((4,), 2.0))
+        assert y.grad is not None
+        square = torch.full((8,), torch.e**2)
+        assert torch.allclose(y.grad, square * square.cos())
+
+
+def test_sizes_that_are_not_known_are_refused() -> None:
+    module = fx.symbolic_trace(blocks(1))
+    (refusal,) = run_pass("recomputation", module).refusals
+    assert "the size of the input input_1 is not known" in refusal.reason
+
+
+# Within torch.compile.
+
+
+def compiled(model: nn.Module, budget: float, then: str, seen: list[Any]) -> Any:
     torch._dynamo.reset()
-    backend = recomputation_backend(0.8, lambda curve, point: seen.append(point))
-    compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
-    for batch in (6, 9):
-        args = (torch.randn(batch, *inputs()[0].shape[1:]),)
-        assert all(map(torch.equal, gradients(compiled, args)[:-1], gradients(model, args)[:-1])), batch
-    assert len(seen) == 1, "the second size needed another graph"
-    assert seen[0].predicted_bytes > 0
+    options = {"passes": ["recomputation"], "memory_budget": budget, "then": then, "report": seen.append}
+    return torch.compile(model, backend="fxopt", options=options, fullgraph=True)
 
 
-def test_a_joint_graph_refuses_what_it_cannot_reach() -> None:
-    torch._dynamo.reset()
-    compiled = torch.compile(blocks(1), backend=recomputation_backend(0.01), fullgraph=True)
-    with pytest.raises(BackendCompilerFailed, match=r"the least that can be reached in this joint graph is 0\.\d+"):
-        compiled(*inputs())
-    with pytest.raises(BudgetError, match="above 0 and at most 1"):
-        recomputation_backend(1.5)
+@pytest.mark.parametrize("then", ["eager", "aot_eager"])
+def test_torch_compile_recomputes_too(then: str) -> None:
+    model, args, seen = blocks(), inputs(), []
+    whole = peak(model, args)
+    module = compiled(model, 0.5, then, seen)
+    assert same(step(module, args), step(model, args))
+    assert regions(seen[0].graph_module)
+    assert peak(module, args) <= (0.5 if then == "eager" else 0.6) * whole
 
 
-def test_a_draw_in_backward_is_refused() -> None:
-    """With nothing saved at all, torch draws dropout anew, and the gradients are wrong."""
-    x = torch.randn(2000, requires_grad=True)
-    reasons: list[tuple[str | None, str | None]] = []
+@pytest.mark.parametrize(("budget", "words"), [(0.01, r"in this graph is 0\.\d+"), (1.5, "above 0 and at most 1")])
+def test_a_budget_that_cannot_be_kept_stops_the_compilation(budget: float, words: str) -> None:
+    with pytest.raises(BackendCompilerFailed, match=words):
+        compiled(blocks(1), budget, "eager", [])(*inputs())
+
+
+def test_inductor_draws_the_same_numbers_again() -> None:
+    """What was dropped has another value and another gradient than what was not, so both show what was drawn."""
+    x = torch.ones(4096, requires_grad=True)
 
     def chain(x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.dropout(x.sin(), 0.5).cos()
+        for _ in range(4):
+            x = functional.dropout(x.sin(), 0.3).exp().cos().exp()
+        return x
 
-    def cut(joint: Any, inputs: Any, **options: Any) -> Any:
-        with config.patch(activation_memory_budget=0.0):
-            halves = min_cut_rematerialization_partition(joint, inputs, **options)
-        with disabled("recomputation: a draw comes once"):
-            unchecked = a_draw_comes_once(halves)
-        reasons.append((a_draw_comes_once(halves), unchecked))
-        return halves
-
-    def gradient(function: Callable[..., torch.Tensor]) -> torch.Tensor:
-        torch.manual_seed(0)
-        return torch.autograd.grad(function(x).sum(), x)[0]
-
+    seen: list[Any] = []
     torch._dynamo.reset()
-    backend = aot_autograd(fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=cut)
-    assert not torch.allclose(gradient(torch.compile(chain, backend=backend)), gradient(chain))
-    assert "anew" in (reasons[0][0] or "")
-    assert reasons[0][1] is None
-    torch._dynamo.reset()
-    assert torch.equal(gradient(torch.compile(chain, backend=recomputation_backend(1.0))), gradient(chain))
+    options = {"passes": ["recomputation"], "memory_budget": 0.8, "report": seen.append}
+    result = torch.compile(chain, backend="fxopt", options=options)(x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert regions(seen[0].graph_module)
+    values = {(round(a, 3), round(b, 3)) for a, b in zip(result.tolist(), gradient.tolist(), strict=True)}
+    assert len({value for value, _ in values}) > 3
+    assert len(values) == len({value for value, _ in values}), "one result, two gradients"

@@ -1,23 +1,6 @@
 """Less memory in training for more time: what forward saved is computed again in backward, within a budget."""
 
-from fxopt_core.passes.recomputation.checkpointing import recompute_segments
-from fxopt_core.passes.recomputation.joint_graph import JointPoint, partition, recomputation_backend
-from fxopt_core.passes.recomputation.module_level import (
-    ParetoPoint,
-    RecomputationPlanner,
-    RecomputationResult,
-    recompute,
-)
-from fxopt_core.passes.recomputation.training_step import BudgetError
+from fxopt_core.passes.recomputation.recomputing import BudgetError, Peaks, Recomputation
+from fxopt_core.passes.recomputation.region import RecomputedRegion
 
-__all__ = [
-    "BudgetError",
-    "JointPoint",
-    "ParetoPoint",
-    "RecomputationPlanner",
-    "RecomputationResult",
-    "partition",
-    "recomputation_backend",
-    "recompute",
-    "recompute_segments",
-]
+__all__ = ["BudgetError", "Peaks", "Recomputation", "RecomputedRegion"]

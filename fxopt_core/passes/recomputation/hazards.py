@@ -1,0 +1,123 @@
+"""What must not run a second time, and what a second run would find changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from torch import fx
+
+from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.legality import legality
+
+
+@legality("recomputation: the unknown runs once")
+def unknown_runs_once(effects: Effects) -> str | None:
+    """A second run might do again whatever it does besides computing: call hooks, count, append to a cache."""
+    return "nothing is known of what it does, so it must not run twice" if effects.opaque else None
+
+
+@legality("recomputation: modes are switched once")
+def modes_are_switched_once(effects: Effects) -> str | None:
+    """The second run takes place in the mode of the first; a switch belongs to neither."""
+    return "it switches the mode in which later nodes run" if effects.context else None
+
+
+@legality("recomputation: a module's statistics are updated once")
+def statistics_are_updated_once(node: fx.Node, effects: Effects) -> str | None:
+    """A second run would update them again. (Where they are inputs of operators, it works on copies.)"""
+    if node.op == "call_module" and any(isinstance(place, str) for place in effects.writes):
+        return "its module changes its own buffers, and would change them twice"
+    return None
+
+
+@legality("recomputation: draws come again")
+def draws_come_again(node: fx.Node, effects: Effects) -> str | None:
+    """What is put back for the second run is the state of the global generators, and of no other."""
+    if effects.random and node.kwargs.get("generator") is not None:
+        return "it draws from a generator of its own, whose state is not put back"
+    return None
+
+
+@legality("recomputation: what is read stays")
+def what_is_read_stays(later: bool) -> str | None:
+    """The second run would read what was written since."""
+    return "what it works on is written by a later node, before backward needs it again" if later else None
+
+
+class Hazards:
+    """Why nodes, or stretches of them, must not run a second time.
+
+    Memory is told apart by where it comes from: by the input, parameter, buffer or node whose storage it is. Should
+    inputs that are written overlap with others all the same, the region notices when it runs.
+
+    Args:
+        storages: of the graph.
+        nodes: those that compute, in order.
+    """
+
+    def __init__(self, storages: Storages, nodes: Sequence[fx.Node]) -> None:
+        self._nodes = nodes
+        self._place = {node: number for number, node in enumerate(nodes)}
+        self._roots: dict[Place, frozenset[Place]] = {}
+        self._writes: dict[Place, list[int]] = {}
+        self.barriers: list[str | None] = []
+        self._effects = [storages.effects(node) for node in nodes]
+        touched = []
+        for number, (node, effects) in enumerate(zip(nodes, self._effects, strict=True)):
+            self.barriers.append(
+                unknown_runs_once(effects)
+                or modes_are_switched_once(effects)
+                or statistics_are_updated_once(node, effects)
+                or draws_come_again(node, effects)
+                or ("it checks what is given, and once is enough" if effects.checks else None)
+            )
+            inputs = node.all_input_nodes
+            self._roots[node] = self.roots(inputs if effects.opaque else effects.aliases) or frozenset({node})
+            touched.append(self._roots[node] | self.roots(inputs))
+            for root in self.roots(inputs if effects.opaque else effects.writes):
+                self._writes.setdefault(root, []).append(number)
+        self._touched = [roots & self._writes.keys() for roots in touched]
+        # How many nodes so far must not run again, and how many work on memory that is written.
+        self._barred = list(accumulate((reason is not None for reason in self.barriers), initial=0))
+        self._risky = list(accumulate((bool(roots) for roots in self._touched), initial=0))
+
+    def roots(self, places: Iterable[Place]) -> frozenset[Place]:
+        """Where the memory of values comes from."""
+        found: set[Place] = set()
+        for place in places:
+            if isinstance(place, fx.Node) and place.op == "get_attr":
+                place = str(place.target)
+            found |= self._roots.get(place, {place})
+        return frozenset(found)
+
+    def reason(self, first: int, end: int) -> str | None:
+        """Why the second run of a stretch would not find what the first found, if so; `barriers` aside."""
+        if self._risky[first] == self._risky[end]:
+            return None
+        for root in frozenset().union(*self._touched[first:end]):
+            writes = self._writes[root]
+            made = isinstance(root, fx.Node) and first <= self._place.get(root, -1) < end
+            # Of what it writes itself the region keeps a copy as it was.
+            copied = not made and any(first <= number < end and not self._effects[number].opaque for number in writes)
+            if not copied and (reason := what_is_read_stays(writes[-1] >= end)):
+                return reason
+        return None
+
+    def legal(self, first: int, end: int) -> bool | None:
+        """Whether nodes may run again together; `None` where no stretch with this first node may reach so far."""
+        return None if self._barred[first] != self._barred[end] else self.reason(first, end) is None
+
+    def draws(self, first: int, end: int) -> bool:
+        """Whether the nodes draw from the random stream."""
+        return any(effects.random for effects in self._effects[first:end])
+
+    def written(self, first: int, end: int) -> frozenset[str]:
+        """Names of the values from before a stretch that lie in memory which the stretch writes."""
+        written = {root for root, writes in self._writes.items() if any(first <= number < end for number in writes)}
+        if not written:
+            return frozenset()
+        inputs = {source for node in self._nodes[first:end] for source in node.all_input_nodes}
+        inside = set(self._nodes[first:end])
+        return frozenset(source.name for source in inputs - inside if self.roots([source]) & written)
