@@ -165,7 +165,7 @@ def _take_over(graph_module: fx.GraphModule, lowered: fx.GraphModule) -> None:
     for old, new in pairs(op="placeholder"):
         new.target = old.target
         new._rename(old.name)
-        new._dynamo_source = old._dynamo_source
+        new._dynamo_source = old._dynamo_source  # type: ignore[attr-defined]
         new.meta.update({key: value for key, value in old.meta.items() if key != "example_value"})
         if getattr(old.meta["example_value"], "requires_grad", False):
             # Recording kept the sizes of inputs, and not that gradients reach them.

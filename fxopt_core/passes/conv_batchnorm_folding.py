@@ -75,8 +75,9 @@ class ConvBatchNormFolding(OptimizationPass):
 
     Where the weights are inputs of the graph, as under `torch.compile`, operators are inserted that fold them at each
     call, in float32 or wider. Then whatever happens to the weights counts from the next call on, gradients reach
-    them, and the bound above has k + 12 for k + 8. Folding costs a pass over the weights at each call, about what it
-    saves for a single image (13 of the 130 ms that ResNet-50 takes on one core for one, and no more for a batch).
+    them, and the bound above has k + 12 for k + 8. What folding costs then is a pass over the weights at each call:
+    ResNet-50 behind `aot_eager` on one core of a busy machine took 489 ms without folding and 636 with it for one
+    image, 2,858 and 2,684 for eight.
 
     Folded ahead, the pass is for inference: what is learnt, loaded or set later in the old weights is not seen,
     `train()` does not bring the normalisation back, and gradients flow to the inputs and into the new weights, not
