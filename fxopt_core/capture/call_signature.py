@@ -185,9 +185,11 @@ class CallSignature:
                 if want != got:
                     raise RefusedInputError(f"the {what} of {name}", str(want), str(got), advice)
             if expected.flags != found.flags:
-                kind, kinds = "whether it is a conjugate or a negative view", (expected.flags, found.flags)
                 raise RefusedInputError(
-                    f"{name}, {kind}", *map(str, kinds), "Pass .resolve_conj().resolve_neg(), or capture again."
+                    f"whether {name} is a conjugate and a negative view",
+                    str(expected.flags),
+                    str(found.flags),
+                    "Pass .resolve_conj().resolve_neg(), or capture again.",
                 )
             self._check_sizes(name, expected.shape, found.shape)
             if not _same_order(expected, found):
@@ -320,7 +322,7 @@ def _extent(tensor: torch.Tensor) -> _Extent:
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return _Extent(id(tensor), 0, 0, 0)
     reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    first = tensor.storage_offset() * tensor.element_size()
+    first = int(tensor.storage_offset()) * tensor.element_size()
     storage = tensor.untyped_storage()._cdata
     return _Extent(id(tensor), storage, first, first + (reach + 1) * tensor.element_size())
 
@@ -366,7 +368,7 @@ def _same(expected: Any, found: Any) -> bool:
     """Whether two values that are no tensors are equal; of objects whose class is unknown, whether their types are."""
     if type(expected) is not type(found):
         return False
-    if type(expected).__eq__ is object.__eq__:
+    if not any("__eq__" in vars(kind) for kind in type(expected).__mro__[:-1]):
         return expected is found or not isinstance(expected, type)
     return not isinstance(expected, torch.Tensor) and (bool(expected == found) or repr(expected) == repr(found))
 

@@ -38,7 +38,17 @@ class StoredGraphModule(fx.GraphModule):
         return copied  # type: ignore[return-value]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The graph as bytes and the rest as it is, so that `torch.save` stores the tensors."""
+        """The graph as bytes and the rest as it is, so that `torch.save` stores the tensors.
+
+        Raises:
+            pickle.PicklingError: the graph has open sizes, whose checks torch keeps as code that has no name.
+        """
+        if hasattr(self, _GUARDS):
+            raise pickle.PicklingError(
+                "a graph whose sizes may vary cannot be pickled: its checks of sizes are code without a name. Save the "
+                "model and optimise it again after loading, save the graph of fixed sizes (leave dynamic out), or save "
+                "it as a program with fxopt_workbench.standalone.save_standalone."
+            )
         state = {name: value for name, value in vars(self).items() if name not in ("_graph", "_code", "_lineno_map")}
         own = next(one for one in type(self).__mro__ if one.__qualname__.count("<locals>") == 0)
         return _restored, (own, _encoded(self.graph), state)
@@ -57,6 +67,7 @@ class CapturedModule(StoredGraphModule):
 
     call_signature: CallSignature
     baked: frozenset[str]
+    _modes: dict[str, bool]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Check the call, then run the graph.
@@ -109,7 +120,7 @@ class CapturedModule(StoredGraphModule):
                     f"{probe.dtype} on {probe.device}, which is part of it. Convert or move the model, and capture or "
                     "optimise it again."
                 )
-        return super()._apply(fn, recurse)  # type: ignore[return-value]
+        return super()._apply(fn, recurse)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
         held = self.state_dict(keep_vars=True)
@@ -185,7 +196,7 @@ def _add_unread(module: fx.GraphModule, model: nn.Module) -> None:
         for name, tensor in held.items():
             if not hasattr(owner, name):
                 register = owner.register_parameter if name in part._parameters else owner.register_buffer
-                register(name, tensor)  # type: ignore[arg-type]
+                register(name, tensor)
 
 
 def _has(module: nn.Module, path: str) -> bool:

@@ -264,8 +264,13 @@ class GraphOptimizer:
             return result.graph_module.forward
 
         copied = as_module(private_copy(self.model, (), {}, "dynamo")[0])
-        # In place, so that parameters keep their names, and training mode can be switched.
-        copied.compile(backend=backend, dynamic=self._dynamic.choice, **ISOLATED)
+
+        # Dynamo reads no code of torch.nn unless code of others calls it, as this does.
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return copied._call_impl(*args, **kwargs)
+
+        # As `Module.compile` does: parameters keep their names, and training mode can be switched.
+        copied._compiled_call_impl = torch.compile(call, backend=backend, dynamic=self._dynamic.choice, **ISOLATED)
         return copied
 
     def _check(

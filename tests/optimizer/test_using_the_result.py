@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,47 @@ def test_auto_is_the_same_door_as_that_of_capture() -> None:
     assert optimizer.captured.method == "export"
     assert [attempt.strategy for attempt in optimizer.attempts] == ["export"]
     assert [one.on for one in optimizer.captured.agreements][:2] == ["the example", "new values"]
+
+
+@pytest.mark.parametrize(
+    "model", [nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3), Net().eval(), Net().eval())], ids=["layer", "sequence"]
+)
+def test_dynamo_reads_modules_of_torch_too(model: nn.Module) -> None:
+    result = GraphOptimizer(model, (X,), capture="dynamo").optimize("exact")
+    assert len(result.report.graphs) == 1
+    assert result.report.nodes_before > 0
+    torch.testing.assert_close(result.module(X), model(X))
+
+
+def test_a_module_with_open_sizes_says_why_it_is_not_saved() -> None:
+    module = GraphOptimizer(nn.Linear(3, 3), (X,), dynamic=True).optimize().module
+    with pytest.raises(pickle.PicklingError, match="a graph whose sizes may vary cannot be pickled"):
+        torch.save(module, io.BytesIO())
+    torch.testing.assert_close(copy.deepcopy(module)(X[:2]), module(X[:2]))
+
+
+def test_a_parameter_under_two_names_is_one_parameter() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(5, 4)
+            self.head = nn.Linear(4, 5, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.head(self.embedding(tokens))
+
+    model, tokens = Tied(), torch.arange(5)
+    for module in (optimised := GraphOptimizer(model, (tokens,)).optimize("training").module, copy.deepcopy(optimised)):
+        assert module.get_parameter("head.weight") is module.get_parameter("embedding.weight")
+        assert len(list(module.parameters())) == 1
+        torch.testing.assert_close(module(tokens), model(tokens))
+
+
+def test_layers_that_list_their_parameters_are_optimised() -> None:
+    state = torch.zeros(1, 2, 5)
+    lstm = nn.LSTM(4, 5, batch_first=True)
+    result = GraphOptimizer(lstm, (torch.randn(2, 3, 4), (state, state))).optimize("exact")
+    assert result.report.nodes_before > 0
+    given = torch.randn(2, 3, 4), (torch.randn(1, 2, 5), torch.randn(1, 2, 5))
+    torch.testing.assert_close(result.module(*given), lstm(*given))
