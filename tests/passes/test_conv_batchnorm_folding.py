@@ -18,6 +18,7 @@ from torch.nn import functional
 from torch.nn.utils import parametrizations
 
 from fxopt_core.graphs.cloning import clone_graph_module
+from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import LEGALITY, GraphEditor, PassResult, disabled, make_pass, run_pass
 from fxopt_core.passes.conv_batchnorm_folding import HALF, SINGLE, expected_tolerance
 from fxopt_core.verification import check_equivalence
@@ -718,3 +719,23 @@ def test_without_its_check_something_goes_wrong(make: Callable[[], Program]) -> 
 def test_every_check_has_a_program() -> None:
     checks = {name.removeprefix(f"{NAME}: ") for name in LEGALITY if name.startswith(NAME)}
     assert checks == {make().check for make in PROGRAMS if make not in CAUGHT_AGAIN}
+
+
+def test_the_default_preset_folds_what_dynamo_captures() -> None:
+    torch.manual_seed(0)
+    model = lived(Parallel([(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))]))
+    x = torch.randn(2, 3, 6, 6)
+    result = GraphOptimizer(model, (x,), capture="dynamo").optimize()
+    assert result.report.equivalence
+    assert [rewrite.rule for rewrite in result.report.rewrites if rewrite.rule == NAME] == [NAME]
+    assert not result.report.refusals
+
+
+def test_a_pass_that_folded_half_precision_promises_as_much_as_before_of_single_precision() -> None:
+    pass_ = make_pass(NAME)
+    for dtype, expected in ((torch.float16, HALF[torch.float16]), (torch.float32, SINGLE)):
+        module = fx.symbolic_trace(lived(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))).to(dtype))
+        ShapeProp(module).propagate(torch.randn(2, 3, 6, 6, dtype=dtype))
+        (rewrite,) = pass_.run(GraphEditor(module)).rewrites
+        assert rewrite.tolerance == expected
+    assert pass_.tolerance == SINGLE
