@@ -11,7 +11,7 @@ from transformers import AutoConfig
 
 from fxopt_workbench.huggingface.coverage.building import build, build_and_plan
 from fxopt_workbench.huggingface.coverage.checks import CHECKS, EXAMPLE, Sizes
-from fxopt_workbench.huggingface.coverage.inputs import inner_configs, make_inputs
+from fxopt_workbench.huggingface.coverage.inputs import SHAPES, Maker, inner_configs, make_inputs
 from fxopt_workbench.huggingface.coverage.outputs import named_tensors
 from fxopt_workbench.huggingface.coverage.shrinking import VOCABULARY, WINDOW, Shrinker, rebuilt
 from fxopt_workbench.huggingface.coverage.types import model_class, model_types
@@ -275,6 +275,19 @@ def test_the_eager_row_says_whether_random_numbers_matter():
     assert row.details["finite"]
     assert row.details["checks"] == [check for check in CHECKS if check != "other_images"]
     assert row.details["masks_left_out"] == []
+
+
+@pytest.mark.parametrize("name", [pattern for pattern, _ in SHAPES])
+def test_every_shape_of_an_argument_is_made_for_any_sizes(name):
+    config = AutoConfig.for_model("bert")
+    config.visual_feat_dim = 16
+    shapes = dict(SHAPES)[name]
+    assert isinstance(shapes, tuple)
+    for sizes in {one for candidates in CHECKS.values() for one in candidates}:
+        for shape in shapes:
+            made = shape(Maker(config, sizes, 0, image_tokens=4))
+            assert isinstance(made, torch.Tensor)
+            assert made.numel()
 
 
 def test_every_type_has_a_class():

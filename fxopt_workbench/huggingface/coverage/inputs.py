@@ -178,10 +178,7 @@ class Maker:
 
 SHAPES: tuple[tuple[str, tuple[Shape, ...]], ...] = (
     (r"input_ids$", (lambda m: m.tokens(),)),
-    (
-        r"^(input_features|audio_mel)_mask$|^feature_attention_mask$",
-        (lambda m: m.ones(m.frames())),
-    ),
+    (r"^(input_features|audio_mel)_mask$|^feature_attention_mask$", (lambda m: m.ones(m.frames()),)),
     (
         r"pixel_mask|pixel_attention_mask|patch_attention_mask",
         (lambda m: m.ones(*m.edges()), lambda m: m.ones(m.grid()[0] * m.grid()[1]), lambda m: m.ones(*m.grid())),

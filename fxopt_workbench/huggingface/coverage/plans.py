@@ -10,6 +10,7 @@ import torch
 
 from fxopt_workbench.huggingface.coverage.families import family_arguments
 from fxopt_workbench.huggingface.coverage.inputs import Plan, shapes_of
+from fxopt_workbench.huggingface.coverage.shrinking import Config
 
 
 class UnknownArgumentError(ValueError):
@@ -32,18 +33,19 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
     Raises:
         UnknownArgumentError: an argument that has to be given has a name that no table knows.
     """
+    config: Config = model.config
     parameters = {
         name: parameter
         for name, parameter in inspect.signature(model.forward).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
     required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
-    unknown = [name for name in required if not shapes_of(name, model.config)]
+    unknown = [name for name in required if not shapes_of(name, config)]
     if unknown:
         raise UnknownArgumentError(f"no example is known for the arguments {', '.join(unknown)}")
     main = getattr(model, "main_input_name", "input_ids")
-    first = [main] if isinstance(main, str) and main in parameters and shapes_of(main, model.config) else []
-    family = [name for name in family_arguments(model.config.model_type) if name in parameters]
+    first = [main] if isinstance(main, str) and main in parameters and shapes_of(main, config) else []
+    family = [name for name in family_arguments(config.model_type) if name in parameters]
     least = list(dict.fromkeys(first + required + family))
     wanted = [name for name in WANTED if name in parameters and name not in least]
     text = any(name.endswith("input_ids") for name in least)
@@ -56,6 +58,6 @@ def plans(model: torch.nn.Module) -> Iterator[Plan]:
         if tuple(names) not in seen:
             seen.add(tuple(names))
             for indices in itertools.islice(
-                itertools.product(*(range(len(shapes_of(name, model.config))) for name in names)), 16
+                itertools.product(*(range(len(shapes_of(name, config))) for name in names)), 16
             ):
                 yield Plan(tuple(zip(names, indices, strict=True)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -253,5 +253,5 @@ def _maps(value: Any) -> Any:
     return tree_map(lambda edge: edge * PATCHES // min(edges), value)
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
