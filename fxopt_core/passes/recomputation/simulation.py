@@ -157,13 +157,15 @@ class Simulation:
         self.module = fx.GraphModule(copied, copied.graph)
         with self._mode:
             self._inputs = [_example(node) for node in graph_module.graph.find_nodes(op="placeholder")]
-        self._leaves = [*self._inputs, *self.module.parameters()]
+        # Those of modules that only regions call are registered in the copy alone.
+        self._leaves = [*self._inputs, *copied.parameters()]
+        self._buffers = list(copied.buffers())
 
     @contextmanager
     def _running(self) -> Iterator[_Memory]:
         """Code within runs without data, as it would run by itself; what inputs and parameters take does not count."""
         memory = _Memory()
-        memory.leave_out([*self._leaves, *self.module.buffers()])
+        memory.leave_out([*self._leaves, *self._buffers])
         try:
             # Within torch.compile, too, what is simulated is a run.
             with self._mode, torch.enable_grad(), torch._guards.tracing(None):
