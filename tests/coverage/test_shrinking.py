@@ -230,6 +230,12 @@ def test_one_block_attends_within_windows_and_one_to_everything(model_type):
     assert list(windows) == [0]
 
 
+def test_a_window_of_two_sizes_keeps_both():
+    config = AutoConfig.for_model("minicpm_ocr_vision")
+    Shrinker(0).shrink(config)
+    assert config.window_kernel_size == (2, 2)
+
+
 def test_steps_of_a_decoder_are_few():
     config = AutoConfig.for_model("slanet")
     Shrinker(0).shrink(config)

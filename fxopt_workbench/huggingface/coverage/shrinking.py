@@ -160,7 +160,7 @@ class Shrinker:
             return [min(value, 2) for value in values]
         if re.search(r"heads", name):
             return values if self.level else [min(value, 2) for value in values]
-        if "window" in name and layers and 0 < len(values) < layers:
+        if name.startswith("window_block_ind") and layers and 0 < len(values) < layers:
             return [0]  # one block attends within windows, the other to everything
         if re.search(r"indices|indexes|_layers$", name) and layers:
             return sorted({min(value, 1) for value in values})
