@@ -104,7 +104,9 @@ def build_gpt2(
         bos_token_id=0,
         eos_token_id=0,
         use_cache=False,
-        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout),
+        resid_pdrop=dropout,
+        embd_pdrop=dropout,
+        attn_pdrop=dropout,
     )
     model = GPT2LMHeadModel(config).train()
     # Named, or a warning of transformers breaks Dynamo's graph before the loss.
@@ -189,7 +191,7 @@ def _compiled(model: nn.Module, budget: float) -> nn.Module:
     """A copy to be compiled with our pass, and the kernels of eager mode."""
     import torch
 
-    options = {"passes": ["recomputation"], "memory_budget": budget, "then": "aot_eager"}
+    options: Any = {"passes": ["recomputation"], "memory_budget": budget, "then": "aot_eager"}
     compiled: Any = torch.compile(copy.deepcopy(model), backend="fxopt", options=options, fullgraph=True)
     return compiled
 

@@ -126,13 +126,13 @@ def _best(
     # Of each step: the first step of the stretch that ends with it, and its cost.
     taken: list[tuple[int, float] | None] = []
     for number, part in enumerate(columns):
-        value, choice = least[number] + kept[number], None
+        value, choice = float(least[number]) + kept[number], None
         if part and len(part[0]):
-            firsts, held, _, cost = part
-            totals = least[firsts.long()] + held + rate * cost
+            firsts, held, _, costs = part
+            totals = least[firsts.long()] + held + rate * costs
             place = int(totals.argmin())
             if totals[place] < value:
-                value, choice = totals[place], (int(firsts[place]), float(cost[place]))
+                value, choice = float(totals[place]), (int(firsts[place]), float(costs[place]))
         least[number + 1] = value
         taken.append(choice)
     stretches: list[Stretch] = []
