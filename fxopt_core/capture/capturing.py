@@ -26,7 +26,7 @@ from fxopt_core.verification.isolation import (
     private_copy,
     split_example_inputs,
 )
-from fxopt_core.verification.state import same_state
+from fxopt_core.verification.state import same_generators, same_state
 
 METHODS: dict[str, Method] = {
     "auto": Method(capture_automatically, 'method="dynamo" tells where the graphs break.'),
@@ -118,14 +118,15 @@ def capture(
         raise ValueError(f'method="{method}" knows no sizes; leave dynamic out.')
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
-    with same_state():
+    # What a copy shares with the model: globals, what functions enclose, attributes of classes.
+    with same_state(model):
         try:
             if method == "auto":
                 # It makes its own copies, and compares with the model as it is.
                 return capture_automatically(model, args, kwargs, chosen, objection)
             copied = private_copy(model, args, kwargs)
             # A graph that draws from a generator of the copy's has to begin where the model would.
-            with same_state(copied[0]):
+            with same_generators(copied[0]):
                 captured = chosen_method.capture(*copied, chosen)
             if chosen_method.compared:
                 captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))

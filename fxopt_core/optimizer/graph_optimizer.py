@@ -215,7 +215,8 @@ class GraphOptimizer:
             self.attempts,
             self._caveats(),
             tuple(pass_.name for pass_ in chosen),
-            graphs,
+            # What Dynamo captures later, for other modes, goes through the passes too, and may be to blame.
+            graphs[: self._first],
             equivalence,
             tuple(sorted(denied)),
         )
@@ -232,6 +233,7 @@ class GraphOptimizer:
             known = tensors_of(self._module)
             result.graph_module.note_baked(known, tensors_read(self._module))
             hide_new_tensors(result.graph_module, known)
+            self._first = 1
             return result.graph_module, [OptimizedGraph(self._module, result)]
         graphs: list[OptimizedGraph] = []
         module = self._through_dynamo(graphs, passes, denied, most)
@@ -239,8 +241,8 @@ class GraphOptimizer:
         _, args, kwargs = private_copy(None, args, kwargs)
         with same_state(module):
             module(*args, **kwargs)
-        # What Dynamo captures later, for other modes and inputs, goes through the passes too and is in no report.
-        return module, list(graphs)
+        self._first = len(graphs)
+        return module, graphs
 
     def _through_dynamo(
         self,

@@ -179,6 +179,18 @@ def same_state(*roots: Any) -> Iterator[State]:
         state.put_back()
 
 
+@contextmanager
+def same_generators(root: Any) -> Iterator[None]:
+    """Put back at the end the random generators that the root holds, and nothing else."""
+    held = [_access(one) for _, one, _ in _reached((root,)) if type(one) not in _OFTEN and isinstance(one, GENERATORS)]
+    before = [get() for get, _ in held]
+    try:
+        yield
+    finally:
+        for (_, put_back), state in zip(held, before, strict=True):
+            put_back(state)
+
+
 def default_generators() -> dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]:
     """How to read and to set the state of each random generator that nobody has to name, by name."""
     found: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
@@ -380,13 +392,14 @@ def _same_parts(one: Any, other: Any) -> bool:
 
 
 def _registered(roots: tuple[Any, ...]) -> frozenset[str]:
-    return frozenset(
-        ".".join(step for step in (*path.split("."), name) if step not in ("", "_orig_mod"))
-        for root in roots
-        if isinstance(root, nn.Module)
-        for path, part in root.named_modules(remove_duplicate=False)
-        for name in (*part._parameters, *part._buffers, "training")
-    )
+    found: set[str] = set()
+    for root in roots:
+        for path, part in root.named_modules(remove_duplicate=False) if isinstance(root, nn.Module) else ():
+            script = isinstance(part, torch.jit.ScriptModule)
+            own = [] if script else [*part._parameters, *part._buffers]
+            names = [f"{path}.{name}" for name in (*own, "training")]
+            found |= {".".join(step for step in name.split(".") if step not in ("", "_orig_mod")) for name in names}
+    return frozenset(found)
 
 
 def with_shared_tensors(model: Model) -> Model:

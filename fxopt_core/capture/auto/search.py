@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any
 
-from fxopt_core.capture.agreement import Agreement, Reference, compare
+from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare
 from fxopt_core.capture.auto.strategies import (
     OPENED,
     READS_AUTOGRAD,
@@ -25,7 +25,7 @@ from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.second_run import feasible, with_agreements
 from fxopt_core.verification.cases import AGAIN
 from fxopt_core.verification.isolation import Model, private_copy
-from fxopt_core.verification.state import same_state
+from fxopt_core.verification.state import same_generators, same_state
 
 
 def capture_automatically(
@@ -81,7 +81,7 @@ def capture_automatically(
         if recorded is not None:
             return search.taken(recorded)
     # Of a branch on data, partitions hold one side, and refuse the other.
-    search.refusable = frozenset(one.on for one in trials[1:])
+    search.refusable = frozenset([f"{EXAMPLE}, {AGAIN}", *(one.on for one in trials[1:])])
     partitions = search.attempt("dynamo, partitions", capture_with_dynamo, Adapted(model))
     if partitions is not None:
         return search.taken(partitions)
@@ -155,7 +155,7 @@ class _Search:
         try:
             copied = private_copy(adapted.model, args, kwargs)
             # A graph that draws from a generator of the copy's has to begin where the model would.
-            with same_state(copied[0]):
+            with same_state(), same_generators(copied[0]):
                 captured = strategy(*copied, self.dynamic)
         except Exception as error:
             note(in_one_line(error, name, self.dynamic))
@@ -165,7 +165,7 @@ class _Search:
         for expected in self.trials:
             one = compare(captured.runner, expected, adapted.without)
             found.append(one)
-            if not one.agrees and not (one.refusal and (one.on in self.refusable or AGAIN in one.on)):
+            if not one.agrees and not (one.refusal and (one.on in self.refusable or f"{AGAIN} with" in one.on)):
                 note(str(one))
                 return None
         if reason := self.objection and self.objection(captured):
