@@ -25,7 +25,7 @@ from fxopt_core.capture.result import Attempt, Captured
 from fxopt_core.capture.second_run import feasible, with_agreements
 from fxopt_core.verification.cases import AGAIN
 from fxopt_core.verification.isolation import Model, private_copy
-from fxopt_core.verification.state import same_generators, same_state
+from fxopt_core.verification.state import same_state
 
 
 def capture_automatically(
@@ -155,7 +155,7 @@ class _Search:
         try:
             copied = private_copy(adapted.model, args, kwargs)
             # A graph that draws from a generator of the copy's has to begin where the model would.
-            with same_state(), same_generators(copied[0]):
+            with same_state(copied[0]):
                 captured = strategy(*copied, self.dynamic)
         except Exception as error:
             note(in_one_line(error, name, self.dynamic))
