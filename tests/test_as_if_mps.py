@@ -74,14 +74,14 @@ for script, inputs in scripts:
 
 def test_values_on_the_device_are_compared_without_double_precision() -> None:
     done = run("""
-from fxopt_core.verification import ROUNDING, check_equivalence
-from fxopt_core.verification.tolerance import largest_magnitude, tensor_error
+from fxopt_core.verification import Tolerance, check_equivalence
+from fxopt_core.verification.comparison import largest_magnitude, tensor_error
 
 print(largest_magnitude(x.new_tensor([1.0, -3.0, float("inf")])))
-print(tensor_error(x.new_tensor([1.0, 2.5]), x.new_tensor([1.0, 2.0]), ROUNDING))
+print(tensor_error(x.new_tensor([1.0, 2.5]), x.new_tensor([1.0, 2.0]), Tolerance(1e-4, 1e-6)))
 linear = torch.nn.Linear(3, 2).to(device)
 print(check_equivalence(linear, lambda v: torch.addmm(linear.bias, v, linear.weight.t()), (x,)).equal)
-print(check_equivalence(linear, lambda v: 1.1 * linear(v), (x,), tolerance=ROUNDING).equal)
+print(check_equivalence(linear, lambda v: 1.1 * linear(v), (x,), tolerance=Tolerance(1e-4, 1e-6)).equal)
 once, twice = (lambda v: (lambda f: f - f)(linear(v))), (lambda v: linear(v) - linear(v))
 print(check_equivalence(once, twice, (x.requires_grad_(),)).equal)
 """)

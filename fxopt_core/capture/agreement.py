@@ -1,9 +1,9 @@
-"""Whether what was captured gives what the model gives, on one call."""
+"""Whether what was captured gives what the model gives."""
 
 from __future__ import annotations
 
-import random
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,9 +15,13 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.failures import in_one_line
-from fxopt_core.capture.running import Runner, state_of
-from fxopt_core.verification.isolation import Model, private_copy, same_random_state
-from fxopt_core.verification.mutations import PLAIN, changed
+from fxopt_core.capture.new_values import Call
+from fxopt_core.capture.running import Runner
+from fxopt_core.verification.cases import AGAIN, Case, in_a_row
+from fxopt_core.verification.comparison import EXACT, largest_magnitude, rounding, same_value, tensor_error
+from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.observation import Observation, observe
+from fxopt_core.verification.state import PLAIN
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Agreement:
         difference: the largest absolute difference; infinite where shapes, types or numbers of outputs differ.
         refusal: where the capture refused these inputs (a guard, a range), what it said; else empty.
         unwritten: paths in the model that its own call changes and the captured one does not, or not likewise.
+        gradients: what is wrong about the gradients, in words; empty where they agree.
     """
 
     on: str
@@ -37,6 +42,7 @@ class Agreement:
     difference: float
     refusal: str = ""
     unwritten: tuple[str, ...] = ()
+    gradients: str = ""
 
     def __str__(self) -> str:
         if self.refusal:
@@ -44,26 +50,9 @@ class Agreement:
         return f"{self.on}: {'agrees' if self.agrees else 'DIFFERS'}, largest difference {self.difference:.3g}"
 
 
-@dataclass(frozen=True)
-class Reference:
-    """What a call of the model itself gave.
-
-    Attributes:
-        outputs: what it returned, as the model returned it.
-        inputs: positional and keyword arguments after the call, which may have changed them.
-        writes: paths of what it changed in the model.
-        state: parameters and buffers afterwards, by path.
-    """
-
-    outputs: Any
-    inputs: tuple[tuple[Any, ...], dict[str, Any]]
-    writes: tuple[str, ...]
-    state: dict[str, torch.Tensor]
-
-
 EXAMPLE = "the example"
-"""Description of the example inputs: the only ones on which calls begin from the random state at hand."""
-
+"""Description of the example inputs: the only ones on which calls begin from the random state at hand, and come four
+times in a row."""
 
 _SPENT: ContextVar[list[float] | None] = ContextVar("seconds of comparisons", default=None)
 
@@ -89,72 +78,113 @@ def _timed() -> Iterator[None]:
             spent.append(time.perf_counter() - start)
 
 
-@_timed()
-def reference(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], on: str) -> Reference:
-    """Call a private copy of the model, from the random state that belongs to `on`."""
-    with same_random_state(model, args, kwargs):
-        _seed(on)
-        copied, args, kwargs = private_copy(model, args, kwargs, "eager")
-        outputs = copied(*args, **kwargs)
-        writes = tuple(changed(model, copied, "self")) if isinstance(model, torch.nn.Module) else ()
-        return Reference(outputs, (args, kwargs), writes, state_of(copied))
+class Reference:
+    """What calls of the model itself give, on copies of the inputs and from the state that the model has now.
 
+    Args:
+        model: is as it was afterwards.
+        call: what is special about the inputs, and the inputs.
 
-@_timed()
-def compare(
-    runner: Runner,
-    expected: Reference,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    on: str,
-    without: frozenset[str] = frozenset(),
-) -> Agreement:
-    """Call a fresh `runner` on copies of the inputs, from the random state that belongs to `on`, and compare.
+    Attributes:
+        on: which inputs, in words.
+        row: the calls, one after the other.
+        outputs: what the first returned, as the model returned it.
 
-    Compared are tensors and plain values in the result and, after the call, in the inputs; gradients are not.
-    Entries of the model's result named in `without` do not count.
+    Raises:
+        Exception: the model's own, where it fails on these inputs.
     """
-    _, args, kwargs = private_copy(runner, args, kwargs, "eager")
-    # A copy of the state costs memory, and only matters where a call changes it.
-    before, runner = runner, runner.fresh() if expected.writes else runner
-    with same_random_state(runner.module, args, kwargs):
-        _seed(on)
-        try:
-            leaves = _leaves((runner(*args, **kwargs), args, kwargs), set())
-        except Exception as error:
-            refusal = in_one_line(error, "run", NOTHING_DYNAMIC)
-            return Agreement(on, agrees=False, difference=float("inf"), refusal=refusal)
-    wanted = expected.outputs
-    if isinstance(wanted, Mapping) and without:
-        wanted = [value for name, value in wanted.items() if name not in without]
-    values = _leaves((wanted, *expected.inputs), set())
-    written, state = runner.written_since(before), state_of(runner.module)
-    unwritten = tuple(
-        path
-        for path in expected.writes
-        if path not in written or (path in state and not _difference(state[path], expected.state[path])[1])
+
+    def __init__(self, model: Model, call: Call) -> None:
+        self.on, self.args, self.kwargs = call
+        self._model = model
+        first = Case(*call, gradients=None, seed=None if self.on == EXAMPLE else zlib.crc32(self.on.encode()))
+        # Once more just like it: a graph may refuse the other modes, and so hide that it does not follow the state.
+        again = first._replace(name=f"{EXAMPLE}, {AGAIN}")
+        self.row = [first, again, *in_a_row(first)[1:]] if self.on == EXAMPLE else [first]
+        self.outputs: Any = None
+        self._seen: dict[frozenset[str], list[Observation]] = {}
+        (error, *_) = (one.error for one in self.without(frozenset()))
+        if error is not None:
+            raise error
+
+    @_timed()
+    def without(self, names: frozenset[str]) -> list[Observation]:
+        """What the calls did, those entries of the result left out that `names` says."""
+
+        def call(*args: Any, **kwargs: Any) -> list[Any]:
+            result = self._model(*args, **kwargs)
+            self.outputs = result if self.outputs is None else self.outputs
+            if isinstance(result, Mapping):
+                result = [value for name, value in result.items() if name not in names]
+            return _leaves(result, set())
+
+        if names not in self._seen:
+            self._seen[names] = observe(call, self._model, self.row)
+        return self._seen[names]
+
+
+@_timed()
+def compare(runner: Runner, expected: Reference, without: frozenset[str] = frozenset()) -> Agreement:
+    """Make the same calls of `runner`, from the state that it has now, and compare. Its state is as it was afterwards.
+
+    Compared are tensors and plain values in the result and, after the call, in the inputs, to the rule of `rounding`;
+    gradients, where the model can be differentiated with respect to all its inputs; and what is written. Entries of the
+    model's result named in `without` do not count.
+    """
+    wanted = expected.without(without)
+    found = observe(
+        lambda *args, **kwargs: _leaves(runner(*args, **kwargs), set()), runner.module, expected.row[: len(wanted)]
     )
-    if len(leaves) != len(values):
-        return Agreement(on, agrees=False, difference=float("inf"), unwritten=unwritten)
-    differences = [_difference(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
-    largest = max((one for one, _ in differences), default=0.0)
-    return Agreement(on, all(close for _, close in differences), largest, unwritten=unwritten)
+    largest, unwritten, gradients = 0.0, tuple(_unwritten(wanted[0], found[0])), ""
+    for case, want, got in zip(expected.row, wanted, found, strict=False):
+        if want.error is not None:
+            break  # the model itself takes no gradients, or its first call leaves a state in which it fails
+        if got.error is not None:
+            refusal = in_one_line(got.error, "run", NOTHING_DYNAMIC)
+            return Agreement(case.name, agrees=False, difference=float("inf"), refusal=refusal)
+        values = [(*one.outputs.values(), *one.inputs.values()) for one in (got, want)]
+        differences = [_difference(*pair) for pair in zip(*values, strict=False)]
+        if len(values[0]) != len(values[1]):
+            differences = [(float("inf"), False)]
+        largest = max((largest, *(one for one, _ in differences)))
+        if not all(close for _, close in differences):
+            return Agreement(case.name, agrees=False, difference=largest, unwritten=unwritten)
+        gradients = gradients or _wrong_gradient(got, want)
+    return Agreement(expected.on, agrees=True, difference=largest, unwritten=unwritten, gradients=gradients)
 
 
-def _seed(on: str) -> None:
-    """Another random state for each description, so that a draw that became a constant shows."""
-    if on != EXAMPLE:
-        random.seed(on)
-        torch.manual_seed(random.getrandbits(32))
+def _unwritten(want: Observation, got: Observation) -> Iterator[str]:
+    for name, value in want.written.items():
+        if name not in got.written or not _difference(got.written[name], value)[1]:
+            yield f"self.{name}"
+
+
+def _wrong_gradient(got: Observation, want: Observation) -> str:
+    """In words; a gradient of zeros is as good as none."""
+    if want.gradient_error is not None:
+        return ""
+    if got.gradient_error is not None:
+        return in_one_line(got.gradient_error, "run", NOTHING_DYNAMIC)
+    for name in {**want.gradients, **got.gradients}:
+        pair = [one.gradients.get(name) for one in (got, want)]
+        if name.startswith("input") or None not in pair:
+            found, expected = (torch.zeros(()) if one is None else one for one in pair)
+            found, expected = (one.expand(max(found.shape, expected.shape, key=len)) for one in (found, expected))
+            if tensor_error(found, expected, EXACT)[1] is None:
+                continue
+            known = [one for one in (*got.gradients.values(), *want.gradients.values()) if one is not None]
+            largest = max(map(largest_magnitude, known), default=0.0)
+            error, wrong = tensor_error(found, expected, rounding(expected.dtype, largest))
+            if wrong:
+                return f"that of {name} is wrong by {error:.3g}"
+    return ""
 
 
 def _leaves(values: Any, seen: set[int]) -> list[Any]:
     """Tensors and plain values, also those held by objects (a cache), without `None`."""
     found: list[Any] = []
     for leaf in tree_leaves(values):
-        if isinstance(leaf, torch.Tensor):
-            found.append(leaf.detach().clone())
-        elif isinstance(leaf, PLAIN):
+        if isinstance(leaf, (torch.Tensor, *PLAIN)):
             found += [] if leaf is None else [leaf]
         elif id(leaf) not in seen and hasattr(leaf, "__dict__"):
             seen.add(id(leaf))
@@ -162,22 +192,12 @@ def _leaves(values: Any, seen: set[int]) -> list[Any]:
     return found
 
 
-def _difference(output: Any, expected: Any) -> tuple[float, bool]:
-    """The largest difference, and whether it is no more than rounding (as in a standalone file)."""
-    if not isinstance(expected, torch.Tensor):
-        # NaN is not equal to itself.
-        same = not isinstance(output, torch.Tensor) and (
-            output == expected or (output != output and expected != expected)
-        )
+def _difference(found: Any, expected: Any) -> tuple[float, bool]:
+    """The largest difference, and whether it is no more than rounding."""
+    if not (isinstance(found, torch.Tensor) and isinstance(expected, torch.Tensor)):
+        same = not isinstance(found, torch.Tensor) and same_value(found, expected)
         return (0.0, True) if same else (float("inf"), False)
-    if not isinstance(output, torch.Tensor) or output.shape != expected.shape or output.dtype != expected.dtype:
+    if found.shape != expected.shape or found.dtype != expected.dtype:
         return float("inf"), False
-    output, expected = output.cpu(), expected.cpu()
-    same_values = (output == expected) | ((output != output) & (expected != expected))
-    wide = torch.complex128 if expected.is_complex() else torch.float64
-    apart = (output.to(wide) - expected.to(wide)).abs().masked_fill(same_values, 0).nan_to_num(nan=torch.inf)
-    largest = apart.max().item() if apart.numel() else 0.0
-    if not (expected.is_floating_point() or expected.is_complex()):
-        return largest, bool(same_values.all())
-    magnitude = expected.to(wide).abs().nan_to_num(0, 0, 0).max().item() if expected.numel() else 0.0
-    return largest, largest <= 1000 * torch.finfo(expected.dtype).eps * max(1.0, magnitude)
+    error, wrong = tensor_error(found.to(expected.device), expected, rounding(expected.dtype))
+    return error, wrong is None

@@ -17,7 +17,7 @@ from torch.utils._pytree import TreeSpec, keystr, tree_flatten, tree_flatten_wit
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import RefusedInputError
 from fxopt_core.verification.isolation import Model
-from fxopt_core.verification.mutations import PLAIN
+from fxopt_core.verification.state import PLAIN
 
 _CAPTURE_AGAIN = "or capture again with such an input"
 

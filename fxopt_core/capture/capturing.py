@@ -24,9 +24,9 @@ from fxopt_core.verification.isolation import (
     ExampleInputs,
     Model,
     private_copy,
-    same_random_state,
     split_example_inputs,
 )
+from fxopt_core.verification.state import same_generators, same_state
 
 METHODS: dict[str, Method] = {
     "auto": Method(capture_automatically, 'method="dynamo" tells where the graphs break.'),
@@ -118,16 +118,20 @@ def capture(
         raise ValueError(f'method="{method}" knows no sizes; leave dynamic out.')
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
-    with same_random_state(model, args, kwargs):
+    # What a copy shares with the model: globals, what functions enclose, attributes of classes.
+    with same_state(model):
         try:
             if method == "auto":
+                # It makes its own copies, and compares with the model as it is.
                 return capture_automatically(model, args, kwargs, chosen, objection)
-            captured = chosen_method.capture(*private_copy(model, args, kwargs, method), chosen)
+            copied = private_copy(model, args, kwargs)
+            # A graph that draws from a generator of the copy's has to begin where the model would.
+            with same_generators(copied[0]):
+                captured = chosen_method.capture(*copied, chosen)
             if chosen_method.compared:
                 captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
             if reason := objection and objection(captured):
                 raise CaptureError(method, reason, 'use method="auto", which looks for one that will do.')
         except Exception as error:
-            explained = private_copy(model, args, kwargs, method)
-            raise explain_failure(error, method, chosen_method.advice, *explained, chosen) from error
+            raise explain_failure(error, method, chosen_method.advice, model, args, kwargs, chosen) from error
     return captured

@@ -11,7 +11,7 @@ import torch
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.violations import violated
-from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.isolation import CannotCopyError, Model, private_copy
 
 _TORCH = Path(torch.__file__).parent
 _LONGEST = 300
@@ -26,12 +26,15 @@ def explain_failure(
     kwargs: dict[str, Any],
     dynamic: Dynamic = NOTHING_DYNAMIC,
 ) -> CaptureError:
-    """The error to raise for `error`. The model is called once, uncaptured, to tell whose fault it is."""
+    """The error to raise for `error`. A copy of the model is called once to tell whose fault it is."""
     if isinstance(error, CaptureError):
         return error
+    if isinstance(error, CannotCopyError):
+        return CaptureError(method, str(error), "capture a module that computes the same and holds no such thing.")
     if about_a_range := violated(error, dynamic.dimensions, method):
         return about_a_range
     try:
+        model, args, kwargs = private_copy(model, args, kwargs)
         model(*args, **kwargs)
     except Exception as own_error:
         return CaptureError(

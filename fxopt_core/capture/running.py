@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,8 @@ from torch import fx
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.partition import Partition
+from fxopt_core.verification.comparison import same_value
 from fxopt_core.verification.isolation import Model
-from fxopt_core.verification.mutations import changed, same_tensor
 
 
 class Runner:
@@ -23,6 +23,7 @@ class Runner:
 
     Attributes:
         module: holds the state; called, unless `call` says how.
+        gradients: whether calls record gradients where the caller's would. They do not where the graph's are wrong.
     """
 
     def __init__(
@@ -31,28 +32,14 @@ class Runner:
         """`signature` is what the user calls: sizes are checked by the names of its arguments."""
         self.module = module
         self._signature, self._dynamic, self._call = signature, dynamic, call
+        self.gradients = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Check the sizes, then run."""
         if self._dynamic.dimensions:
             self._dynamic.check(named_leaves(self._signature, args, kwargs))
-        return self._call(self.module, *args, **kwargs) if self._call else self.module(*args, **kwargs)
-
-    def fresh(self) -> Runner:
-        """The same with a copy of the state, so that a trial call leaves none behind."""
-        return Runner(copy.deepcopy(self.module), self._signature, self._dynamic, self._call)
-
-    def written_since(self, before: Runner) -> set[str]:
-        """Paths of what differs from `before`, of which this is a later copy.
-
-        Of a graph's own module these are parameters and buffers, since it has no other state.
-        """
-        if self.module is before.module:
-            return set()
-        if type(self.module) is type(self._signature):
-            return set(changed(before.module, self.module, "self"))
-        old, new = state_of(before.module), state_of(self.module)
-        return {path for path in old if not same_tensor(old[path], new[path])}
+        with nullcontext() if self.gradients else torch.no_grad():
+            return self._call(self.module, *args, **kwargs) if self._call else self.module(*args, **kwargs)
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:
@@ -83,7 +70,7 @@ class Replay:
         """
         text, constants = _text(graph_module), _constants(graph_module)
         for known_text, known_constants, partition in self.known:
-            if text == known_text and not list(changed(known_constants, constants, "")):
+            if text == known_text and _same(known_constants, constants):
                 return partial(self._run, partition)
         raise CaptureError(
             self.method,
@@ -129,7 +116,8 @@ class ReplayRunner(Runner):
         with mark_dimensions(self._dynamic, leaves, self._replay.method):
             runs = self._replay.runs
             try:
-                result = self._compiled(*args, **kwargs)
+                with nullcontext() if self.gradients else torch.no_grad():
+                    result = self._compiled(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 raise error.inner_exception from error
         if self._replay.runs == runs and self._replay.known:
@@ -139,15 +127,17 @@ class ReplayRunner(Runner):
             )
         return result
 
-    def fresh(self) -> ReplayRunner:
-        """The same with a copy of the model."""
-        copied = copy.deepcopy(self.module)
-        return ReplayRunner(copied, self._signature, self._dynamic, self._replay, fullgraph=self._fullgraph)
-
 
 def _constants(graph_module: fx.GraphModule) -> dict[str, torch.Tensor]:
     """Tensors that the graph itself holds: the text names them, and does not say their values."""
     return {**dict(graph_module.named_buffers()), **dict(graph_module.named_parameters())}
+
+
+def _same(constants: dict[str, torch.Tensor], others: dict[str, torch.Tensor]) -> bool:
+    """Whether they agree in values. Tensors without values (on the meta device) are the same where they are."""
+    return constants.keys() == others.keys() and all(
+        same_value(one.detach(), others[name].detach()) for name, one in constants.items() if not one.is_meta
+    )
 
 
 def _text(graph_module: fx.GraphModule) -> str:

@@ -6,25 +6,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare, reference
+from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.new_values import SIZES, Call
 from fxopt_core.capture.result import Captured
 from fxopt_core.verification.isolation import Model
-
-Trial = tuple[Call, Reference]
-"""Inputs and what the model itself makes of them."""
+from fxopt_core.verification.state import with_shared_tensors
 
 
-def feasible(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]) -> Iterator[Trial]:
+def feasible(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]
+) -> Iterator[Reference]:
     """The example, for which the model's own error is raised, and of the `others` those that the model can do."""
-    yield (EXAMPLE, args, kwargs), reference(model, args, kwargs, EXAMPLE)
+    model = with_shared_tensors(model)
+    yield Reference(model, (EXAMPLE, args, kwargs))
     for call in others:
         try:
-            expected = reference(model, call[1], call[2], call[0])
+            expected = Reference(model, call)
         except Exception:  # the model itself takes no such inputs: there is nothing to compare with
             continue
-        yield call, expected
+        yield expected
 
 
 def with_second_run(
@@ -37,10 +38,7 @@ def with_second_run(
     """
     if captured.runner is None:
         return captured
-    found = tuple(
-        compare(captured.runner, expected, args, kwargs, on)
-        for (on, args, kwargs), expected in feasible(model, args, kwargs, others)
-    )
+    found = tuple(compare(captured.runner, expected) for expected in feasible(model, args, kwargs, others))
     for one in found:
         # Only named dimensions make other sizes, and these were promised to hold.
         if one.on.startswith(SIZES) and not one.agrees:
@@ -50,6 +48,13 @@ def with_second_run(
                 "narrow the ranges (torch.export takes every size for 2 or more), or take the dependence on a size out "
                 "of the model.",
             )
+    return with_agreements(captured, found)
+
+
+def with_agreements(captured: Captured, found: tuple[Agreement, ...]) -> Captured:
+    """The capture with what comparisons found. Where its gradients are wrong, its calls record none from now on."""
+    if captured.runner is not None and any(one.gradients for one in found):
+        captured.runner.gradients = False
     return replace(captured, agreements=found, caveats=captured.caveats + caveats_of(found))
 
 
@@ -61,6 +66,11 @@ def caveats_of(found: Iterable[Agreement]) -> tuple[str, ...]:
             caveats[
                 f"A call of the model changes {', '.join(one.unwritten)}; a call of the graph does not, or otherwise, "
                 "so that later calls may differ."
+            ] = None
+        if one.gradients:
+            caveats[
+                f"Its gradients are not the model's ({one.gradients}), so calls of it record none: a backward pass "
+                "through its results raises."
             ] = None
         if one.refusal:
             caveats[f"It refuses {one.on}: {one.refusal}"] = None

@@ -35,6 +35,7 @@ from fxopt_core.verification import (
     Tolerance,
     bisect_rewrites,
     check_equivalence,
+    rounding,
     same_state,
 )
 from fxopt_core.verification.isolation import (
@@ -42,9 +43,9 @@ from fxopt_core.verification.isolation import (
     Model,
     as_module,
     private_copy,
-    same_random_state,
     split_example_inputs,
 )
+from fxopt_core.verification.state import with_shared_tensors
 
 ROUNDS_OTHERWISE = (
     "The captured graph takes another path through the same mathematics than the model does in one of its modes "
@@ -111,11 +112,12 @@ class GraphOptimizer:
         args, kwargs = split_example_inputs(example_inputs)
         if device is not None:
             place = choose_device(str(device))
-            model, args, kwargs = private_copy(model, args, kwargs, capture)
+            model, args, kwargs = private_copy(model, args, kwargs)
             model = model.to(place) if isinstance(model, torch.nn.Module) else model
             args, kwargs = tree_map_only(torch.Tensor, lambda tensor: _moved(tensor, place), (args, kwargs))
         _require_one_device(model, args, kwargs)
-        self.model = model
+        # Comparisons run it, and a copy keeps even what cannot be seen (an iterator) from being the caller's.
+        self.model = with_shared_tensors(model)
         self.example_inputs: ExampleInputs = kwargs or args
         self._dynamic = read_dynamic(dynamic, named_leaves(model, args, kwargs))
         self.captured = capture_model(model, self.example_inputs, capture, dynamic=dynamic, objection=self._objection)
@@ -136,14 +138,13 @@ class GraphOptimizer:
         graphs: list[OptimizedGraph] = []
         function = module or self._through_dynamo(graphs)
         try:
-            for rounding in (EXACT, self._own_rounding()):
-                self._rounding = rounding
+            for tolerance in (EXACT, self._own_rounding()):
+                self._rounding = tolerance
                 equivalence = check_equivalence(
                     self.model,
                     function,
                     self.example_inputs,
-                    tolerance=rounding,
-                    both_modes=module is not None,
+                    tolerance=tolerance,
                 )
                 if equivalence:
                     break
@@ -163,15 +164,13 @@ class GraphOptimizer:
         """How far off another path through the same mathematics may be: fused attention, three products for one."""
         state = self.model.state_dict().values() if isinstance(self.model, torch.nn.Module) else ()
         tensors = [one for one in (*tree_leaves(self.example_inputs), *state) if isinstance(one, torch.Tensor)]
-        unit = max((torch.finfo(one.dtype).eps for one in tensors if one.is_floating_point()), default=0.0)
-        units = 16 if unit > torch.finfo(torch.float32).eps else 1024
-        return Tolerance(units * unit, 16 * unit)
+        return max((rounding(one.dtype) for one in tensors), default=EXACT, key=lambda one: one.relative)
 
     def _operations(self) -> int:
         """How many operators a call of the model runs."""
         args, kwargs = split_example_inputs(self.example_inputs)
-        model, args, kwargs = private_copy(self.model, args, kwargs, "dynamo")
-        with same_random_state(model, args, kwargs), CountedOperators() as counted:
+        model, args, kwargs = private_copy(self.model, args, kwargs)
+        with same_state(), CountedOperators() as counted:
             model(*args, **kwargs)
         return counted.operators
 
@@ -216,7 +215,8 @@ class GraphOptimizer:
             self.attempts,
             self._caveats(),
             tuple(pass_.name for pass_ in chosen),
-            graphs,
+            # What Dynamo captures later, for other modes, goes through the passes too, and may be to blame.
+            graphs[: self._first],
             equivalence,
             tuple(sorted(denied)),
         )
@@ -233,13 +233,15 @@ class GraphOptimizer:
             known = tensors_of(self._module)
             result.graph_module.note_baked(known, tensors_read(self._module))
             hide_new_tensors(result.graph_module, known)
+            self._first = 1
             return result.graph_module, [OptimizedGraph(self._module, result)]
         graphs: list[OptimizedGraph] = []
         module = self._through_dynamo(graphs, passes, denied, most)
         args, kwargs = split_example_inputs(self.example_inputs)
-        _, args, kwargs = private_copy(self.model, args, kwargs, "dynamo")
-        with same_random_state(module, args, kwargs), same_state(module):
+        _, args, kwargs = private_copy(None, args, kwargs)
+        with same_state(module):
             module(*args, **kwargs)
+        self._first = len(graphs)
         return module, graphs
 
     def _through_dynamo(
@@ -263,7 +265,7 @@ class GraphOptimizer:
             graphs.append(OptimizedGraph(graph_module, result))
             return result.graph_module.forward
 
-        copied = as_module(private_copy(self.model, (), {}, "dynamo")[0])
+        copied = as_module(private_copy(self.model)[0])
 
         # Dynamo reads no code of torch.nn unless code of others calls it, as this does.
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -282,8 +284,6 @@ class GraphOptimizer:
             self.example_inputs,
             tolerance=tolerance,
             gradients=self._gradients,
-            # In the other mode Dynamo would capture other graphs.
-            both_modes=self._module is not None,
             more_inputs=[*self._more_inputs, *more_inputs],
         )
 
@@ -331,7 +331,7 @@ class GraphOptimizer:
         args, kwargs = split_example_inputs(self.example_inputs)
         optimized = self._last().module
         model: Any
-        model, args, kwargs = private_copy(self.model, args, kwargs, "benchmark")
+        model, args, kwargs = private_copy(self.model, args, kwargs)
 
         def runs(function: Any) -> Callable[[], object]:
             def run() -> object:

@@ -19,7 +19,7 @@ from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
-from fxopt_core.verification.tolerance import same_value
+from fxopt_core.verification.comparison import same_value
 
 DEFAULT_LIMIT_BYTES = 16 * 2**20
 """Size up to which a folded value is kept: about the last-level cache of one core of a server."""

@@ -2,59 +2,74 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
+from fxopt_core.verification.comparison import BITS
+from fxopt_core.verification.isolation import private_copy
 from fxopt_core.verification.state import require_dense
-from fxopt_core.verification.tolerance import BITS
 
 
 class Case(NamedTuple):
-    """One set of inputs.
+    """One call to compare.
 
     Attributes:
         name: what is special about it.
         args: positional arguments.
         kwargs: keyword arguments.
+        gradients: whether the call records gradients, and the results are differentiated; `None` leaves the mode as
+            the caller has it and differentiates nothing.
+        asking: whether every floating-point input asks for gradients.
+        seed: of the random generators; `None` begins with the numbers that would come next.
     """
 
     name: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    gradients: bool | None = True
+    asking: bool = False
+    seed: int | None = 0
+
+    def fresh_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Copies that overlap as the originals do, with their strides, as leaves of autograd.
+
+        Raises:
+            CannotCopyError: an input cannot be copied.
+            TypeError: a tensor is not dense.
+        """
+        _, args, kwargs = private_copy(None, self.args, self.kwargs)
+        for leaf in tree_leaves((args, kwargs)):
+            if isinstance(leaf, torch.Tensor):
+                require_dense(leaf, "an input")
+                if self.asking and (leaf.is_floating_point() or leaf.is_complex()):
+                    leaf.requires_grad_()
+        return args, kwargs
+
+
+AGAIN = "called again"
+"""What the names of later calls in a row say."""
+
+
+def in_a_row(case: Case) -> list[Case]:
+    """The same inputs three times, for calls one after the other: a result must follow the state that a call leaves.
+
+    The second call has every floating-point input asking for gradients, the third records none. Modules take other
+    ways then (the fused inference of `nn.TransformerEncoderLayer`), and a capture may have lost what only a backward
+    pass shows (an `autograd.Function`, a hook).
+    """
+    again = f"{case.name}, {AGAIN}"
+    return [
+        case,
+        case._replace(name=f"{again} with gradients of all inputs", gradients=True, asking=True),
+        case._replace(name=f"{again} without gradients", gradients=False),
+    ]
 
 
 Fill = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
-
-
-def fresh_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Copies that overlap as the originals do, with their strides, as leaves of autograd.
-
-    Raises:
-        TypeError: an input cannot be copied, or a tensor is not dense.
-    """
-    leaves: dict[int, torch.Tensor] = {}
-
-    def leaf(tensor: torch.Tensor) -> torch.Tensor:
-        require_dense(tensor, "an input")
-        if id(tensor) not in leaves:
-            detached = tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
-            leaves[id(tensor)] = detached
-        return leaves[id(tensor)]
-
-    detached = tree_map_only(torch.Tensor, leaf, (args, kwargs))
-    try:
-        copied: tuple[tuple[Any, ...], dict[str, Any]] = copy.deepcopy(detached)
-    except Exception as error:
-        raise TypeError(
-            f"the inputs cannot be copied ({type(error).__name__}: {error}), and each call gets a copy; expected "
-            "values that copy.deepcopy takes. Detach the tensors in them, and keep files, locks and streams out."
-        ) from error
-    return copied
 
 
 def _random(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
@@ -105,15 +120,16 @@ def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, largest: 
         largest: whether the special values include the largest numbers, with which sums overflow in one order and
             not in another. Infinities, NaN and subnormal numbers are always among them.
     """
+    given = Case("as given", args, kwargs, seed=seed)
     for name, fill in FILLS.items():
         if fill is _special and not largest:
             fill = _not_finite
         generator = torch.Generator().manual_seed(seed)
-        copied_args, copied_kwargs = fresh_copy(args, kwargs)
+        copied_args, copied_kwargs = given.fresh_inputs()
         for leaf in tree_leaves((copied_args, copied_kwargs)):
             if isinstance(leaf, torch.Tensor) and leaf.numel():
                 _refill(leaf.detach(), fill, generator)
-        yield Case(name, copied_args, copied_kwargs)
+        yield given._replace(name=name, args=copied_args, kwargs=copied_kwargs)
 
 
 def _refill(tensor: torch.Tensor, fill: Fill, generator: torch.Generator) -> None:

@@ -11,19 +11,20 @@ from typing import Any, Literal
 import torch
 
 from fxopt_core.display import Displayable
-from fxopt_core.verification.cases import SPECIAL, Case, cases
-from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
-from fxopt_core.verification.observation import Function, Observation, Place, observe
-from fxopt_core.verification.tolerance import (
+from fxopt_core.verification.cases import AGAIN, SPECIAL, Case, cases, in_a_row
+from fxopt_core.verification.comparison import (
     EXACT,
     Tolerance,
-    gradient_rounding,
     largest_magnitude,
+    rounding,
     same_scalar,
     scale_against_overflow,
     tensor_error,
     with_overflow_forgiven,
 )
+from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
+from fxopt_core.verification.observation import Function, Observation, Place, observe
+from fxopt_core.verification.state import module_of
 
 Gradients = Literal["all", "inputs", "none"]
 
@@ -95,15 +96,19 @@ def check_equivalence(
     gradient_tolerance: Tolerance | None = None,
     seed: int = 0,
     adversarial: bool = True,
-    both_modes: bool = False,
     more_inputs: Sequence[ExampleInputs] = (),
 ) -> Equivalence:
     """Call both on copies of the same inputs, from the same state and seed, and compare everything observable.
 
+    The inputs that are given are called with three times in a row, each call from the state that the one before left:
+    as they are, with every floating-point input asking for gradients, and without gradients.
+
     Compared are
     - `structure` of the result; `value`, `dtype`, `shape`, `device`, `stride` and `part in autograd` of its leaves;
     - `aliasing`: which results and inputs are the same object, or share memory, with which other or with the module;
-    - `mutation` of inputs, parameters, buffers and, where both have the name, other attributes; `training flag`;
+    - `mutation` of inputs, parameters, buffers and other state that `State` sees; `training flag`. What a later call in
+      the row still changes must be changed likewise; what only the first changes (a cache that it fills) may be
+      missing, if the transformed one has nothing of that name;
     - `random state` after the call, so that the number of draws counts, and `mode`: gradients, autocast, default dtype;
     - `gradient` of results and of what was written, weighted at random, by inputs and parameters that require grad.
       Zero differs from none, since optimisers skip a parameter without gradient;
@@ -113,11 +118,11 @@ def check_equivalence(
     cannot be seen, unless it is what the module that it is compared with holds. Parameters that are only read may
     differ.
 
-    Three more sets of inputs are made from those given: fresh values, zeros of both signs and, only when every bit
-    counts, special values (infinities, NaN, subnormal and largest numbers): a rewrite within a tolerance may overflow
-    where the original does not. Infinities and NaN in the inputs that are given count in any case. Of special values
-    the sums in a gradient may overflow in one order and not in another: where that makes an infinity or NaN, the same
-    gradient in smaller numbers decides (see `with_overflow_forgiven`).
+    Three more sets of inputs are made from those given: fresh values, zeros of both signs and special values
+    (infinities, NaN, subnormal and largest numbers; within a tolerance not the largest, with which a rewrite may
+    overflow where the original does not). Special values are tried without gradients too. Of them the sums in a
+    gradient may overflow in one order and not in another: where that makes an infinity or NaN, the same gradient in
+    smaller numbers decides (see `with_overflow_forgiven`).
 
     Args:
         original: what is right.
@@ -126,10 +131,9 @@ def check_equivalence(
             that require grad.
         tolerance: for values of outputs and of what is written. The default wants every bit: 0.0 and -0.0 differ.
         gradients: of `all` inputs and parameters; of `inputs` only, for rewrites that fold parameters; or `none`.
-        gradient_tolerance: for gradients; by default what `gradient_rounding` says.
+        gradient_tolerance: for gradients; by default what `rounding` says.
         seed: of all draws.
         adversarial: whether to try other values than those given.
-        both_modes: whether to try the given inputs with gradients off too, where a module may take another way.
         more_inputs: further inputs to try as they are.
 
     Raises:
@@ -137,29 +141,37 @@ def check_equivalence(
             an output is of a type that cannot be compared.
         ValueError: both raise on all inputs, so that nothing was compared.
     """
+    owners = [
+        one if module_of(one) is not None else other
+        for one, other in ((original, transformed), (transformed, original))
+    ]
+
+    def both(row: Sequence[Case], scale: float = 1.0) -> list[tuple[Observation, Observation]]:
+        expected = observe(original, owners[0], row, scale)
+        return list(zip(expected, observe(transformed, owners[1], row[: len(expected)], scale), strict=False))
+
     compared: list[str] = []
     raised: list[str] = []
     largest, reason = 0.0, ""
-    every = list(_all_cases(inputs, more_inputs, seed, adversarial=adversarial, largest=tolerance.exact))
-    flows = [(case, gradients != "none") for case in every]
-    if both_modes and gradients != "none":
-        # What is off by rounding may be a fused kernel, which is only there without gradients.
-        again = [each for each in every if each is every[0] or (each.name == SPECIAL and not tolerance.exact)]
-        flows[1:1] = [(each._replace(name=f"{each.name}, without gradients"), False) for each in again]
-    for case, flow in flows:
-        look = functools.partial(_both, original, transformed, case, seed, gradients=flow)
-        expected, found = look()
-        compared.append(case.name)
-        if expected.error and found.error and expected.error[0] is found.error[0]:
-            raised.append(case.name)
-            reason = ": ".join((expected.error[0].__name__, expected.error[1]))
-            continue
-        look_again = look if case.name == SPECIAL else None
-        comparison = _Comparison(expected, found, case.name, tolerance, gradient_tolerance, gradients, look_again)
-        differences = tuple(comparison.differences())
-        largest = max(largest, comparison.largest)
-        if differences:
-            return Equivalence(differences, tuple(compared), tuple(raised), largest)
+    rows = list(_rows(inputs, more_inputs, seed, gradients, adversarial=adversarial, exact=tolerance.exact))
+    while rows:
+        row = rows.pop(0)
+        seen = both(row)
+        if len(seen) < len(row):
+            # A call that raises may leave anything behind: those after it begin anew.
+            rows.insert(0, row[len(seen) :])
+        for case, (expected, found) in zip(row, seen, strict=False):
+            compared.append(case.name)
+            if expected.error and type(expected.error) is type(found.error):
+                raised.append(case.name)
+                reason = f"{type(expected.error).__name__}: {expected.error}"
+                continue
+            again = functools.partial(both, [case]) if case.name == SPECIAL else None
+            comparison = _Comparison(expected, found, case.name, tolerance, gradient_tolerance, gradients, again)
+            differences = tuple(comparison.differences())
+            largest = max(largest, comparison.largest)
+            if differences:
+                return Equivalence(differences, tuple(compared), tuple(raised), largest)
     if len(raised) == len(compared):
         raise ValueError(
             "the original raises on all of these inputs, so there is nothing to compare; give others. The last "
@@ -168,24 +180,28 @@ def check_equivalence(
     return Equivalence((), tuple(compared), tuple(raised), largest)
 
 
-def _both(
-    original: Function, transformed: Function, case: Case, seed: int, *, gradients: bool, scale: float = 1.0
-) -> tuple[Observation, Observation]:
-    return (
-        observe(original, transformed, case, seed, gradients=gradients, scale=scale),
-        observe(transformed, original, case, seed, gradients=gradients, scale=scale),
-    )
-
-
-def _all_cases(
-    inputs: ExampleInputs, more: Sequence[ExampleInputs], seed: int, *, adversarial: bool, largest: bool
-) -> Iterator[Case]:
-    given = split_example_inputs(inputs)
-    yield Case("as given", *given)
+def _rows(
+    inputs: ExampleInputs,
+    more: Sequence[ExampleInputs],
+    seed: int,
+    gradients: Gradients,
+    *,
+    adversarial: bool,
+    exact: bool,
+) -> Iterator[list[Case]]:
+    args, kwargs = split_example_inputs(inputs)
+    given = Case("as given", args, kwargs, gradients != "none", seed=seed)
+    yield in_a_row(given) if given.gradients else [given, given._replace(name=f"as given, {AGAIN}")]
     for number, others in enumerate(more):
-        yield Case(f"more inputs {number}", *split_example_inputs(others))
+        args, kwargs = split_example_inputs(others)
+        yield [given._replace(name=f"more inputs {number}", args=args, kwargs=kwargs)]
     if adversarial:
-        yield from cases(*given, seed, largest=largest)
+        for case in cases(*given[1:3], seed, largest=exact):
+            case = case._replace(gradients=given.gradients)
+            yield [case]
+            if case.name == SPECIAL and given.gradients:
+                # A fused kernel may only be there without gradients, and may have special values of its own.
+                yield [case._replace(name=f"{case.name}, without gradients", gradients=False)]
 
 
 @dataclass
@@ -203,7 +219,7 @@ class _Comparison:
     tolerance: Tolerance
     gradient_tolerance: Tolerance | None
     gradients: Gradients
-    look_again: Callable[..., tuple[Observation, Observation]] | None = None
+    look_again: Callable[..., list[tuple[Observation, Observation]]] | None = None
     largest: float = 0.0
 
     def differences(self) -> Iterator[Difference]:
@@ -222,7 +238,7 @@ class _Comparison:
             yield from self._value("mutation", name, found.inputs[name], value, self.tolerance)
         yield from self._written()
         for name in expected.random.keys() & found.random.keys():
-            if not _same(found.random[name], expected.random[name]):
+            if found.random[name] != expected.random[name]:
                 yield Difference("random state", f"the {name} generator", "another number of draws", self.case)
         for name, mode in expected.modes.items():
             if mode != found.modes[name]:
@@ -245,7 +261,9 @@ class _Comparison:
             what = "training flag" if name.rpartition(".")[2] == "training" else "mutation"
             if name in expected and name in found:
                 yield from self._value(what, name, found[name], expected[name], self.tolerance)
-            elif name in expected and (name in self.found.state or name in self.expected.registered):
+            elif name in expected and (
+                name in self.found.state or name in self.expected.registered or not self.expected.first
+            ):
                 yield Difference(what, name, "left as it was instead of written", self.case)
             elif name in found and (name in self.expected.state or name in self.found.registered):
                 yield Difference(what, name, "written instead of left as it was", self.case)
@@ -254,7 +272,7 @@ class _Comparison:
         expected, found = self.expected, self.found
         if expected.gradient_error or found.gradient_error:
             texts = _raised(found.gradient_error), _raised(expected.gradient_error)
-            if (expected.gradient_error or (None,))[0] is not (found.gradient_error or (None,))[0]:
+            if type(expected.gradient_error) is not type(found.gradient_error):
                 yield self._difference("exception", "the backward pass", *texts)
             return
         largest = max(
@@ -269,7 +287,7 @@ class _Comparison:
                     kinds = ["none" if gradient is None else "a tensor" for gradient in (got, want)]
                     yield self._difference("gradient", name, *kinds)
                 continue
-            tolerance = self.gradient_tolerance or gradient_rounding(want.dtype, largest)
+            tolerance = self.gradient_tolerance or rounding(want.dtype, largest)
             got = self._with_overflow_forgiven(name, got, want)
             yield from self._value("gradient", name, got, want, tolerance)
 
@@ -289,7 +307,7 @@ class _Comparison:
         assert self.look_again is not None
         values = [*self.expected.gradients.values(), *self.expected.outputs.values()]
         scale = scale_against_overflow(value for value in values if isinstance(value, torch.Tensor))
-        return (scale, *self.look_again(scale=scale))
+        return (scale, *self.look_again(scale=scale)[0])
 
     def _difference(self, what: str, where: str, found: Any, expected: Any) -> Difference:
         return Difference(what, where, f"{found} instead of {expected}", self.case)
@@ -339,13 +357,9 @@ def _alias(name: str, shared: Sequence[str], places: Mapping[str, Place]) -> str
     return f"shares memory with {same[0]}, {place.offset - places[same[0]].offset} bytes behind its start"
 
 
-def _raised(error: tuple[type[Exception], str] | None) -> str:
-    return "no exception" if error is None else f"{error[0].__name__} ({error[1]})"
+def _raised(error: Exception | None) -> str:
+    return "no exception" if error is None else f"{type(error).__name__} ({error})"
 
 
 def _text(value: Any) -> str:
     return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
-
-
-def _same(found: Any, expected: Any) -> bool:
-    return torch.equal(found, expected) if isinstance(expected, torch.Tensor) else bool(found == expected)

@@ -1,21 +1,24 @@
-"""Capturing runs the model. This keeps the run from reaching anything of the caller's."""
+"""Somebody's model and inputs, and private copies of them to run in their place."""
 
 from __future__ import annotations
 
 import copy
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch import nn
+from torch.utils._pytree import tree_map_only
 
 Model = Callable[..., Any]
 """An `nn.Module`, or a function of tensors."""
 
 ExampleInputs = Sequence[Any] | Mapping[str, Any]
 """Positional arguments as a tuple or list, or keyword arguments as a dictionary."""
+
+
+class CannotCopyError(TypeError):
+    """A model or its inputs cannot be copied, and fxopt never runs the caller's own."""
 
 
 def split_example_inputs(example_inputs: ExampleInputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -47,58 +50,38 @@ def as_module(model: Model) -> torch.nn.Module:
 
 
 def private_copy(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], method: str
-) -> tuple[Model, tuple[Any, ...], dict[str, Any]]:
-    """Model and inputs to run in place of the caller's, aliasing among each other like the originals.
+    model: Model | None, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Model and inputs to run in place of the caller's: they overlap and alias each other as the originals do.
 
-    A model is copied with its parameters, so it is in memory twice. A function is not copied (it cannot be).
+    A module is copied with its parameters, so it is in memory twice. A function is not copied (it cannot be): `State`
+    sees and puts back what it holds. Inputs become leaves of autograd.
 
     Raises:
-        CaptureError: something in the model or its inputs cannot be copied.
+        CannotCopyError: something in the model or its inputs cannot be copied.
     """
-    # Only leaves of autograd can be deep-copied.
-    args, kwargs = tree_map_only(
-        torch.Tensor,
-        lambda tensor: tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad),
-        (args, kwargs),
-    )
-    originals = (model if isinstance(model, torch.nn.Module) else None, args, kwargs)
-    try:
-        copied, args, kwargs = copy.deepcopy(originals)
-    except Exception as error:
-        # Capture imports this module.
-        from fxopt_core.capture.errors import CaptureError
+    leaves: dict[int, torch.Tensor] = {}
 
-        raise CaptureError(
-            method,
-            f"the model or its inputs cannot be copied ({type(error).__name__}: {error}), and a capture runs a copy.",
-            "make everything that the model holds copyable by copy.deepcopy: detach stored tensors, and keep open "
-            "files, locks and generators outside the model.",
-        ) from error
+    def leaf(tensor: torch.Tensor) -> torch.Tensor:
+        detached = tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
+        return leaves.setdefault(id(tensor), detached)
+
+    inputs = tree_map_only(torch.Tensor, leaf, (args, kwargs or {}))
+    copied, (args, kwargs) = deep_copy((model if isinstance(model, nn.Module) else None, inputs))
     return (model if copied is None else copied), args, kwargs
 
 
-@contextmanager
-def same_random_state(*values: Any) -> Iterator[None]:
-    """Put Python's and torch's random generators back at the end, also those of the devices that `values` live on."""
-    tensors = [
-        tensor
-        for value in values
-        for tensor in (
-            [*value.parameters(), *value.buffers()] if isinstance(value, torch.nn.Module) else tree_leaves(value)
-        )
-        if isinstance(tensor, torch.Tensor)
-    ]
-    accelerators = {tensor.device for tensor in tensors} - {torch.device("cpu")}
-    python_state = random.getstate()
+def deep_copy(value: Any, memo: dict[int, Any] | None = None) -> Any:
+    """`copy.deepcopy`, with an error that says what to do.
+
+    Raises:
+        CannotCopyError: something in the value cannot be copied.
+    """
     try:
-        if not accelerators:
-            with torch.random.fork_rng(devices=[]):
-                yield
-            return
-        kind = next(iter(accelerators)).type
-        indices = [device.index or 0 for device in accelerators if device.type == kind]
-        with torch.random.fork_rng(devices=sorted(set(indices)), device_type=kind):
-            yield
-    finally:
-        random.setstate(python_state)
+        return copy.deepcopy(value, memo)
+    except Exception as error:
+        raise CannotCopyError(
+            f"the model or its inputs cannot be copied ({type(error).__name__}: {error}), and only a copy is run. Make "
+            "everything in them copyable by copy.deepcopy: detach stored tensors, and keep open files, locks and "
+            "streams out."
+        ) from error

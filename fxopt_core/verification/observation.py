@@ -1,10 +1,10 @@
-"""One call of a function, and everything that can be observed of it."""
+"""Calls of a function, and everything that can be observed of them."""
 
 from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,14 +12,22 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten_with_path
 
-from fxopt_core.verification.cases import Case, fresh_copy
-from fxopt_core.verification.isolation import same_random_state
-from fxopt_core.verification.state import module_of, require_dense, same_state
-from fxopt_core.verification.tolerance import compared_by_identity, same_value
+from fxopt_core.verification.cases import Case
+from fxopt_core.verification.comparison import compared_by_identity
+from fxopt_core.verification.state import (
+    GENERATORS,
+    State,
+    as_bytes,
+    as_it_is,
+    default_generators,
+    require_dense,
+    same_state,
+)
 
 Function = Callable[..., Any]
 
@@ -43,7 +51,7 @@ class Observation:
     """What one call did.
 
     Attributes:
-        error: type and text of the exception that it raised.
+        error: the exception that it raised.
         outputs: leaves of the result by their path.
         inputs: leaves of the inputs after the call, by path.
         structure: of outputs and inputs.
@@ -54,10 +62,11 @@ class Observation:
         random: states of the random generators after the call, by name.
         modes: modes of torch after the call.
         gradients: by name of input or parameter; `None` where nothing flows.
-        gradient_error: type and text of the exception that differentiating raised.
+        gradient_error: the exception that differentiating raised.
+        first: whether no other call came before it.
     """
 
-    error: tuple[type[Exception], str] | None = None
+    error: Exception | None = None
     outputs: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, Any] = field(default_factory=dict)
     structure: dict[str, Any] = field(default_factory=dict)
@@ -68,60 +77,68 @@ class Observation:
     random: dict[str, Any] = field(default_factory=dict)
     modes: dict[str, Any] = field(default_factory=dict)
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
-    gradient_error: tuple[type[Exception], str] | None = None
+    gradient_error: Exception | None = None
+    first: bool = True
 
 
-def observe(
-    function: Function, other: Function, case: Case, seed: int, *, gradients: bool, scale: float = 1.0
-) -> Observation:
-    """Call a function on copies of the inputs and put everything of the caller's back afterwards.
+def observe(function: Function, owner: Any, row: Sequence[Case], scale: float = 1.0) -> list[Observation]:
+    """Call a function on copies of the inputs of each case, one call after the other, and put all back at the end.
+
+    A call that raises is the last.
 
     Args:
-        function: a module or function.
-        other: what it is compared with. A function may call that module, so its state stands for that of a function.
-        case: the inputs.
-        seed: of the random generators.
-        gradients: whether to differentiate the results.
+        function: called with the inputs.
+        owner: holds the state that the calls may change: a module, or a function.
+        row: the cases; each begins with what the one before left.
         scale: of the weights with which the results are differentiated. Gradients are linear in it.
 
     Raises:
         TypeError: a tensor is not dense.
     """
+    seen: list[Observation] = []
+    with _same_modes(), same_state(owner) as state:
+        for case in row:
+            seen.append(_observed(function, State(owner) if seen else state, case, scale))
+            seen[-1].first = len(seen) == 1
+            if seen[-1].error:
+                break
+    return seen
+
+
+def _observed(function: Function, state: State, case: Case, scale: float) -> Observation:
     seen = Observation()
-    owner = function if module_of(function) is not None else other
-    with _same_modes(gradients), _same_generators(owner, case), same_state(owner) as state:
-        args, kwargs = fresh_copy(case.args, case.kwargs)
-        given, _ = named_leaves(("input", args), ("input", kwargs))
-        sources = _once(_in_autograd({**given, **state.now()[0]}))
-        random.seed(seed)
-        torch.manual_seed(seed)
+    args, kwargs = case.fresh_inputs()
+    given, _ = named_leaves(("input", args), ("input", kwargs))
+    sources = _once(_in_autograd({**given, **state.live}))
+    if case.seed is not None:
+        random.seed(case.seed)
+        np.random.seed(case.seed % 2**32)
+        torch.manual_seed(case.seed)
+    if case.gradients is not None:
+        torch.set_grad_enabled(case.gradients)
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:  # to raise is something that can be observed
+        seen.error = error
+        return seen
+    seen.modes = _modes()
+    seen.random = {name: as_bytes(get()) for name, (get, _) in default_generators().items()}
+    outputs, seen.structure["the output"] = named_leaves(("output", result))
+    inputs, seen.structure["the inputs after the call"] = named_leaves(("input", args), ("input", kwargs))
+    held, registered = state.now()
+    seen.state, seen.registered = frozenset(state.values), state.registered | registered
+    for names in (held, inputs, outputs):
+        seen.places |= {name: _place(tensor, name) for name, tensor in names.items() if _has_memory(tensor)}
+    storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
+    seen.outputs = {name: _kept(value, storages) for name, value in outputs.items()}
+    seen.inputs = {name: _kept(value, storages) for name, value in inputs.items()}
+    seen.written = {name: _kept(value, storages) for name, value in state.changes(held).items()}
+    if case.gradients:
         try:
-            result = function(*args, **kwargs)
-        except Exception as error:  # to raise is something that can be observed
-            seen.error = (type(error), str(error))
-            return seen
-        seen.random, seen.modes = _generators(), _modes()
-        outputs, seen.structure["the output"] = named_leaves(("output", result))
-        inputs, seen.structure["the inputs after the call"] = named_leaves(("input", args), ("input", kwargs))
-        held, registered = state.now()
-        seen.state, seen.registered = frozenset(state.values), state.registered | registered
-        for names in (held, inputs, outputs):
-            seen.places |= {name: _place(tensor, name) for name, tensor in names.items() if _has_memory(tensor)}
-        storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
-        seen.outputs = {name: _kept(value, storages) for name, value in outputs.items()}
-        seen.inputs = {name: _kept(value, storages) for name, value in inputs.items()}
-        gone: dict[str, Any] = dict.fromkeys(state.values.keys() - held.keys(), "nothing: it is gone")
-        seen.written = gone | {
-            name: _kept(value, storages)
-            for name, value in held.items()
-            if name not in state.values or not same_value(value, state.values[name])
-        }
-        if gradients:
-            try:
-                written = {name: held[name] for name in seen.written.keys() & held.keys()}
-                seen.gradients = _gradients(_in_autograd({**written, **inputs, **outputs}), sources, seed, scale)
-            except Exception as error:  # so is to raise in the backward pass
-                seen.gradient_error = (type(error), str(error))
+            written = {name: held[name] for name in seen.written.keys() & held.keys()}
+            seen.gradients = _gradients(_in_autograd({**written, **inputs, **outputs}), sources, scale)
+        except Exception as error:  # so is to raise in the backward pass
+            seen.gradient_error = error
     return seen
 
 
@@ -150,7 +167,7 @@ def named_leaves(*roots: tuple[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     return leaves, structure
 
 
-_WHOLE = (torch.Tensor, torch.Generator, nn.Module, type, Enum, FunctionType, BuiltinFunctionType)
+_WHOLE = (torch.Tensor, *GENERATORS, nn.Module, type, Enum, FunctionType, BuiltinFunctionType)
 
 
 def _parts(leaf: Any) -> dict[str, Any] | None:
@@ -174,10 +191,8 @@ def _place(tensor: torch.Tensor, name: str) -> Place:
 
 def _kept(value: Any, storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]]) -> Any:
     """A value as it is now. Tensors keep their strides and say whether they are part of autograd."""
-    if isinstance(value, torch.Generator):
-        return value.get_state()
     if not isinstance(value, torch.Tensor):
-        return value
+        return as_it_is(value)
     require_dense(value, "an input, an output or a tensor that the module holds")
     tensor = value.detach().resolve_conj().resolve_neg()
     storage = tensor.untyped_storage()
@@ -200,13 +215,13 @@ def _once(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _gradients(
-    results: dict[str, torch.Tensor], sources: dict[str, torch.Tensor], seed: int, scale: float
+    results: dict[str, torch.Tensor], sources: dict[str, torch.Tensor], scale: float
 ) -> dict[str, torch.Tensor | None]:
     """Gradients of what the call computed, weighted at random, with respect to inputs and parameters."""
     computed = {name: value for name, value in results.items() if value.grad_fn is not None}
     if not computed or not sources:
         return {}
-    weights = [_weights(value, seed + crc32(name.encode())) * scale for name, value in computed.items()]
+    weights = [_weights(value, crc32(name.encode())) * scale for name, value in computed.items()]
     # What a module keeps of earlier calls may be part of a graph of the caller's, which has to stay.
     found = torch.autograd.grad(
         list(computed.values()), list(sources.values()), weights, allow_unused=True, retain_graph=True
@@ -220,25 +235,6 @@ def _weights(value: torch.Tensor, seed: int) -> torch.Tensor:
     return torch.randn(value.shape, generator=generator, dtype=dtype).to(value)
 
 
-def _generators() -> dict[str, Any]:
-    states: dict[str, Any] = {"Python": random.getstate(), "CPU": torch.get_rng_state()}
-    if torch.cuda.is_initialized():
-        states |= {f"cuda:{index}": state for index, state in enumerate(torch.cuda.get_rng_state_all())}
-    return states
-
-
-@contextmanager
-def _same_generators(owner: Any, case: Case) -> Iterator[None]:
-    # Seeding reaches all CUDA devices, not only those in use.
-    before = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    try:
-        with same_random_state(owner, case.args, case.kwargs):
-            yield
-    finally:
-        for index, state in enumerate(before):
-            torch.cuda.set_rng_state(state, index)
-
-
 def _modes() -> dict[str, Any]:
     kinds = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     return {
@@ -249,11 +245,11 @@ def _modes() -> dict[str, Any]:
 
 
 @contextmanager
-def _same_modes(gradients: bool) -> Iterator[None]:
-    """Switch gradients on or off, and put back at the end what a call may leave switched."""
+def _same_modes() -> Iterator[None]:
+    """Put back at the end what a call may leave switched."""
     before = _modes()
     try:
-        with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+        with torch.inference_mode(False), torch.set_grad_enabled(before["grad mode"]):
             yield
     finally:
         torch.set_default_dtype(before["default dtype"])

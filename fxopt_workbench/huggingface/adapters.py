@@ -28,7 +28,7 @@ def adapted_models(model: Model, outputs: Any) -> Iterator[Adapted]:
     current = Adapted(model)
     ways = (_without_cache, _with_grouped_experts, _with_tuple, _with_eager_attention)
     for adapt in ways if _configurations(model) else ():
-        copied: Any = private_copy(current.model, (), {}, "auto")[0]
+        copied: Any = private_copy(current.model)[0]
         description = adapt(copied, outputs)
         if description is not None:
             without = frozenset(_objects(outputs)) if adapt is _without_cache else current.without

@@ -44,7 +44,7 @@ def opened(adapted: Adapted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if not isinstance(adapted.model, torch.nn.Module):
         return None
     copied: Any
-    copied, args, kwargs = private_copy(adapted.model, args, kwargs, "auto")
+    copied, args, kwargs = private_copy(adapted.model, args, kwargs)
     pieces = PiecesAtOnce(copied)
     try:
         with torch.no_grad(), pieces:
@@ -54,7 +54,7 @@ def opened(adapted: Adapted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     # Of a single piece the whole is right whatever is done to it.
     if not pieces.reasons or any(int((sizes > 0).sum()) < 2 for sizes in pieces.sizes):
         return None
-    copied = private_copy(adapted.model, (), {}, "auto")[0]
+    copied = private_copy(adapted.model)[0]
     call = functools.partial(_call_at_once, copied, copied.forward)
     call.__signature__ = inspect.signature(copied.forward)  # type: ignore[attr-defined]
     copied.forward = call

@@ -14,7 +14,7 @@ from fxopt_core.capture.dimensions import named_arguments, named_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.guards import Guard
 from fxopt_core.verification.isolation import Model
-from fxopt_core.verification.mutations import PLAIN
+from fxopt_core.verification.state import PLAIN
 from fxopt_workbench.recording.recorder import METHOD, layout_of
 
 _LAYOUT = ("dtype", "device", "shape", "strides", "storage offset", "conjugate bit", "negative bit")

@@ -20,7 +20,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.partition import drawn_from, read_random_state
-from fxopt_core.verification.mutations import PLAIN, same_tensor
+from fxopt_core.verification.comparison import EXACT, tensor_error
+from fxopt_core.verification.state import PLAIN
 from fxopt_workbench.recording.expectations import expect_shape, expect_value
 from fxopt_workbench.recording.places import current_place
 
@@ -153,7 +154,7 @@ class Recorder(TorchDispatchMode):
             raise self._refusal
         self._look_at_random_state()
         for tensor, copy in chain.from_iterable(self._frozen.values()):
-            if not same_tensor(tensor, copy):
+            if tensor.shape != copy.shape or tensor_error(tensor, copy, EXACT)[1] is not None:
                 shape = list(tensor.shape)
                 raise CaptureError(METHOD, f"a constant tensor of shape {shape} changes during the call.", "copy it.")
         for value in outputs:

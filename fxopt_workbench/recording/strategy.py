@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import random
+import pickle
 import re
-import sys
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs
 from fxopt_core.verification.isolation import Model, private_copy
+from fxopt_core.verification.state import default_generators
 from fxopt_workbench.recording.calling import below_autograd_and_autocast, form_of
 from fxopt_workbench.recording.places import module_stack
 from fxopt_workbench.recording.reads import Reads
@@ -41,7 +41,7 @@ def capture_with_recorder(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     if dynamic.dimensions:
         raise CaptureError(METHOD, "a recording is of one size.", "leave dynamic out.")
     form = form_of(model, args, kwargs)
-    recorded, args, kwargs = private_copy(model, args, kwargs, METHOD)
+    recorded, args, kwargs = private_copy(model, args, kwargs)
     leaves, state = named_leaves(recorded, args, kwargs), _state(recorded)
     tensors = {name: value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
     values = clone_tensors(list(tensors.values()))
@@ -103,10 +103,7 @@ def _refuse_unseen_changes(before: dict[str, Any], after: dict[str, Any]) -> Non
             raise CaptureError(METHOD, f"the call replaces {name} by another object.", "write into it instead.")
 
 
-def _other_generators() -> list[Any]:
+def _other_generators() -> bytes:
     """The states of Python's and NumPy's random generators."""
-    states: list[Any] = [random.getstate()]
-    if "numpy" in sys.modules:
-        state = sys.modules["numpy"].random.get_state(legacy=False)
-        states.append((state["state"]["key"].tobytes(), state["state"]["pos"], state["has_gauss"], state["gauss"]))
-    return states
+    generators = default_generators()
+    return pickle.dumps([generators[name][0]() for name in ("Python", "NumPy")])

@@ -221,7 +221,7 @@ def test_a_draw_that_became_a_constant_is_noticed():
     captured = capture(Draws(), EXAMPLE, "auto")
     assert "DIFFERS" in captured.attempts[0].failure
     # What remains is Dynamo's, which guards the number that was drawn.
-    assert captured.specialised == ("new values", "mirrored values")
+    assert captured.specialised == ("the example, called again", "new values", "mirrored values")
     assert all(one.agrees or one.refusal for one in captured.agreements)
 
 

@@ -26,7 +26,7 @@ OTHER = torch.tensor([1, 0, 1])
 
 def record(model, *args, **kwargs):
     # A strategy owns what it is given.
-    return capture_with_recorder(*private_copy(model, args, kwargs, "recorder"), NOTHING_DYNAMIC)
+    return capture_with_recorder(*private_copy(model, args, kwargs), NOTHING_DYNAMIC)
 
 
 READS = {

@@ -96,7 +96,7 @@ def test_the_report_names_everything_in_print_in_json_and_in_pictures() -> None:
     assert "self.linear(x)" in merged["source"]
     assert merged["exactness"] == "bitwise"
     assert "sin" in " ".join(rewrite["before"][0] for rewrite in document["rewrites"])
-    assert "6 sets of inputs" in document["verified"]
+    assert "7 sets of inputs" in document["verified"]
     text = str(report)
     for word in ("dead_code", "common_subexpressions", "Refusals", "became", "Verified", "Caveat"):
         assert word in text
@@ -164,7 +164,8 @@ def program(x: torch.Tensor) -> torch.Tensor:
 def test_a_wrong_rewrite_is_found_and_refused_and_the_right_ones_stay(wrong: Any, capture: str) -> None:
     optimizer = GraphOptimizer(program, (X,), capture=capture)
     report = optimizer.optimize(["wrong"]).report
-    assert len(report.denied) == 1
+    # Through Dynamo there is a graph for each way to record gradients.
+    assert len(report.denied) == (3 if report.method == "dynamo" else 1)
     assert "wrong@sin" in report.denied[0]
     assert len(report.rewrites) == 2
     assert any("verification" in refusal.reason for _, refusal in report.refusals)

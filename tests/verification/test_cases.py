@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxopt_core.verification.cases import Case, cases, fresh_copy
+from fxopt_core.verification.cases import Case, cases
 
 
 def made(*args: Any, largest: bool = True) -> dict[str, Case]:
@@ -94,7 +94,7 @@ def test_what_lies_between_the_elements_stays() -> None:
 
 def test_copies_are_leaves_that_are_one_where_the_originals_are() -> None:
     x = torch.ones(3, requires_grad=True) * 2
-    (one, other), kwargs = fresh_copy((x, x), {"view": x[1:]})
+    (one, other), kwargs = Case("", (x, x), {"view": x[1:]}).fresh_inputs()
     assert one is other
     assert one.is_leaf
     assert one.requires_grad

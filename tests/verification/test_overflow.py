@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fxopt_core.verification import Tolerance, check_equivalence
-from fxopt_core.verification.tolerance import scale_against_overflow, with_overflow_forgiven
+from fxopt_core.verification.comparison import scale_against_overflow, with_overflow_forgiven
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 Backward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

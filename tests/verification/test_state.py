@@ -172,4 +172,5 @@ def test_what_did_not_change_is_not_touched() -> None:
 
     module = Everything(lambda m, x: m.base.add_(1))
     assert check_equivalence(module, torch.compile(module, backend=backend), (X,))
-    assert len(compilations) == 1
+    # Once for each way to record gradients.
+    assert len(compilations) == 3

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any
 
-from fxopt_core.capture.agreement import Agreement, compare
+from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare
 from fxopt_core.capture.auto.strategies import (
     OPENED,
+    READS_AUTOGRAD,
     STRATEGIES,
     hopeless,
     refuses_batch_or_length,
@@ -21,8 +22,10 @@ from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
-from fxopt_core.capture.second_run import Trial, caveats_of, feasible
-from fxopt_core.verification.isolation import Model, private_copy, same_random_state
+from fxopt_core.capture.second_run import feasible, with_agreements
+from fxopt_core.verification.cases import AGAIN
+from fxopt_core.verification.isolation import Model, private_copy
+from fxopt_core.verification.state import same_state
 
 
 def capture_automatically(
@@ -49,9 +52,9 @@ def capture_automatically(
         Exception: the model's own, where it fails on the example.
     """
     trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
-    search = _Search(trials, dynamic, may_refuse([on for (on, _, _), _ in trials]), objection)
+    search = _Search(trials, dynamic, may_refuse([one.on for one in trials]), objection)
     specialised: list[Captured] = []
-    outputs = trials[0][1].outputs
+    outputs = trials[0].outputs
     # What extensions give lacks something of the model: an entry of the result, or gradients.
     others = extensions() if objection is None else ()
     held = "; ".join(filter(None, (one.unreturnable(model, outputs) for one in others)))
@@ -64,21 +67,21 @@ def capture_automatically(
             continue
         tried.append(adapted)
         for captured in search.captures(adapted):
-            if not captured.specialised:
+            if not captured.specialised and _has_gradients(captured):
                 return search.taken(captured)
             specialised.append(captured)
         if any(one.adaptations == adapted.adaptations for one in specialised):
             break  # further adaptations are for models that cannot be captured
     if specialised:
-        # The first of the least specialised is the best.
-        return search.taken(min(specialised, key=lambda one: len(one.specialised)))
+        # The first of the least specialised is the best; of several, one that can be differentiated.
+        return search.taken(min(specialised, key=lambda one: (len(one.specialised), not _has_gradients(one))))
     last_resort = chain.from_iterable(one.last_resort.items() for one in others)
     for (name, strategy), adapted in product(last_resort, tried):
         recorded = search.attempt(name, strategy, adapted)
         if recorded is not None:
             return search.taken(recorded)
     # Of a branch on data, partitions hold one side, and refuse the other.
-    search.refusable = frozenset(on for (on, _, _), _ in trials[1:])
+    search.refusable = frozenset([f"{EXAMPLE}, {AGAIN}", *(one.on for one in trials[1:])])
     partitions = search.attempt("dynamo, partitions", capture_with_dynamo, Adapted(model))
     if partitions is not None:
         return search.taken(partitions)
@@ -101,7 +104,7 @@ class _Search:
         known: how the first strategy failed on the models tried so far.
     """
 
-    trials: list[Trial]
+    trials: list[Reference]
     dynamic: Dynamic
     refusable: frozenset[str]
     objection: Objection | None = None
@@ -110,15 +113,16 @@ class _Search:
 
     def captures(self, adapted: Adapted) -> Iterator[Captured]:
         """What the strategies that are not hopeless give for a model, and for it with its sizes opened."""
-        failures, partly = list[str](), dict[str, tuple[str, ...]]()
+        failures, partly, no_gradients = list[str](), dict[str, tuple[str, ...]](), False
         for name, strategy in STRATEGIES.items():
-            if hopeless(name, failures, partly, self.dynamic):
+            if name != READS_AUTOGRAD if no_gradients else hopeless(name, failures, partly, self.dynamic):
                 continue
             captured = self.attempt(name, strategy, adapted)
             first = not failures
             failures.append(self.attempts[-1].failure)
             if captured is not None:
                 partly[name] = captured.specialised
+                no_gradients |= not _has_gradients(captured)
                 yield captured
             elif first:
                 if failures[0] in self.known:
@@ -128,7 +132,7 @@ class _Search:
                 yield from self._opened(adapted)
 
     def _opened(self, adapted: Adapted) -> Iterator[Captured]:
-        _, args, kwargs = self.trials[0][0]
+        args, kwargs = self.trials[0].args, self.trials[0].kwargs
         wider = next(filter(None, (one.open_sizes(adapted, args, kwargs) for one in extensions())), None)
         if wider is None:
             return
@@ -142,24 +146,27 @@ class _Search:
 
     def attempt(self, name: str, strategy: Strategy, adapted: Adapted) -> Captured | None:
         """The capture, when it agrees or refuses where it may; else `None`. Either way `attempts` has one more."""
-        _, args, kwargs = self.trials[0][0]
+        args, kwargs = self.trials[0].args, self.trials[0].kwargs
         found: list[Agreement] = []
 
         def note(failure: str) -> None:
             self.attempts.append(Attempt(name, adapted.adaptations, failure, tuple(found)))
 
         try:
-            with same_random_state(adapted.model, args, kwargs):
-                captured = strategy(*private_copy(adapted.model, args, kwargs, "auto"), self.dynamic)
+            copied = private_copy(adapted.model, args, kwargs)
+            # A graph that draws from a generator of the copy's has to begin where the model would.
+            with same_state(copied[0]):
+                captured = strategy(*copied, self.dynamic)
         except Exception as error:
             note(in_one_line(error, name, self.dynamic))
             return None
         if captured.runner is None:
             raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
-        for (on, args, kwargs), expected in self.trials:
-            found.append(compare(captured.runner, expected, args, kwargs, on, adapted.without))
-            if not found[-1].agrees and not (found[-1].refusal and on in self.refusable):
-                note(str(found[-1]))
+        for expected in self.trials:
+            one = compare(captured.runner, expected, adapted.without)
+            found.append(one)
+            if not one.agrees and not (one.refusal and (one.on in self.refusable or f"{AGAIN} with" in one.on)):
+                note(str(one))
                 return None
         if reason := self.objection and self.objection(captured):
             note(reason)
@@ -170,5 +177,8 @@ class _Search:
 
     def taken(self, captured: Captured) -> Captured:
         """A capture, with all that was tried."""
-        caveats = captured.caveats + caveats_of(captured.agreements)
-        return replace(captured, caveats=caveats, attempts=tuple(self.attempts))
+        return replace(with_agreements(captured, captured.agreements), attempts=tuple(self.attempts))
+
+
+def _has_gradients(captured: Captured) -> bool:
+    return not any(one.gradients for one in captured.agreements)

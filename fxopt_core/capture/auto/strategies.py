@@ -52,6 +52,8 @@ _BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
 _READS_DATA = ("export, real values", "export, real values, fixed sizes")
 _FEWER_SIZES = ("export, batch and length", "export, fixed sizes")
 _READS_CODE = ("export, strict", "dynamo, fullgraph")
+READS_AUTOGRAD = "dynamo, fullgraph"
+"""The one whose graph holds what only a backward pass shows: an `autograd.Function`, a hook of a tensor."""
 
 
 def refuses_batch_or_length(refused: Sequence[str]) -> bool:

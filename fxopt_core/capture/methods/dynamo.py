@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import ISOLATED, Replay, ReplayRunner, state_of
 from fxopt_core.capture.symbols import refuse_merged, symbols
 from fxopt_core.verification.isolation import Model
-from fxopt_core.verification.mutations import changed
+from fxopt_core.verification.state import State
 
 
 class CountedOperators(TorchDispatchMode):
@@ -49,8 +48,7 @@ def capture_with_dynamo(
 
     With `fullgraph` a graph break is an error of Dynamo's.
     """
-    pristine = copy.deepcopy(model)
-    held = state_of(model)
+    state, held = State(model), state_of(model)
 
     def call(compile_: Callable[[Model], Model]) -> None:
         with mark_dimensions(dynamic, named_leaves(model, args, kwargs), "dynamo"):
@@ -58,18 +56,22 @@ def capture_with_dynamo(
 
     captured = run_dynamo(call, GraphExtractor(), dynamic, method="dynamo", level="torch", fullgraph=fullgraph)
     one_graph = len(captured.partitions) == 1 and not captured.graph_breaks
-    runner = ReplayRunner(pristine, model, dynamic, Replay(captured.partitions, "dynamo"), fullgraph=one_graph)
-    return replace(captured, runner=runner, caveats=captured.caveats + _written_by_python(pristine, model, held))
+    caveats = captured.caveats + _written_by_python(model, state, held)
+    state.put_back()
+    runner = ReplayRunner(model, model, dynamic, Replay(captured.partitions, "dynamo"), fullgraph=one_graph)
+    return replace(captured, runner=runner, caveats=caveats)
 
 
-def _written_by_python(pristine: Model, model: Model, held: dict[str, torch.Tensor]) -> tuple[str, ...]:
+def _written_by_python(model: Model, before: State, held: dict[str, torch.Tensor]) -> tuple[str, ...]:
     """What the call changed other than in place: Dynamo leaves it to Python code around the graphs."""
     if not isinstance(model, torch.nn.Module):
         return ()
     state = state_of(model)
-    outside = [
-        path for path in changed(pristine, model, "self") if path not in held or state.get(path) is not held[path]
-    ]
+    outside = sorted(
+        path
+        for path in (f"self.{name}" for name in before.changes())
+        if path not in held or state.get(path) is not held[path]
+    )
     if not outside:
         return ()
     return (f"The call also changes {', '.join(outside)}: Python does, after the graphs, and no graph says so.",)

@@ -20,7 +20,7 @@ from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import plain_inputs
 from fxopt_core.verification.isolation import Model, as_module
-from fxopt_core.verification.mutations import PLAIN
+from fxopt_core.verification.state import PLAIN
 
 CAVEATS = (
     "Python ran once, with stand-ins for tensors: its own branches, loops and attributes are as they were then, and "

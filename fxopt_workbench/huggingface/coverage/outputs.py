@@ -9,11 +9,8 @@ from typing import Any
 
 import torch
 
-from fxopt_core.verification import Tolerance
-from fxopt_core.verification.tolerance import tensor_error
-
-TOLERANCE = Tolerance(relative=1e-4, absolute=1e-5)
-"""A capture computes the same operations; only kernels that it chooses otherwise may round otherwise."""
+from fxopt_core.verification import rounding
+from fxopt_core.verification.comparison import tensor_error
 
 CACHES = (
     "past_key_values",
@@ -55,7 +52,7 @@ def without_caches(output: Any) -> dict[str, torch.Tensor]:
 
 
 def compare(found: list[torch.Tensor], expected: dict[str, torch.Tensor]) -> tuple[float, bool, str]:
-    """Largest error in units of the values, whether all is within `TOLERANCE`, and what is not.
+    """Largest error in units of the values, whether all is within `rounding`, and what is not.
 
     Args:
         found: the tensors of a captured model.
@@ -74,7 +71,7 @@ def compare(found: list[torch.Tensor], expected: dict[str, torch.Tensor]) -> tup
                 False,
                 f"{name}: {one.dtype} {tuple(one.shape)} instead of {value.dtype} {tuple(value.shape)}",
             )
-        error, problem = tensor_error(one, value, TOLERANCE)
+        error, problem = tensor_error(one, value, rounding(value.dtype))
         largest = max(largest, error)
         if problem is not None:
             return largest, False, f"{name}: {problem}"

@@ -1,4 +1,4 @@
-"""When two values count as the same."""
+"""When two values count as the same: every comparison of tensors in fxopt asks here."""
 
 from __future__ import annotations
 
@@ -11,30 +11,41 @@ import torch
 
 from fxopt_core.graphs.exactness import EXACT, Tolerance
 
-ROUNDING = Tolerance(relative=1e-4, absolute=1e-6)
-"""For gradients, which are sums whose order is nobody's promise."""
-
-COARSE = {torch.float16: Tolerance(2e-2, 1e-3), torch.bfloat16: Tolerance(1e-1, 1e-2)}
-"""The same for gradients with 11 and 8 significant bits."""
+_OWN_UNITS, _WIDE_UNITS = 1024, 16
+_HALF_OWN_UNITS, _HALF_WIDE_UNITS = 16, 1
 
 
-CANCELLED = 16
-"""So many units in the last place of the largest gradient are taken for rounding in every other gradient."""
+def rounding(dtype: torch.dtype, largest: float = 1.0) -> Tolerance:
+    """What rounding may do to a tensor: the one rule for all comparisons that do not ask for every bit.
 
+    Counted in units in the last place (`torch.finfo(dtype).eps`), because that is what rounding costs in any dtype:
 
-def gradient_rounding(dtype: torch.dtype, largest: float) -> Tolerance:
-    """What rounding may do to a gradient.
+    | dtype | of the tensor's own largest value | of `largest` |
+    |---|---|---|
+    | float32, float64, complex | 1024 | 16 |
+    | narrower than four bytes | 16 | 1 |
 
-    A gradient whose terms cancel is nothing but rounding: that of the bias of attention's keys is zero in real numbers,
-    because a softmax does not change when all scores grow alike. So it may be off by what rounds off the others.
+    A sum in another order is off by some units for every doubling of its length, and a model sums many times over: 1024
+    units are 1.2e-4 in float32. Kernels sum narrow numbers in float32 and round once for each operation, so 16 units
+    (0.016 in float16, 0.125 in bfloat16) are as generous there, while 1024 would let everything pass.
+
+    The second column is for tensors whose terms cancel, which are nothing but rounding of larger numbers. The gradient
+    of the bias of attention's keys is such a one: it is zero in real numbers, because a softmax does not change when
+    all scores grow alike. So a gradient may be off by what rounds off the largest of all gradients. An output has no
+    such neighbour to lean on (one may be a mask of -1e38), and may be off by so many units of 1.
+
+    Whether a value is finite is never rounding: infinities and NaN have to be where they are expected.
 
     Args:
-        dtype: of the gradient.
-        largest: the largest finite magnitude in all gradients.
+        dtype: of the tensor. Numbers that are neither floating-point nor complex do not round.
+        largest: the largest finite magnitude among the tensors that round off together, at least 1.
     """
-    if dtype in COARSE:
-        return COARSE[dtype]
-    return Tolerance(ROUNDING.relative, max(ROUNDING.absolute, CANCELLED * torch.finfo(dtype).eps * largest))
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return EXACT
+    narrow = dtype.itemsize < torch.float32.itemsize
+    own, wide = (_HALF_OWN_UNITS, _HALF_WIDE_UNITS) if narrow else (_OWN_UNITS, _WIDE_UNITS)
+    unit = torch.finfo(dtype).eps
+    return Tolerance(own * unit, wide * unit * max(1.0, largest))
 
 
 def scale_against_overflow(tensors: Iterable[torch.Tensor]) -> float:
@@ -68,11 +79,11 @@ def with_overflow_forgiven(
         expected: what it should be.
         small: both, of results weighted `scale` times as much.
         scale: a power of two.
-        tolerance: for gradients; by default what `gradient_rounding` says.
+        tolerance: for gradients; by default what `rounding` says.
     """
     got, want = (_real(tensor).cpu() for tensor in (found, expected))
     small_got, small_want = (_real(tensor).cpu().double() / scale for tensor in small)
-    allowed = tolerance or gradient_rounding(expected.dtype, largest_magnitude(small_want))
+    allowed = tolerance or rounding(expected.dtype, largest_magnitude(small_want))
     bound = allowed.absolute + allowed.relative * largest_magnitude(small_want)
 
     def near(value: torch.Tensor) -> torch.Tensor:
@@ -98,7 +109,7 @@ def tensor_error(found: torch.Tensor, expected: torch.Tensor, tolerance: Toleran
     Args:
         found: a tensor of the shape and dtype of `expected`.
         expected: what it should be.
-        tolerance: what may be off.
+        tolerance: what may be off. `EXACT` lets nothing pass but another payload of a NaN.
     """
     found, expected = _real(found), _real(expected)
     bits = BITS[expected.element_size()]
@@ -124,8 +135,8 @@ def tensor_error(found: torch.Tensor, expected: torch.Tensor, tolerance: Toleran
 
 def largest_magnitude(tensor: torch.Tensor) -> float:
     """The largest finite magnitude; 0 where there is none."""
-    finite = _real(tensor)[_real(tensor).isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
+    magnitudes = _real(tensor).abs()
+    return float(magnitudes.where(magnitudes.isfinite(), 0).max()) if magnitudes.numel() else 0.0
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxopt_core.verification import EXACT, Tolerance
-from fxopt_core.verification.tolerance import same_scalar, same_value, tensor_error
+from fxopt_core.verification.comparison import same_scalar, same_value, tensor_error
 
 FLOATING = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 INTEGERS = [torch.bool, torch.int8, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
