@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import fx, nn
 from torch._dynamo.eval_frame import OptimizedModule
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fxopt_core.verification.comparison import same_value

@@ -74,7 +74,8 @@ def optimize(
         chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
         with progress.status(f"optimising {model}"):
             optimizer = GraphOptimizer(chosen.model, chosen.example_inputs, dynamic=dynamic or None)
-            result = optimizer.optimize(names, **({} if memory_budget is None else {"memory_budget": memory_budget}))
+            options: dict[str, Any] = {} if memory_budget is None else {"memory_budget": memory_budget}
+            result = optimizer.optimize(names, **options)
         report, timed = result.report, None
         if save_graph is not None and len(report.graphs) > 1:
             raise CaptureError(
