@@ -170,13 +170,14 @@ def test_the_checks_of_a_text():
 
 def test_other_images_are_tried_where_the_model_takes_them():
     taken, refused = (variants(model, plan) for model, _, plan in map(build_and_plan, ("dinov2", "vit")))
-    assert tuple(taken["other_images"]["pixel_values"].shape) == (2, 3, 84, 112)
-    assert "other_images" not in refused
+    assert tuple(taken["other_images"]["pixel_values"].shape) == (2, 3, 84, 84)
+    assert tuple(taken["wide_images"]["pixel_values"].shape) == (2, 3, 84, 112)
+    assert not {"other_images", "wide_images"} & set(refused)
 
 
 def test_an_image_that_is_given_in_patches_gets_other_patches_and_tokens():
     model, _, plan = build_and_plan("qwen2_vl")
-    example, other = make_inputs(model.config, plan), variants(model, plan)["other_images"]
+    example, other = make_inputs(model.config, plan), variants(model, plan)["wide_images"]
     assert example["image_grid_thw"].tolist() == [[1, 4, 4]] * 2
     assert other["image_grid_thw"].tolist() == [[1, 6, 8]] * 2
     assert len(other["pixel_values"]) == 3 * len(example["pixel_values"])
@@ -279,7 +280,7 @@ def test_the_eager_row_says_whether_random_numbers_matter():
     row = run_eagerly("bert")
     assert not row.details["random"]
     assert row.details["finite"]
-    assert row.details["checks"] == [check for check in CHECKS if check != "other_images"]
+    assert row.details["checks"] == [check for check in CHECKS if "images" not in check]
     assert row.details["masks_left_out"] == []
 
 

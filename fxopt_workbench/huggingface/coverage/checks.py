@@ -33,7 +33,8 @@ CHECKS: dict[str, tuple[Sizes, ...]] = {
     "other_sizes": (Sizes(3, 17), Sizes(3, 20), Sizes(2, 17)),
     "one_example": (Sizes(batch=1),),
     "larger_sizes": (Sizes(5, 47), Sizes(5, 20), Sizes(2, 47)),
-    "other_images": (Sizes(scale=(1.5, 2)), Sizes(scale=(1.5, 1.5)), Sizes(scale=(2, 2)), Sizes(scale=(1, 2))),
+    "other_images": (Sizes(scale=(1.5, 1.5)), Sizes(scale=(2, 2))),
+    "wide_images": (Sizes(scale=(1.5, 2)), Sizes(scale=(1, 2))),
     "padded_mask": (Sizes(padding="right"),),
     "left_padding": (Sizes(padding="left"),),
     "bool_mask": (Sizes(padding="right", boolean=True),),
@@ -44,10 +45,10 @@ OTHER_DTYPES = ("bool_mask",)
 """Checks whose inputs have another dtype than the example. A graph is for one dtype, so to refuse them is no fault."""
 
 CHECKS_MEAN = (
-    "A check is made where the model itself takes its inputs eagerly. New values have the sizes of the example (two "
-    "examples of 20 tokens); other sizes are a smaller, one example, larger sizes a larger batch and length; other "
-    "images are higher and wider. Padding is a third of the last text, and half of the last image, in every mask "
-    "that the model heeds. Masks of torch.bool are of another dtype than the example's; a graph is for one dtype, so "
-    "to refuse them is shown and costs no verdict."
+    "A check is made where the model itself takes its inputs eagerly. New values have the sizes of the example "
+    "(two examples of 20 tokens); other sizes are another batch and length, larger sizes larger ones, one example "
+    "is a batch of one; other images are larger, wide ones larger and not square. Padding is a third of the last "
+    "text, and half of the last image, in every mask that the model heeds. Masks of torch.bool are of another "
+    "dtype than the example's; a graph is for one dtype, so to refuse them is shown and costs no verdict."
 )
 """What the columns of a table mean."""
