@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from fxopt_core.capture.whole import capture_whole
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from fxopt_core.capture.whole import capture_whole
 from fxopt_core.optimizer import PipelineResult, run_passes
 from fxopt_core.passes import choose_passes
 from fxopt_workbench import zoo
