@@ -200,6 +200,12 @@ class _Layouts:
         first: Any = node.args[0]
         return self.sources.get(node) or self.canonical.get(first, first)
 
+    def _first(self, line: _Line, key: Hashable, node: fx.Node) -> fx.Node:
+        """The first value of this key that stays in the graph; `node` itself where there is none."""
+        if line.first.get(key, node) in self.canonical:
+            line.first[key] = node
+        return line.first.setdefault(key, node)
+
     def _keeps_order(self, node: fx.Node, name: str | None) -> bool:
         return name in KEEPS_ORDER and not reads_bits(node)
 
@@ -252,7 +258,7 @@ class _Layouts:
             return None
         lineage = self._through(node, source, self.views.of(source, geometry(source)))
         key = (lineage.root, lineage.detached, geometry(node))
-        value = self.views.first.setdefault(key, node)
+        value = self._first(self.views, key, node)
         if value is not node:
             reason = self._why_not_view(node, value, lineage, self.views.lineages[value])
             if reason is None:
@@ -277,7 +283,7 @@ class _Layouts:
             reasons.append(self.lost[lineage.root][1])
         lineage = self._through(node, source, lineage)
         key = (lineage.root, lineage.detached, form(node))
-        value = self.elements.first.setdefault(key, node)
+        value = self._first(self.elements, key, node)
         if value is not node:
             other = self.elements.lineages[value]
             examples = (example_of(value), after)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,30 +96,35 @@ def _of_one(op: Any) -> set[str]:
     return found
 
 
+def _write_survey(folder: Path) -> None:
+    """Write a file of JSON lines for each share of the operators: what raised unannounced, one line an operator."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    for number in range(PROCESSES):
+        child = os.fork()
+        if not child:
+            faulthandler.disable()
+            with (folder / f"{number}.jsonl").open("w") as file:
+                for op in op_db[number::PROCESSES]:
+                    file.write(json.dumps(sorted(_of_one(op))) + "\n")
+                    file.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
 @cache
 def survey() -> tuple[int, set[str], int]:
     """How many operators came to an end, those that raise unannounced, and how many raised as it is said of them."""
     ended, missed, raised = 0, set[str](), 0
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(PROCESSES):
-            path = os.path.join(folder, f"{number}.jsonl")
-            child = os.fork()
-            if not child:
-                faulthandler.disable()
-                torch.set_num_threads(1)
-                warnings.simplefilter("ignore")
-                with open(path, "w") as file:
-                    for op in op_db[number::PROCESSES]:
-                        file.write(json.dumps(sorted(_of_one(op))) + "\n")
-                        file.flush()
-                os._exit(0)
-            os.waitpid(child, 0)
-            with open(path) as file:
-                for line in file:
-                    names = set(json.loads(line))
-                    ended += 1
-                    raised += "" in names
-                    missed |= names - {""}
+        # In a process of its own: here, other tests may have started threads, whose locks a fork would keep for ever.
+        subprocess.run([sys.executable, __file__, folder], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        for path in Path(folder).iterdir():
+            for line in path.read_text().splitlines():
+                names = set(json.loads(line))
+                ended += 1
+                raised += "" in names
+                missed |= names - {""}
     return ended, missed, raised
 
 
@@ -139,3 +147,7 @@ def test_nearly_all_operators_were_tried() -> None:
 def test_what_cannot_fail_for_its_shapes_is_not_said_to(operator: str) -> None:
     name, _, overload = operator.partition(".")
     assert not _says_so(getattr(getattr(torch.ops.aten, name), overload or "default"))
+
+
+if __name__ == "__main__":
+    _write_survey(Path(sys.argv[1]))

@@ -160,6 +160,22 @@ def test_any_sequence_gives_the_same(layout: tuple[Callable[..., Any], torch.Ten
     assert not run_pass("redundant_layout", module).changed
 
 
+def test_what_was_itself_replaced_stands_for_nothing() -> None:
+    """Of one element the strides differ between a view and its equal elements, so each walk has a first value."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        value = torch.exp(x)
+        for _ in range(2):
+            value = value.flatten(0, 1).unsqueeze(0)
+        return torch.sin(value.permute(0, 2, 1))
+
+    x = torch.rand(1, 1, 1, requires_grad=True)
+    whole = capture(function, (x,), "export").module
+    module = clone_graph_module(whole)
+    run_pass("redundant_layout", module)
+    assert check_equivalence(whole, module, (x,))
+
+
 @pytest.mark.parametrize("narrow", DTYPES, ids=str)
 @pytest.mark.parametrize("wide", DTYPES, ids=str)
 def test_a_dtype_holds_another_when_its_limits_and_digits_come_back(wide: torch.dtype, narrow: torch.dtype) -> None:
