@@ -17,7 +17,14 @@ GOAL = 8_000
 """Code lines that the whole core is to have at most."""
 
 MOST = {
-    "(top)": 0,
+    "(top)": 236,
+    "benchmark": 354,
+    "capture": 2495,
+    "costs": 532,
+    "graphs": 2355,
+    "optimizer": 539,
+    "passes": 3321,
+    "verification": 980,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 

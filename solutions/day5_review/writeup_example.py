@@ -75,15 +75,14 @@ print(f"weights {weights / 2**20:.1f} MiB, results that are kept {results / 2**2
 # **Recomputation** (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016) keeps the input of a stretch of
 # the network and forgets what is made inside. When the backward pass arrives there, the stretch runs forward once more.
 #
-# It gives the same gradients only if the second run does what the first did:
+# The gradients are the same only if the second run does what the first did:
 #
 # - random numbers (dropout) must be drawn again from the same state;
 # - what the stretch writes (running statistics) must not be written twice;
 # - nothing that it reads may have changed in between.
 #
-# So a tool has to check, not to hope. The pass `recomputation` looks at every operation of the network's graph, leaves
-# alone what a second run might change, and plans from the sizes of what each operation keeps. Here its plans are
-# measured: memory from every allocation of a training step, gradients against those of the unchanged network.
+# So a tool has to check, not to hope. The pass `recomputation` leaves alone what a second run might change. Here its
+# plans are measured: memory from every allocation of a training step, gradients against the unchanged network's.
 
 # %% [markdown]
 # ## Measured: memory against time
@@ -147,12 +146,12 @@ print("Memory is counted and the same everywhere; the times are seven runs on th
 #
 # Up to a third more time buys most of the memory. I would **not** pay
 #
-# - where the batch fits: it is slower, and nothing else;
+# - where the batch fits: it is only slower;
 # - where memory goes to *weights* and optimiser state, which this does not touch (shard or quantise them instead);
 # - for what is dear to compute and small in what it keeps, such as products of large matrices: keep these, and
 #   recompute the cheap and large, such as activation functions.
 #
-# The last point is why the pass looks at operations and not at whole blocks: with a generous budget it recomputes the
+# The last point is why the pass looks at operations, not at whole blocks: with a generous budget it recomputes
 # activation functions alone. PyTorch's *min-cut partitioner*, in AOTAutograd, weighs the same;
 # `fxopt bench recompute` measures both at the same peak.
 
