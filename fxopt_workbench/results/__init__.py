@@ -34,9 +34,13 @@ def tables(result: Any) -> Sequence[Table]:
     return tables_of(result)
 
 
+WIDTH = 120
+"""Columns of a result that is printed, as many as a notebook shows without a scroll bar."""
+
+
 def as_text(result: Any) -> str:
     """The tables of a result in characters, for a terminal or a file."""
-    return "\n".join(table.text() for table in tables(result))
+    return "\n".join(table.text(WIDTH) for table in tables(result))
 
 
 def as_html(result: Any) -> str:

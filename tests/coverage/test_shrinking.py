@@ -193,9 +193,7 @@ def test_on_the_left_the_padding_comes_before_the_image():
     assert torch.equal(inputs["mm_token_type_ids"] == 1, inputs["input_ids"] == model.config.image_token_id)
 
 
-BUILT_LATER = (
-    *("granitemoehybrid", "siglip2", "t5gemma2_encoder", "zamba2", "musicgen", "lxmert", "pix2struct"),
-)
+BUILT_LATER = (*("granitemoehybrid", "siglip2", "t5gemma2_encoder", "zamba2", "musicgen", "lxmert", "pix2struct"),)
 """Types that once raised while their example was made, one of each kind: sizes that follow from others, patches,
 parts of a composite configuration, a configuration for a part, codebooks of zeros, counts that are no numbers."""
 
