@@ -53,7 +53,7 @@ ALLOWED = (
 
 def test_torchscript_runs_and_what_comes_out_lies_on_the_device() -> None:
     done = run("""
-from fxopt_core import zoo
+from fxopt_workbench import zoo
 
 repeated = zoo.build("redundant", device=device)
 scripts = [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("fxopt_core", "fxopt_workbench", "autograder")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Only what a wheel is made of, so that leftovers of other builds do not get in.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for package in ("fxopt_core", "autograder"):
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)],
@@ -33,30 +34,29 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_it_holds_both_packages_with_their_types_and_nothing_else(wheel: Path) -> None:
+def test_it_holds_all_packages_with_their_types_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {
-        "fxopt_core/py.typed",
-        "autograder/py.typed",
+        *(f"{package}/py.typed" for package in PACKAGES),
         "fxopt_core/backend.py",
         "fxopt_workbench/explorer/explorer.js",
     } <= set(names)
     template = {
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "autograder" / "capstone_template").rglob("*")
+        for path in (ROOT / "autograder" / "capstone" / "template").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert any(name.endswith("pyproject.toml") for name in template)
     assert template <= set(names)
-    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"fxopt_core", "autograder"}
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
 
 
-def test_it_asks_for_five_packages_and_the_rest_on_request(wheel: Path) -> None:
+def test_it_asks_for_six_packages_and_the_rest_on_request(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     required = email.message_from_string(archive.read(name).decode()).get_all("Requires-Dist") or []
     core = {re.match(r"[\w-]+", line)[0] for line in required if "extra ==" not in line}  # type: ignore[index]
-    assert core == {"torch", "graphviz", "matplotlib", "typer", "rich"}
+    assert core == {"torch", "numpy", "graphviz", "matplotlib", "typer", "rich"}
 
 
 def test_the_script_of_the_readme_runs_on_the_installed_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -62,10 +62,12 @@ def _withhold(folder: Path, names: set[str]) -> None:
     # The longest first: a folder that goes takes what is withheld inside it along.
     for name in sorted(names, key=len, reverse=True):
         path = folder.joinpath(*name.split("."))
+        # Its package may import it by name, and must still be there for other tasks: what is withheld becomes empty.
         if path.is_dir():
             shutil.rmtree(path)
+            path.mkdir()
+            (path / "__init__.py").touch()
         elif path.with_suffix(".py").is_file():
-            # Its package may import it by name, and must still be there for other tasks.
             path.with_suffix(".py").write_text("")
         else:
             raise SandboxError(f"the withheld module {name} does not exist; correct the table of tasks")
