@@ -18,3 +18,9 @@ class ByFileAndTask(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTask:
     """The scheduler of `pytest -n`, whatever `--dist` says."""
     return ByFileAndTask(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _wide_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables as wide as on a usual screen: processes of `pytest -n` are told 80 columns, which few have."""
+    monkeypatch.setenv("COLUMNS", "140")

@@ -13,7 +13,7 @@ from fxopt_workbench.bench.bench_capture import Cost, _cost_table
 from fxopt_workbench.bench.bench_models import ModelRow
 from fxopt_workbench.bench.bench_models import _table as model_table
 from fxopt_workbench.bench.bench_recompute import RecomputationRow
-from fxopt_workbench.bench.bench_recompute import _table as recompute_table
+from fxopt_workbench.bench.bench_recompute import tables as recompute_tables
 from fxopt_workbench.bench.passes.comparing import Row
 from fxopt_workbench.bench.passes.report import Growth, comparison_table, growth_table
 from fxopt_workbench.cli import app
@@ -93,8 +93,10 @@ def bench_tables() -> list[Table]:
         ModelRow("gpt2", "torch.compile, aot_eager", None, None, None, None, "BackendCompilerFailed: " + "word " * 30),
     ]
     recomputed = [
-        RecomputationRow("fxopt, joint graph", 0.5, 3 * 2**29, 3 * 2**29, 0.499, True, 1.234, True),
-        RecomputationRow("fxopt, modules", 0.1, refusal="no such step"),
+        RecomputationRow("eager", 0.5, None, 3 * 2**30, 1.0, 0.5, 1.234, True),
+        RecomputationRow("torch", 0.5, None, 3 * 2**29, 0.499, 12.5, 1.234, False),
+        RecomputationRow("fxopt, torch.compile", 0.5, 0.499, 3 * 2**29, 0.498, 22.5, 1.834, True),
+        RecomputationRow("fxopt", 0.1, 0.1, refusal="no such step"),
     ]
     cost = Cost("whisper", "export, real values", 123.45, 55.55, 2.22, 67.89, 2.3, "torch.export", 44.44)
     covered = [CoverageRow("bert", method, "captured", verdict="general", seconds=1.5) for method in ("eager", "auto")]
@@ -102,7 +104,7 @@ def bench_tables() -> list[Table]:
         comparison_table([*passes, alone]),
         growth_table([Growth("constant_folding", "running", (10_000, 50_000), 5.7)]),
         model_table("gpt2", models),
-        recompute_table(recomputed),
+        *recompute_tables(recomputed),
         _cost_table([cost]),
         summary(covered),
     ]
