@@ -163,16 +163,17 @@ class CallSignature:
 
     def _another_structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RefusedInputError:
         names = _leaf_names(self.parameters, args, kwargs)
-        lost, new = ([one for one in here if one not in there] for here, there in ((self.names, names),
-                                                                                 (names, self.names)))  # fmt: skip
-        first = next(iter([*lost, *new]), "the arguments")
-        found = f"{len(names)} leaves" + "".join(
-            f"; {what} {', '.join(which[:5])}" for what, which in (("without", lost), ("with", new)) if which
-        )
+        lost = [name for name in self.names if name not in names]
+        new = [name for name in names if name not in self.names]
+        found = f"{len(names)} values"
+        found += f"; without {', '.join(lost[:5])}" if lost else ""
+        found += f"; with {', '.join(new[:5])}" if new else ""
         return RefusedInputError(
-            first, f"arguments nested as in the example ({len(self.names)} leaves)", found,
+            next(iter([*lost, *new]), "the arguments"),
+            f"arguments nested as in the example ({len(self.names)} values)",
+            found,
             "Pass containers of the same kinds, lengths and keys, or capture again with these.",
-        )  # fmt: skip
+        )
 
     def _check_tensor(self, name: str, expected: TensorFacts, found: TensorFacts) -> None:
         if expected[:-1] != found[:-1]:
