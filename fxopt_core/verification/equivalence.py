@@ -28,6 +28,9 @@ from fxopt_core.verification.state import module_of
 
 Gradients = Literal["all", "inputs", "none"]
 
+MOST_TOLD = 120
+"""Characters of a value that a difference quotes."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -362,4 +365,6 @@ def _raised(error: Exception | None) -> str:
 
 
 def _text(value: Any) -> str:
-    return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+    text = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+    # The state of a generator fills a page.
+    return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}…"

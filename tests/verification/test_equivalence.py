@@ -623,3 +623,24 @@ def test_a_small_gradient_that_is_wrong_is_found_all_the_same() -> None:
     x = torch.randn(64, 16, requires_grad=True)
     found = check_equivalence(Keys(), Keys(wrong=1.01), (x,), tolerance=Tolerance(1e-4), adversarial=False)
     assert "gradient of gain" in str(found)
+
+
+class _Draws(nn.Module):
+    """Holds a generator of Python's, of which the state is a page of numbers."""
+
+    def __init__(self, draws: int) -> None:
+        super().__init__()
+        self.source, self.draws = random.Random(0), draws
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.draws):
+            self.source.random()
+        return x + 1
+
+
+def test_a_generator_that_is_held_is_compared_and_its_state_not_printed_whole() -> None:
+    found = check_equivalence(_Draws(1), _Draws(2), (torch.ones(2),))
+    assert not found
+    assert "mutation of source" in str(found)
+    assert max(map(len, str(found).splitlines())) < 500
+    assert check_equivalence(_Draws(2), _Draws(2), (torch.ones(2),))
