@@ -70,7 +70,7 @@ for _ in range(3):
     model(x)  # in training mode, so that the normalisations have seen data
 model.eval()
 optimizer = GraphOptimizer(model, (x,))
-optimizer.attempts
+{attempt.strategy: attempt.failure or "agrees" for attempt in optimizer.attempts}
 
 # %% [markdown]
 # `GraphOptimizer` has copied the model, tried the methods of capture from the most to the least faithful, compared what
