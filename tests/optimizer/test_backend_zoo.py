@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from fxopt_core.capture.whole import capture_whole
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from fxopt_core.capture import capture
 from fxopt_core.optimizer import PipelineResult, run_passes
 from fxopt_core.passes import choose_passes
 from fxopt_workbench import zoo
@@ -73,5 +73,6 @@ def test_a_model_of_the_zoo_does_the_same(name: str) -> None:
     torch.testing.assert_close(gradients(model, compiled, inputs), wanted, rtol=1e-3, atol=1e-5)
 
     if name in SAME:
-        whole = capture_whole(model, inputs, "export")
-        assert found == rewrites([run_passes(whole.graph_module, choose_passes("inference"))])
+        whole = capture(model, inputs, "export", dynamic=False).module
+        assert whole is not None
+        assert found == rewrites([run_passes(whole, choose_passes("inference"))])

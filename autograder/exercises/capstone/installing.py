@@ -57,7 +57,8 @@ def load(group: str, name: str, withheld: Sequence[str]) -> Any:
     (point,) = (point for point in entry_points(group=group) if point.name == name)
     try:
         return point.load()
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        # What is withheld is empty, or not there at all.
         missing = str(error.name)
         if any(missing == module or missing.startswith(f"{module}.") for module in withheld):
             raise WithheldImportError(write_your_own(missing)) from error
