@@ -13,10 +13,10 @@ import pytest
 import torch
 from passes.programs import operations
 from real_models import with_attention_written_out
+from recorded_operators import Recorder
 from torch import fx, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt_core.graphs import fused_attention
 from fxopt_core.graphs.fused_attention import FusedAttention
@@ -35,18 +35,6 @@ def small_is_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FLASH = "aten::_scaled_dot_product_flash_attention_for_cpu"
-
-
-class Recorder(TorchDispatchMode):
-    """Notes which operators are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.called: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.called.append(func._schema.name)
-        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

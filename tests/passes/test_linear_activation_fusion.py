@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 from passes.programs import aten, operations
+from recorded_operators import Recorder
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt_core.graphs.fused_operators import ACTIVATIONS, linear_activation
 from fxopt_core.optimizer import GraphOptimizer
@@ -26,18 +26,6 @@ FUSED = "linear_activation"
 KERNEL = "mkldnn::_linear_pointwise"
 ROWS = {"none": 512, "tanh": 256}
 """As many rows as make fusing worthwhile with 256 features, by the algorithm of gelu."""
-
-
-class Recorder(TorchDispatchMode):
-    """Notes which operators are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.called: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.called.append(func._schema.name)
-        return func(*args, **(kwargs or {}))
 
 
 @contextmanager
