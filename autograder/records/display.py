@@ -138,9 +138,10 @@ def markdown_as_html(text: str, pictures: dict[str, Any] | None = None) -> str:
 def one_block(safe: str) -> str:
     """Safe HTML as a single line that any Markdown renderer hands through untouched.
 
-    A line end could end the block, and a dollar or a backslash could begin a formula.
+    A line end could end the block, a dollar or a backslash begin a formula, and a bracket a link, which the templates
+    look for in time that grows with the square of how many there are.
     """
-    for sign in "\r\n$\\":
+    for sign in "\r\n$\\[":
         safe = safe.replace(sign, f"&#{ord(sign)};")
     return f"<div>{safe}</div>"
 
