@@ -1,13 +1,13 @@
-"""What a benchmark found, as a table and as a figure with its text twin."""
+"""What a benchmark found, as a table, as JSON and as a figure with its text twin."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fxopt_core.benchmark.report import UNCLEAR, BenchmarkReport, Candidate
-from fxopt_workbench.tables import NONE, Table, format_bytes, format_calls, format_seconds, tables_of
+from fxopt_workbench.tables import NONE, Table, document_of, format_bytes, format_calls, format_seconds, tables_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,6 +51,34 @@ def _of_benchmark(report: BenchmarkReport) -> Sequence[Table]:
         for candidate in report.candidates
     ]
     return (Table("", headings, rows, (settings(report), *report.notes)),)
+
+
+@document_of.register
+def _json_of_benchmark(report: BenchmarkReport) -> dict[str, Any]:
+    """In seconds and bytes; `"never"` for a break-even that does not come."""
+    names = ("device", "device_name", "torch_version", "threads", "warmup", "repeats", "fresh_cache", "notes")
+    document = {name: getattr(report, name) for name in names}
+    return {**document, "candidates": [_json_of_candidate(candidate) for candidate in report.candidates]}
+
+
+def _json_of_candidate(candidate: Candidate) -> dict[str, Any]:
+    measurement = candidate.measurement
+    error = candidate.largest_error
+    pays = candidate.break_even_calls
+    return {
+        "name": candidate.name,
+        "first_call_seconds": candidate.first_call_seconds,
+        "median_seconds": measurement.median,
+        "quartiles_seconds": measurement.quartiles,
+        "minimum_seconds": measurement.minimum,
+        "runs": measurement.runs,
+        "seconds": measurement.seconds,
+        "peak_bytes": candidate.peak_bytes,
+        "graphs": candidate.graphs,
+        "operations": candidate.operations,
+        "largest_error": error if error is None or math.isfinite(error) else "infinite",
+        "break_even_calls": pays if pays is None or math.isfinite(pays) else "never",
+    }
 
 
 def pays_after(report: BenchmarkReport, candidate: Candidate) -> str:
