@@ -51,4 +51,4 @@ def _of_module(node: fx.Node) -> bool:
         behaviour = behaviour_of_module(owner.get_submodule(str(node.target)))
     except AttributeError:
         return True
-    return behaviour.opaque or behaviour.container
+    return behaviour.container

@@ -178,9 +178,9 @@ def _of_module(node: fx.Node) -> Effects:
     if behaviour.opaque:
         return OPAQUE
     inputs = tuple(node.all_input_nodes)
-    own = tuple(f"{node.target}.{name}" for name in behaviour.writes)
+    own = tuple(f"{node.target}.{name}" for name in sorted(behaviour.statistics))
     return Effects(
-        writes=(*inputs[:1], *own) if behaviour.writes_input else own,
+        writes=(*inputs[:1], *own) if behaviour.writes else own,
         aliases=inputs if behaviour.aliases else (),
         random=behaviour.random,
         checks=behaviour.checks,
