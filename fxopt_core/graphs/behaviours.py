@@ -39,7 +39,7 @@ class Behaviour:
         checks: it may stop the program; it is called for that, not for its result.
         raises: whether it succeeds is decided by the values that it is given, not by shapes and dtypes alone.
         divides: it raises where an integer is divided by zero.
-        statistics: arguments that are written unless a mode argument is `False`; of a module, what it writes of its own.
+        statistics: arguments that are written unless a mode argument is `False`; of a module, its own that it writes.
         outs: arguments, given by name only, into which a call writes its result if it is given them.
         joins: groups of arguments; if all of a group are containers of Python, the result holds what they all hold.
         container: its result may be a container of Python that holds tensors.

@@ -64,8 +64,8 @@ def _updates_statistics(module: nn.Module) -> bool:
 def behaviour_of_module(module: nn.Module) -> Behaviour:
     """What a call of `module` does in its present mode; opaque for subclasses, hooks and what is not in the table.
 
-    In place it changes its first argument, whatever that is called: then `writes` is `EVERY`. `statistics` names those of
-    its own parameters and buffers that it changes.
+    In place it changes its first argument, whatever that is called: then `writes` is `EVERY`. `statistics` names those
+    of its own parameters and buffers that it changes.
     """
     kind = type(module)
     if (kind.__module__, kind.__name__) == _GUARDS_OF_EXPORT:
