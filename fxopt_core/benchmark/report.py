@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from fxopt_core.benchmark.measuring import Measurement
 from fxopt_core.display import Displayable
 
-UNCLEAR = "unclear"
-"""What is said of a difference that is smaller than the spread."""
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -77,19 +74,6 @@ class BenchmarkReport(Displayable):
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.candidates)
-
-    def against_first(self, candidate: Candidate) -> str:
-        """How fast a candidate is beside the first, in words; `unclear` where their middle halves overlap."""
-        first = self.candidates[0]
-        if candidate is first:
-            return "the measure"
-        low, high = candidate.measurement.quartiles
-        first_low, first_high = first.measurement.quartiles
-        if low <= first_high and first_low <= high:
-            return UNCLEAR
-        if candidate.measurement.median < first.measurement.median:
-            return f"{first.measurement.median / candidate.measurement.median:.2f}× faster"
-        return f"{candidate.measurement.median / first.measurement.median:.2f}× slower"
 
     def to_json(self) -> str:
         """`as_json()` as text."""

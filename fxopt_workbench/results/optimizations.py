@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fxopt_core.graphs.editor import Rewrite
-from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.optimizer import OptimizationReport, OptimizationResult
 from fxopt_workbench.pictures import GraphPicture, draw
+from fxopt_workbench.results.source_lines import without_folders
 from fxopt_workbench.structure.diff import diff_graphs
 from fxopt_workbench.tables import Table, document_of, tables_of
 
