@@ -14,7 +14,7 @@ from torch import nn
 from fxopt_core import display
 from fxopt_core.benchmark import benchmark
 from fxopt_core.capture import capture
-from fxopt_core.costs import analyze, record_allocations
+from fxopt_core.costs import record_allocations
 from fxopt_core.display import Displayable
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import GraphEditor, PassResult, make_pass
@@ -23,6 +23,7 @@ from fxopt_workbench.hardware.hardware import hardware_table, published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import comparison
 from fxopt_workbench.structure.diff import diff_graphs
+from fxopt_workbench.structure.model_costs import analyze
 from fxopt_workbench.tables import Table, print_tables
 
 X = torch.randn(2, 5)

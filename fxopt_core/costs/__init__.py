@@ -1,7 +1,7 @@
 """What a graph or a call costs."""
 
 from fxopt_core.costs.allocations import AllocationRecord, Block, mark, record_allocations
-from fxopt_core.costs.costs import analyze, analyze_graph
+from fxopt_core.costs.costs import analyze_graph
 from fxopt_core.costs.counting import Cost
 from fxopt_core.costs.report import Analysis, NodeCost
 
@@ -11,7 +11,6 @@ __all__ = [
     "Block",
     "Cost",
     "NodeCost",
-    "analyze",
     "analyze_graph",
     "mark",
     "record_allocations",

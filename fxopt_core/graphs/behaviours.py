@@ -123,18 +123,7 @@ _CHECKING = ("assert", "constrain", "check", "validate")
 _INDICES = frozenset("index indices target offsets repeats pivots LU_pivots".split())
 """Arguments whose values have to lie in a range, where they are tensors: what they pick from ends somewhere."""
 
-_SOLVES = (
-    "linalg_",
-    "_linalg_",
-    "cholesky",
-    "lu_",
-    "inverse",
-    "pinverse",
-    "ormqr",
-    "triangular_solve",
-    "svd",
-    "logdet",
-)
+_SOLVES = tuple("linalg_ _linalg_ cholesky lu_ inverse pinverse ormqr triangular_solve svd logdet".split())
 _SOLVES_NOTHING = frozenset(
     "linalg_vector_norm linalg_cross linalg_vecdot linalg_diagonal linalg_matmul linalg_multi_dot linalg_vander".split()
 )

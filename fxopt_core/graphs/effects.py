@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import fx
 
 from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
 from fxopt_core.graphs.containers import joins_containers
-from fxopt_core.graphs.examples import value_of
+from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_attribute, behaviour_of_function, behaviour_of_method
 
@@ -167,12 +167,8 @@ def _is_several(node: fx.Node) -> bool:
 
 
 def _of_module(node: fx.Node) -> Effects:
-    owner = node.graph.owning_module
-    if owner is None:
-        return OPAQUE
-    try:
-        module: nn.Module = owner.get_submodule(str(node.target))
-    except AttributeError:
+    module = attribute_of(node.graph.owning_module, node.target)
+    if module is None:
         return OPAQUE
     behaviour = behaviour_of_module(module)
     if behaviour.opaque:

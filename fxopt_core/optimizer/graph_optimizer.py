@@ -12,6 +12,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.benchmark import BenchmarkReport, benchmark
+from fxopt_core.benchmark.running import without_gradients
 from fxopt_core.capture import Attempt, Captured
 from fxopt_core.capture import capture as capture_model
 from fxopt_core.capture.dimensions import named_leaves
@@ -289,19 +290,13 @@ class GraphOptimizer:
         Raises:
             RuntimeError: `optimize` has not been called.
         """
-        args, kwargs = split_example_inputs(self.example_inputs)
-        optimized = self._last().built.call
-        model: Any
-        model, args, kwargs = private_copy(self.model, args, kwargs)
-
-        def runs(function: Any) -> Callable[[], object]:
-            def run() -> object:
-                with torch.no_grad():
-                    return function(*args, **kwargs)
-
-            return run
-
-        return benchmark({"model": runs(model), "optimized": runs(optimized)}, warmup=warmup, repeats=repeats)
+        model, args, kwargs = private_copy(self.model, *split_example_inputs(self.example_inputs))
+        functions = {"model": model, "optimized": self._last().built.call}
+        return benchmark(
+            {name: without_gradients(function, args, kwargs) for name, function in functions.items()},
+            warmup=warmup,
+            repeats=repeats,
+        )
 
     def _last(self) -> Verified:
         if self._verified is None:
