@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -98,7 +98,8 @@ def record_allocations(function: Callable[[], Any], device: torch.device | str =
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"allocations are recorded on cpu and cuda, not on {kind}: its allocator reports no events.")
     with (
-        _quiet_profiler(),
+        # From torch 2.13 on, the profiler writes its process id to stderr, and so into notebooks.
+        patch.dict(os.environ, {_QUIET: os.environ.get(_QUIET, "99")}),
         torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile,
     ):
         result = function()
@@ -134,15 +135,3 @@ def _walk(events: list[Any]) -> Iterator[Any]:
         event = waiting.pop()
         yield event
         waiting.extend(reversed(event.children))
-
-
-@contextmanager
-def _quiet_profiler() -> Iterator[None]:
-    """From torch 2.13 on, the profiler writes its process id to stderr, and so into notebooks."""
-    before = os.environ.get(_QUIET)
-    os.environ.setdefault(_QUIET, "99")
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_QUIET]

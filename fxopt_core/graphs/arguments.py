@@ -48,23 +48,18 @@ def has_schema(target: Hashable) -> bool:
 @cache
 def _layout(target: Hashable, count: int, names: tuple[str, ...]) -> _Layout:
     """What all signatures that fit agree on."""
-    found: _Layout | None = None
-    for signature in _signatures(target):
-        fitted = _fit(signature, count, names)
-        if fitted is None:
-            continue
-        if found is None:
-            found = fitted
-        elif found.given != fitted.given:
-            found = None
-            break
-        else:
-            # A default on which they do not agree is not filled in: then only equal spellings are equal.
-            common = found.left_out.keys() & fitted.left_out.keys()
-            agreed = {name: value for name, value in found.left_out.items() if name in common
-                      and literal_key(value, {}) == literal_key(fitted.left_out[name], {})}  # fmt: skip
-            found = _Layout(found.given, agreed)
-    return found if found is not None else _Layout((*range(count), *names), {})
+    fitted = [one for signature in _signatures(target) if (one := _fit(signature, count, names)) is not None]
+    if len({one.given for one in fitted}) != 1:
+        return _Layout((*range(count), *names), {})
+    first, *others = fitted
+
+    def agreed(name: Name, value: Any) -> bool:
+        found = [one.left_out[name] for one in others if name in one.left_out]
+        same = all(literal_key(other, {}) == literal_key(value, {}) for other in found)
+        return same and len(found) == len(others)
+
+    # A default on which they do not agree is not filled in: then only equal spellings are equal.
+    return _Layout(first.given, {name: value for name, value in first.left_out.items() if agreed(name, value)})
 
 
 def _fit(signature: inspect.Signature, count: int, names: tuple[str, ...]) -> _Layout | None:

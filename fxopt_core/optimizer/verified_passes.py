@@ -11,6 +11,10 @@ from fxopt_core.optimizer.report import OptimizedGraph
 from fxopt_core.passes import OptimizationPass
 from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, bisect_rewrites
 
+Passes = Sequence[OptimizationPass]
+Promise = tuple[Tolerance, Gradients]
+"""How far values may be off, and which gradients stay."""
+
 
 class VerificationError(RuntimeError):
     """The captured graph does not do what the model does, before any pass has changed it."""
@@ -63,8 +67,8 @@ class Verified:
 
 
 def run_verified_passes(
-    passes: Sequence[OptimizationPass],
-    build: Callable[[Sequence[OptimizationPass], frozenset[str], float], Built],
+    passes: Passes,
+    build: Callable[[Passes, frozenset[str], float], Built],
     compare: Callable[[Any, Tolerance, Gradients], Equivalence] | None,
     *,
     own_rounding: Tolerance = EXACT,
@@ -88,19 +92,15 @@ def run_verified_passes(
     denied: list[str] = []
     while True:
         built = build(passes, frozenset(denied), math.inf)
-        tolerance, gradients = _promise(passes, built.graphs, own_rounding)
-        equivalence = compare(built.call, tolerance, gradients) if compare is not None else None
+        promise = _promise(passes, built.graphs, own_rounding)
+        equivalence = compare(built.call, *promise) if compare is not None else None
         if compare is None or equivalence:
-            return Verified(built, tolerance, gradients, equivalence, tuple(sorted(denied)))
+            return Verified(built, *promise, equivalence, tuple(sorted(denied)))
         keys = built.keys
         failed = {failure.name for graph in built.graphs for failure in graph.result.failures}
         acting = [pass_ for pass_ in passes if pass_.name not in failed]
 
-        def after(
-            made: int,
-            acting: Sequence[OptimizationPass] = acting,
-            promise: tuple[Tolerance, Gradients] = (tolerance, gradients),
-        ) -> Equivalence:
+        def after(made: int, acting: Passes = acting, promise: Promise = promise) -> Equivalence:
             return compare(build(acting, frozenset(denied), made).call, *promise)
 
         if not (unchanged := after(0)):
@@ -108,9 +108,7 @@ def run_verified_passes(
         denied.append(keys[bisect_rewrites(len(keys), lambda made: bool(after(made)))])
 
 
-def _promise(
-    passes: Sequence[OptimizationPass], graphs: Sequence[OptimizedGraph], rounding: Tolerance
-) -> tuple[Tolerance, Gradients]:
+def _promise(passes: Passes, graphs: Sequence[OptimizedGraph], rounding: Tolerance) -> Promise:
     """What the capture and the rewrites promise together: the widest tolerance, and which gradients stay."""
     rewrites = [rewrite for graph in graphs for rewrite in graph.result.rewrites]
     used = {rewrite.rule.partition("/")[0] for rewrite in rewrites}
