@@ -130,10 +130,7 @@ def _candidates(
 
 
 def _call(
-    model: torch.nn.Module | Callable[..., object],
-    backend: str,
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
+    model: torch.nn.Module | Callable[..., object], backend: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Function:
     run: Callable[..., object] = model
     if backend != EAGER:

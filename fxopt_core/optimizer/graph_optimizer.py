@@ -29,22 +29,8 @@ from fxopt_core.optimizer.pipeline import run_passes
 from fxopt_core.optimizer.report import OptimizationReport, OptimizedGraph
 from fxopt_core.optimizer.verified_passes import Built, Verified, run_verified_passes
 from fxopt_core.passes import OptimizationPass, choose_passes
-from fxopt_core.verification import (
-    EXACT,
-    Equivalence,
-    Gradients,
-    Tolerance,
-    check_equivalence,
-    rounding,
-    same_state,
-)
-from fxopt_core.verification.isolation import (
-    ExampleInputs,
-    Model,
-    as_module,
-    private_copy,
-    split_example_inputs,
-)
+from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, check_equivalence, rounding, same_state
+from fxopt_core.verification.isolation import ExampleInputs, Model, as_module, private_copy, split_example_inputs
 from fxopt_core.verification.state import with_shared_tensors
 
 ROUNDS_OTHERWISE = (
@@ -134,12 +120,7 @@ class GraphOptimizer:
         try:
             for tolerance in (EXACT, self._own_rounding()):
                 self._rounding = tolerance
-                equivalence = check_equivalence(
-                    self.model,
-                    function,
-                    self.example_inputs,
-                    tolerance=tolerance,
-                )
+                equivalence = check_equivalence(self.model, function, self.example_inputs, tolerance=tolerance)
                 if equivalence:
                     break
         except (ValueError, TypeError) as error:
