@@ -63,7 +63,8 @@ def packet_named(name: str) -> OpOverloadPacket | None:
     return packet if isinstance(packet, OpOverloadPacket) else None
 
 
-def operator_behind(target: object) -> OpOverloadPacket | None:
+@cache
+def operator_behind(target: Hashable) -> OpOverloadPacket | None:
     """The operator of ATen behind a function of PyTorch in C++ or a method of tensors, by its name; else `None`."""
     if isinstance(target, OpOverloadPacket):
         return target
