@@ -57,14 +57,14 @@ _DEFAULTS: dict[str, Any] = {"inplace": False, "alpha": 1, "rounding_mode": None
 """Keyword arguments that mean nothing at these values."""
 
 
+@cache
 def packet_named(name: str) -> OpOverloadPacket | None:
     """The operator of ATen of a name; `None` if there is none."""
     packet = getattr(torch.ops.aten, name, None)
     return packet if isinstance(packet, OpOverloadPacket) else None
 
 
-@cache
-def operator_behind(target: Hashable) -> OpOverloadPacket | None:
+def operator_behind(target: object) -> OpOverloadPacket | None:
     """The operator of ATen behind a function of PyTorch in C++ or a method of tensors, by its name; else `None`."""
     if isinstance(target, OpOverloadPacket):
         return target

@@ -145,13 +145,15 @@ def behaviour_of_function(target: Any) -> Behaviour:
     """What the target of a `call_function` node does; `OPAQUE` when nothing is known of it."""
     if isinstance(target, OpOverload):
         return behaviour_of_operator(target)
+    table = _table()
     try:
-        if target in _table():
-            return _table()[target]
+        known = table.get(target)
     except TypeError:  # not hashable, hence in no table
         return OPAQUE
-    packet = operator_behind(target)
-    return OPAQUE if packet is None else behaviour_of_packet(packet)
+    if known is None and (packet := operator_behind(target)) is not None:
+        # A graph asks for the same few functions again and again.
+        known = table[target] = behaviour_of_packet(packet)
+    return OPAQUE if known is None else known
 
 
 def behaviour_of_attribute(name: Any) -> Behaviour:
