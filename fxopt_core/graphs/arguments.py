@@ -71,7 +71,7 @@ def _fit(signature: inspect.Signature, count: int, names: tuple[str, ...]) -> _L
         given = signature.bind(*range(count), **dict.fromkeys(names)).arguments
     except TypeError:
         return None
-    left_out = {name: each.default for name, each in signature.parameters.items() if name not in given}
+    left_out: dict[Name, Any] = {name: each.default for name, each in signature.parameters.items() if name not in given}
     return _Layout((*parameters[:count], *names), left_out)
 
 
