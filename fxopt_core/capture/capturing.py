@@ -7,6 +7,7 @@ from functools import cache
 from types import MappingProxyType
 
 from fxopt_core.capture.auto import capture_automatically
+from fxopt_core.capture.check_against_model import check_against_model
 from fxopt_core.capture.dimensions import named_leaves
 from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
 from fxopt_core.capture.errors import CaptureError
@@ -18,7 +19,6 @@ from fxopt_core.capture.methods.exporting import capture_with_export
 from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
 from fxopt_core.capture.new_values import new_values
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.second_run import with_second_run
 from fxopt_core.suggestions import did_you_mean
 from fxopt_core.verification.isolation import (
     ExampleInputs,
@@ -26,7 +26,7 @@ from fxopt_core.verification.isolation import (
     private_copy,
     split_example_inputs,
 )
-from fxopt_core.verification.state import same_generators, same_state
+from fxopt_core.verification.state import generators_in, same_state
 
 METHODS: dict[str, Method] = {
     "auto": Method(capture_automatically, 'method="dynamo" tells where the graphs break.'),
@@ -126,10 +126,10 @@ def capture(
                 return capture_automatically(model, args, kwargs, chosen, objection)
             copied = private_copy(model, args, kwargs)
             # A graph that draws from a generator of the copy's has to begin where the model would.
-            with same_generators(copied[0]):
+            with same_state(*generators_in(copied[0])):
                 captured = chosen_method.capture(*copied, chosen)
             if chosen_method.compared:
-                captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
+                captured = check_against_model(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
             if reason := objection and objection(captured):
                 raise CaptureError(method, reason, 'use method="auto", which looks for one that will do.')
         except Exception as error:

@@ -76,21 +76,31 @@ NOTHING_DYNAMIC = Dynamic()
 """What is left to the method."""
 
 
-def named_arguments(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, in the order of the signature."""
+def parameters_of(model: Model) -> inspect.Signature | None:
+    """What a model takes, without annotations (they may be anything); `None` where Python does not know."""
     try:
-        signature = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-        arguments = dict(signature.bind(*args, **kwargs).arguments)
+        known = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
     except (TypeError, ValueError):
-        # Without a signature, or a call that does not fit: the model's own error says more, where there is one.
-        return {**{f"argument {index}": value for index, value in enumerate(args)}, **kwargs}
-    for one in signature.parameters.values():
-        if one.kind is one.VAR_KEYWORD:
-            arguments.update(arguments.pop(one.name, {}))
-    return arguments
+        return None
+    return inspect.Signature([one.replace(annotation=one.empty) for one in known.parameters.values()])
 
 
-def named_leaves(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def named_arguments(
+    model: Model | inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by name, in the order of the call. For `model` also what `parameters_of` says of it."""
+    parameters = parameters_of(model) if callable(model) else model
+    try:
+        positional = parameters.bind_partial(*args).arguments if parameters else {}
+    except TypeError:  # too many: the model's own error says more
+        positional = {}
+    unnamed = {f"argument {index}": value for index, value in enumerate(args)}
+    return {**(positional or unnamed), **kwargs}
+
+
+def named_leaves(
+    model: Model | inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     """Everything that a call hands over, by name: `x`, `images[0]`, `batch['mask']`."""
     leaves = {}
     for name, value in named_arguments(model, args, kwargs).items():

@@ -98,7 +98,9 @@ def form_of(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call
     for kind in _kinds_of_device():
         enabled = torch.is_autocast_enabled(kind)
         conditions[f"autocast on {kind}"] = torch.get_autocast_dtype(kind) if enabled else "off"
-    return CallForm(tree_structure(named_arguments(model, args, kwargs)), values, shared, conditions)
+    return CallForm(
+        tree_structure(dict(sorted(named_arguments(model, args, kwargs).items()))), values, shared, conditions
+    )
 
 
 @contextmanager

@@ -69,7 +69,8 @@ def capture_with_recorder(model: Model, args: tuple[Any, ...], kwargs: dict[str,
 
     def call(module: Model, *args: Any, **kwargs: Any) -> Any:
         form.check(form_of(model, args, kwargs))
-        given = [value for value in named_leaves(model, args, kwargs).values() if isinstance(value, torch.Tensor)]
+        now = named_leaves(model, args, kwargs)
+        given = [now[name] for name in tensors]
         with below_autograd_and_autocast():
             return tree_unflatten(module(*given), structure)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any
 
-from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare
+from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, agreements, references
 from fxopt_core.capture.auto.strategies import (
     OPENED,
     READS_AUTOGRAD,
@@ -15,6 +15,7 @@ from fxopt_core.capture.auto.strategies import (
     hopeless,
     refuses_batch_or_length,
 )
+from fxopt_core.capture.check_against_model import with_agreements
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extensions import Adapted, Objection, Strategy, extensions
@@ -22,7 +23,6 @@ from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.new_values import may_refuse, new_values
 from fxopt_core.capture.result import Attempt, Captured
-from fxopt_core.capture.second_run import feasible, with_agreements
 from fxopt_core.verification.cases import AGAIN
 from fxopt_core.verification.isolation import Model, private_copy
 from fxopt_core.verification.state import same_state
@@ -51,7 +51,7 @@ def capture_automatically(
         CaptureError: nothing gave graphs that agree with the model; the message tells every attempt.
         Exception: the model's own, where it fails on the example.
     """
-    trials = list(feasible(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
+    trials = list(references(model, args, kwargs, new_values(model, args, kwargs, dynamic)))
     search = _Search(trials, dynamic, may_refuse([one.on for one in trials]), objection)
     specialised: list[Captured] = []
     outputs = trials[0].outputs
@@ -162,8 +162,7 @@ class _Search:
             return None
         if captured.runner is None:
             raise TypeError(f"the strategy {name!r} gave no runner, so that nothing can be compared")
-        for expected in self.trials:
-            one = compare(captured.runner, expected, adapted.without)
+        for one in agreements(captured.runner, self.trials, adapted.without):
             found.append(one)
             if not one.agrees and not (one.refusal and (one.on in self.refusable or f"{AGAIN} with" in one.on)):
                 note(str(one))
