@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.sources import dynamo_inputs
 from fxopt_core.graphs.names import count_operations
 
@@ -32,11 +32,11 @@ class GraphExtractor:
     """
 
     def __init__(self) -> None:
-        self.partitions: list[Partition] = []
+        self.partitions: list[CapturedGraph] = []
 
     def __call__(self, graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Keep the graph; the callable returned is what Dynamo runs in place of the user's code."""
-        partition = Partition(graph_module, dynamo_inputs(graph_module))
+        partition = CapturedGraph(graph_module, dynamo_inputs(graph_module))
         self.partitions.append(partition)
         return partition.run
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.partition import Partition
 from fxopt_core.verification.comparison import same_value
 from fxopt_core.verification.isolation import Model
 
@@ -57,7 +57,7 @@ class Replay:
     captured. So a call runs the captured graphs with Dynamo's own guards, or fails.
     """
 
-    def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
+    def __init__(self, partitions: tuple[CapturedGraph, ...], method: str) -> None:
         self.known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
         self.method = method
         self.runs = 0
@@ -79,7 +79,7 @@ class Replay:
             "capture again with these inputs, or name the size that varies in dynamic.",
         )
 
-    def _run(self, partition: Partition, *values: Any) -> Any:
+    def _run(self, partition: CapturedGraph, *values: Any) -> Any:
         self.runs += 1
         return partition.graph_module.forward(*values)
 

@@ -17,12 +17,12 @@ from torch import nn
 
 from fxopt_core.benchmark.measuring import Measurement
 from fxopt_core.capture import Captured, agreement, capture, capture_methods
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.check_against_model import check_against_model
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.new_values import new_values
-from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.running import Runner
 
 Inputs = Mapping[str, Any]
@@ -45,13 +45,13 @@ def _exporter(model: nn.Module, inputs: Inputs) -> Captured:
         NOTHING_DYNAMIC,
         lambda module, **given: module(**dict(prepare_for_export(model, given)[1])),
     )
-    return Captured((Partition(program.graph_module, ()),), "transformers.exporters", "aten", runner=runner)
+    return Captured((CapturedGraph(program.graph_module, ()),), "transformers.exporters", "aten", runner=runner)
 
 
 def _export(model: nn.Module, inputs: Inputs) -> Captured:
     program = torch.export.export(model, (), dict(inputs))
     runner = Runner(program.module(), model, NOTHING_DYNAMIC)
-    return Captured((Partition(program.graph_module, ()),), "torch.export.export", "aten", runner=runner)
+    return Captured((CapturedGraph(program.graph_module, ()),), "torch.export.export", "aten", runner=runner)
 
 
 def _fullgraph(model: nn.Module, inputs: Inputs) -> Captured:

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_core.capture import CaptureError, capture
-from fxopt_core.capture.auto import search
+from fxopt_core.capture import CaptureError, auto, capture
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.costs import analyze_graph
 from fxopt_core.costs.counting import Counter
 from fxopt_core.verification.isolation import private_copy
+from fxopt_workbench.capturing import search
 from fxopt_workbench.explorer import explore
 from fxopt_workbench.recording import capture_with_recorder, recorder
 from fxopt_workbench.standalone import save_standalone
@@ -151,7 +151,7 @@ def empty(value, recorded, read):
 def test_without_its_guards_the_padded_mask_is_wrong_and_the_trial_says_so(monkeypatch):
     monkeypatch.setattr(recorder, "expect_value", empty)
     monkeypatch.setattr(search, "STRATEGIES", {})
-    monkeypatch.setattr(search, "capture_with_dynamo", capture_with_recorder)
+    monkeypatch.setattr(auto, "capture_with_dynamo", capture_with_recorder)
     with pytest.raises(CaptureError, match=r"no way gave .*recorder: a padded mask: DIFFERS"):
         capture(DropsFullMasks(), (X, torch.ones(3, 4, dtype=torch.long)), "auto")
 

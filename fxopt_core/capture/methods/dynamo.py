@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,17 +10,25 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fxopt_core.capture.breaks import GraphBreak, graph_breaks
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
-from fxopt_core.capture.dynamo_log import listening, without_repeated_warnings
+from fxopt_core.capture.dynamo_log import (
+    GraphBreak,
+    Guard,
+    graph_breaks,
+    guards,
+    messages_of,
+    without_repeated_warnings,
+)
+from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extractor import GraphExtractor
-from fxopt_core.capture.guards import Guard, guards
-from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import ISOLATED, Replay, ReplayRunner, state_of
-from fxopt_core.capture.symbols import refuse_merged, symbols
 from fxopt_core.verification.isolation import Model
 from fxopt_core.verification.state import State
+
+_SYMBOL = re.compile(r"[a-z]+\d+")
+"""A symbol in a size, as torch writes it."""
 
 
 class CountedOperators(TorchDispatchMode):
@@ -99,24 +108,42 @@ def run_dynamo(
     torch._dynamo.reset()
     try:
         with (
-            listening("graph_breaks") as about_breaks,
-            listening("guards") as about_guards,
+            messages_of("graph_breaks") as about_breaks,
+            messages_of("guards") as about_guards,
             without_repeated_warnings(),
         ):
             call(compile_)
     finally:
         torch._dynamo.reset()
     partitions = tuple(extractor.partitions)
-    breaks = graph_breaks(about_breaks)
-    conditions = guards(about_guards)
+    breaks, conditions = graph_breaks(about_breaks), guards(about_guards)
     caveats = dynamo_caveats(partitions, breaks, conditions) + caveats
-    found = symbols(partitions, dynamic.dimensions)
-    refuse_merged(found, dynamic.dimensions, method)
-    return Captured(partitions, method, level, breaks, conditions, caveats, found)
+    _refuse_merged(partitions, dynamic, method)
+    return Captured(partitions, method, level, breaks, conditions, caveats, dynamic=dynamic)
+
+
+def _refuse_merged(graphs: tuple[CapturedGraph, ...], dynamic: Dynamic, method: str) -> None:
+    """Dynamo makes one symbol of sizes that the model needs to be equal, also where `dynamic` tells them apart.
+
+    Raises:
+        CaptureError: two names share a symbol.
+    """
+    names = {place: one.name for one in dynamic.dimensions for place in one.places}
+    known: dict[str, str] = {}
+    sizes = [(one.source, *size) for graph in graphs for one in graph.inputs for size in enumerate(one.shape or ())]
+    for source, axis, size in sizes:
+        name = names.get((source, axis))
+        for symbol in _SYMBOL.findall(str(size)) if name else ():
+            if known.setdefault(symbol, name) != name:
+                raise CaptureError(
+                    method,
+                    f"dimensions {known[symbol]!r} and {name!r} cannot vary apart: the model needs them to be equal.",
+                    "give them one name.",
+                )
 
 
 def dynamo_caveats(
-    partitions: tuple[Partition, ...], breaks: tuple[GraphBreak, ...], conditions: tuple[Guard, ...]
+    partitions: tuple[CapturedGraph, ...], breaks: tuple[GraphBreak, ...], conditions: tuple[Guard, ...]
 ) -> tuple[str, ...]:
     """What the graphs of a Dynamo capture do not say about the model."""
     caveats = []
@@ -128,12 +155,11 @@ def dynamo_caveats(
             f"The call runs {forward} graphs. The Python code between them is in none of them, and of a "
             "branch on data only the side that this input took was captured."
         )
-    for graph_break in breaks:
-        if graph_break.skips_function:
-            caveats.append(
-                f"After {graph_break.location} Dynamo left the function to Python: its other operations are "
-                "in no graph, except those in functions that it calls."
-            )
+    caveats += [
+        f"After {location} Dynamo left the function to Python: its other operations are in no graph, except those in "
+        "functions that it calls."
+        for location in dict.fromkeys(one.location for one in breaks if one.skips_function)
+    ]
     if forward and not conditions:
         caveats.append(f"The guards could not be read from the log of torch {torch.__version__}.")
     if forward:
