@@ -26,20 +26,16 @@ class Runner:
         gradients: whether calls record gradients where the caller's would. They do not where the graph's are wrong.
     """
 
-    def __init__(
-        self, module: Model, signature: Model, dynamic: Dynamic, call: Callable[..., Any] | None = None
-    ) -> None:
-        """`signature` is what the user calls: sizes are checked by the names of its arguments."""
+    def __init__(self, module: Model, call: Callable[..., Any] | None = None) -> None:
+        """`call` is given the module and the arguments."""
         self.module = module
-        self._signature, self._dynamic, self._call = signature, dynamic, call
+        self._call = partial(call, module) if call else module
         self.gradients = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Check the sizes, then run."""
-        if self._dynamic.dimensions:
-            self._dynamic.check(named_leaves(self._signature, args, kwargs))
+        """Run. What is called checks the arguments itself."""
         with nullcontext() if self.gradients else torch.no_grad():
-            return self._call(self.module, *args, **kwargs) if self._call else self.module(*args, **kwargs)
+            return self._call(*args, **kwargs)
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:
@@ -102,22 +98,21 @@ class ReplayRunner(Runner):
         module: the model.
     """
 
-    def __init__(self, module: Model, signature: Model, dynamic: Dynamic, replay: Replay, *, fullgraph: bool) -> None:
-        super().__init__(module, signature, dynamic)
-        self._replay, self._fullgraph = replay, fullgraph
+    def __init__(self, module: Model, dynamic: Dynamic, replay: Replay, *, fullgraph: bool) -> None:
         # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
-        self._compiled: Any = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED)
+        super().__init__(torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED))
+        self.module = module
+        self._replay, self._dynamic = replay, dynamic
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the captured graphs, with Dynamo's own guards."""
-        leaves = named_leaves(self._signature, args, kwargs)
+        leaves = named_leaves(self.module, args, kwargs)
         self._dynamic.check(leaves)
         with mark_dimensions(self._dynamic, leaves, self._replay.method):
             runs = self._replay.runs
             try:
-                with nullcontext() if self.gradients else torch.no_grad():
-                    result = self._compiled(*args, **kwargs)
+                result = super().__call__(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 raise error.inner_exception from error
         if self._replay.runs == runs and self._replay.known:

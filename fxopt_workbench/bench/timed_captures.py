@@ -41,8 +41,6 @@ def _exporter(model: nn.Module, inputs: Inputs) -> Captured:
     program = exporter.export(model, dict(inputs), config=DynamoConfig(dynamic=False)).program
     runner = Runner(
         program.module(),
-        model,
-        NOTHING_DYNAMIC,
         lambda module, **given: module(**dict(prepare_for_export(model, given)[1])),
     )
     return Captured((CapturedGraph(program.graph_module, ()),), "transformers.exporters", "aten", runner=runner)
@@ -50,7 +48,7 @@ def _exporter(model: nn.Module, inputs: Inputs) -> Captured:
 
 def _export(model: nn.Module, inputs: Inputs) -> Captured:
     program = torch.export.export(model, (), dict(inputs))
-    runner = Runner(program.module(), model, NOTHING_DYNAMIC)
+    runner = Runner(program.module())
     return Captured((CapturedGraph(program.graph_module, ()),), "torch.export.export", "aten", runner=runner)
 
 
@@ -58,7 +56,7 @@ def _fullgraph(model: nn.Module, inputs: Inputs) -> Captured:
     extractor = GraphExtractor()
     compiled: Any = torch.compile(model, backend=extractor, fullgraph=True)
     compiled(**inputs)
-    runner = Runner(compiled, model, NOTHING_DYNAMIC)
+    runner = Runner(compiled)
     return Captured(tuple(extractor.partitions), "torch.compile", "torch", runner=runner)
 
 

@@ -60,7 +60,7 @@ def capture_with_symbolic_trace(
     )
     called = captured_module(traced, module, replace(signature, gradients=questions.asked))
     called.note_baked(known, names)
-    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called, model, dynamic))
+    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called))
 
 
 class _Tracer(fx.Tracer):

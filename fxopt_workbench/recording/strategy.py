@@ -12,7 +12,7 @@ from torch import fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from fxopt_core.capture.captured_graph import CapturedGraph, clone_tensors
-from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic, named_leaves
+from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
@@ -78,7 +78,7 @@ def capture_with_recorder(model: Model, args: tuple[Any, ...], kwargs: dict[str,
     with below_autograd_and_autocast():
         partition.run(*values)
     partition.graph_module = graph_module
-    runner = Runner(graph_module, model, NOTHING_DYNAMIC, call)
+    runner = Runner(graph_module, call)
     return Captured((partition,), METHOD, "aten", (), (*form.guards(), *recorder.guards), CAVEATS, runner=runner)
 
 

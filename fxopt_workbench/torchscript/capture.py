@@ -69,7 +69,7 @@ def _captured(
         args, kwargs = signature.accept(args, kwargs)
         return module(*args, **kwargs)
 
-    runner = Runner(script, model, dynamic, call)
+    runner = Runner(script, call)
     trial = copy.deepcopy(script) if isinstance(script, torch.jit.ScriptModule) else script
     partition = ScriptGraph(trial, method, args, kwargs)
     partition.script = script

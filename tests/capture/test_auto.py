@@ -126,14 +126,14 @@ def record(model, args, kwargs, dynamic):
     """A strategy that remembers the example's results: right on nothing else."""
     remembered = model(*args, **kwargs)
     captured = capture_with_symbolic_trace(model, args, kwargs, dynamic)
-    return replace(captured, runner=Runner(lambda *_: remembered, model, dynamic))
+    return replace(captured, runner=Runner(lambda *_: remembered))
 
 
 def refuse_all(model, args, kwargs, dynamic):
     def refuse(*_):
         raise ValueError("not these")
 
-    return replace(capture_with_symbolic_trace(model, args, kwargs, dynamic), runner=Runner(refuse, model, dynamic))
+    return replace(capture_with_symbolic_trace(model, args, kwargs, dynamic), runner=Runner(refuse))
 
 
 def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):

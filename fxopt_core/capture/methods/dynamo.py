@@ -67,7 +67,7 @@ def capture_with_dynamo(
     one_graph = len(captured.partitions) == 1 and not captured.graph_breaks
     caveats = captured.caveats + _written_by_python(model, state, held)
     state.put_back()
-    runner = ReplayRunner(model, model, dynamic, Replay(captured.partitions, "dynamo"), fullgraph=one_graph)
+    runner = ReplayRunner(model, dynamic, Replay(captured.partitions, "dynamo"), fullgraph=one_graph)
     return replace(captured, runner=runner, caveats=caveats)
 
 

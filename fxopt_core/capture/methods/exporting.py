@@ -69,7 +69,7 @@ def capture_with_export(
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=strict)
     # Dynamo, which reads the code for the strict export, does not tell what was asked.
     signature = replace(signature, gradients=questions is None or questions.asked)
-    runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)), model, dynamic)
+    runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     captured = CapturedGraph(program.graph_module, inputs)
     captured.run(*clone_tensors(values))
