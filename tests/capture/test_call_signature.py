@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -96,6 +97,25 @@ def test_inputs_that_overlap_otherwise_than_the_examples_are_refused(method: str
         captured.run(same, same)
     assert captured.run(memory[:2].new_zeros(3), torch.zeros(3)).tolist() == [1.0] * 3
     assert memory.count_nonzero() == 0
+
+
+def test_two_tensors_over_one_array_overlap() -> None:
+    def writes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x + y
+
+    captured, array = capture(writes, (ones(3), ones(3)), "export"), np.zeros(3, dtype=np.float32)
+    with pytest.raises(RefusedInputError, match="the memory of y: expected memory of its own"):
+        captured.run(torch.from_numpy(array), torch.from_numpy(array))
+    assert not array.any()
+
+
+def test_inputs_may_overlap_less_than_the_examples() -> None:
+    same, other = ones(3), ones(3) * 5
+    captured = capture(lambda x, y, z: x + y * 2 + z * 3, (same, same, same), "export")
+    assert captured.run(same, same, other).tolist() == [18.0] * 3
+    with pytest.raises(RefusedInputError, match="the memory of z: expected tensors that overlap as those"):
+        captured.run(same, other, other)
 
 
 def test_pieces_of_one_tensor_that_do_not_overlap_are_taken() -> None:
