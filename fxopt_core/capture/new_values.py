@@ -26,6 +26,7 @@ GUESSED = "other sizes:"
 NEW = "new values"
 MIRRORED = "mirrored values"
 KEPT = "new values, whole numbers as they are"
+MASKED = "new values, masks as they are"
 PADDED = "a padded mask"
 COUNTED = "other whole numbers"
 
@@ -35,10 +36,10 @@ _MASK = re.compile(r"mask")
 def may_refuse(calls: Iterable[str]) -> frozenset[str]:
     """Those of `calls` that a graph made for the example may refuse and still be of use; it must be wrong on none.
 
-    Whole numbers may be sizes (of each image, of each sequence). Where there are other values too, it is enough that
-    the graph holds for new ones of these.
+    Whole numbers may be sizes (of each image, of each sequence), and a mask may decide on some (how many tokens attend
+    to all others). Where there are other values too, it is enough that the graph holds for new ones of these.
     """
-    whole = {NEW, MIRRORED} if KEPT in calls else set()
+    whole = {NEW, MIRRORED} if {KEPT, MASKED} & set(calls) else set()
     return frozenset({PADDED, COUNTED} | whole | {on for on in calls if on.startswith(GUESSED)})
 
 
@@ -48,7 +49,8 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
     where `dynamic` names them. Where it lets all of them vary, they are guessed: the first dimensions grow together,
     and of the others those that have the same number and size. Where an input has whole numbers and another has not,
-    there is also a call on which only the other's values are drawn.
+    there is also a call on which only the other's values are drawn; where all have whole numbers and some are masks
+    that choose, one on which the masks stay.
 
     Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
     in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which
@@ -60,6 +62,11 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     leaves = named_leaves(model, args, kwargs)
     if len({value.is_floating_point() for value in leaves.values() if isinstance(value, torch.Tensor)}) == 2:
         yield (KEPT, *_mapped(args, kwargs, lambda value: _drawn_if_floating(generator, value)))
+    elif (choosing := {id(value) for name, value in leaves.items() if _chooses(name, value)}) and any(
+        isinstance(value, torch.Tensor) and id(value) not in choosing for value in leaves.values()
+    ):
+        drawn = partial(_drawn, generator)
+        yield (MASKED, *_mapped(args, kwargs, lambda one: one if id(one) in choosing else drawn(one, one.shape)))
     masks = {id(value) for name, value in leaves.items() if _is_full_mask(name, value)}
     if masks:
         yield (PADDED, *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))
@@ -170,6 +177,12 @@ def _is_full_mask(name: str, value: Any) -> bool:
         and not value.is_floating_point()
         and bool((value == 1).all())
     )
+
+
+def _chooses(name: str, value: Any) -> bool:
+    """A mask of whole numbers that are not all the same."""
+    whole = isinstance(value, torch.Tensor) and not value.is_floating_point() and value.numel() > 1
+    return whole and _MASK.search(name) is not None and bool((value != value.reshape(-1)[0]).any())
 
 
 def _is_number(value: Any) -> bool:
