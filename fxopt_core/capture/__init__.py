@@ -12,7 +12,7 @@ from fxopt_core.capture.capturing import capture, capture_methods
 from fxopt_core.capture.dimensions import Dimension
 from fxopt_core.capture.dynamo_log import GraphBreak, Guard
 from fxopt_core.capture.errors import CaptureError, RefusedInputError
-from fxopt_core.capture.extractor import GraphExtractor
+from fxopt_core.capture.methods.dynamo import GraphExtractor
 from fxopt_core.capture.result import Attempt, Captured, Symbol
 
 __all__ = [

@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 from fxopt_core.capture.auto import capture_automatically
 from fxopt_core.capture.check_against_model import check_against_model
-from fxopt_core.capture.dimensions import named_leaves
-from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extensions import Method, Objection, extensions
 from fxopt_core.capture.failures import explain_failure

@@ -28,6 +28,7 @@ GUESSED = "other sizes:"
 NEW = "new values"
 MIRRORED = "mirrored values"
 KEPT = "new values, whole numbers as they are"
+MASKED = "new values, masks as they are"
 PADDED = "a padded mask"
 COUNTED = "other whole numbers"
 
@@ -37,10 +38,10 @@ _MASK = re.compile(r"mask")
 def may_refuse(calls: Iterable[str]) -> frozenset[str]:
     """Those of `calls` that a graph made for the example may refuse and still be of use; it must be wrong on none.
 
-    Whole numbers may be sizes (of each image, of each sequence). Where there are other values too, it is enough that
-    the graph holds for new ones of these.
+    Whole numbers may be sizes (of each image, of each sequence), and a mask may decide on some (how many tokens attend
+    to all others). Where there are other values too, it is enough that the graph holds for new ones of these.
     """
-    whole = {NEW, MIRRORED} if KEPT in calls else set()
+    whole = {NEW, MIRRORED} if {KEPT, MASKED} & set(calls) else set()
     return frozenset({PADDED, COUNTED} | whole | {on for on in calls if on.startswith(GUESSED)})
 
 
@@ -50,19 +51,23 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
     A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
     where `dynamic` names them. Where it lets all of them vary, they are guessed: the first dimensions grow together,
     and of the others those that have the same number and size. Where an input has whole numbers and another has not,
-    there is also a call on which only the other's values are drawn.
+    there is also a call on which only the other's values are drawn; where all have whole numbers and some are masks
+    that choose, one on which the masks stay.
 
     Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
     in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which
     takes the other side of most branches. The draws are the same every time, and no generator of the caller's is used.
     """
-    generator = torch.Generator().manual_seed(0)
-    yield (NEW, *_mapped(args, kwargs, partial(_drawn, generator)))
-    yield (MIRRORED, *_mapped(args, kwargs, partial(_drawn, generator, mirrored=True)))
+    drawn = partial(_drawn, torch.Generator().manual_seed(0))
+    yield (NEW, *_mapped(args, kwargs, drawn))
+    yield (MIRRORED, *_mapped(args, kwargs, partial(drawn, mirrored=True)))
     leaves = named_leaves(model, args, kwargs)
-    if len({value.is_floating_point() for value in leaves.values() if isinstance(value, torch.Tensor)}) == 2:
-        drawn = partial(_drawn, generator)
-        yield (KEPT, *_mapped(args, kwargs, lambda value: drawn(value) if value.is_floating_point() else value))
+    tensors = {id(value): value for value in leaves.values() if isinstance(value, torch.Tensor)}
+    whole = {one for one, value in tensors.items() if not value.is_floating_point()}
+    choosing = {id(value) for name, value in leaves.items() if _chooses(name, value)}
+    kept = next(((on, same) for on, same in ((KEPT, whole), (MASKED, choosing)) if set() < same < tensors.keys()), None)
+    if kept is not None:
+        yield (kept[0], *_mapped(args, kwargs, lambda value: value if id(value) in kept[1] else drawn(value)))
     masks = {id(value) for name, value in leaves.items() if _is_full_mask(name, value)}
     if masks:
         yield (PADDED, *_mapped(args, kwargs, lambda value: _padded(value) if id(value) in masks else value))
@@ -167,6 +172,12 @@ def _is_full_mask(name: str, value: Any) -> bool:
         and not value.is_floating_point()
         and bool((value == 1).all())
     )
+
+
+def _chooses(name: str, value: Any) -> bool:
+    """A mask of whole numbers that are not all the same."""
+    whole = isinstance(value, torch.Tensor) and not value.is_floating_point() and value.numel() > 1
+    return whole and _MASK.search(name) is not None and bool((value != value.reshape(-1)[0]).any())
 
 
 def _is_number(value: Any) -> bool:

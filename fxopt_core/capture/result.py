@@ -43,14 +43,14 @@ class Symbol:
     Attributes:
         name: the name given to it in `dynamic`, else torch's own, such as `s17`; `u0` for one that depends on data.
         in_graph: torch's name for it, as the graph prints it.
-        minimum: the smallest value for which the graph holds.
+        minimum: the smallest value for which the graph holds, `None` where there is no limit.
         maximum: the largest, `None` where there is no limit.
         places: where it stands: `dimension 0 of x`, or `result of item` where an operation gives it.
     """
 
     name: str
     in_graph: str
-    minimum: int
+    minimum: int | None
     maximum: int | None
     places: tuple[str, ...]
 

@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from fxopt_core.benchmark import BenchmarkReport, benchmark
 from fxopt_core.capture import Attempt, Captured
 from fxopt_core.capture import capture as capture_model
-from fxopt_core.capture.dimensions import named_leaves
-from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
 from fxopt_core.capture.lowering import NotLowerableError, lower
 from fxopt_core.capture.methods.dynamo import CountedOperators
 from fxopt_core.capture.methods.exporting import LIFTED

@@ -20,8 +20,8 @@ from fxopt_core.capture import Captured, agreement, capture, capture_methods
 from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.check_against_model import check_against_model
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
-from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.failures import in_one_line
+from fxopt_core.capture.methods.dynamo import GraphExtractor
 from fxopt_core.capture.new_values import new_values
 from fxopt_core.capture.running import Runner
 

@@ -25,8 +25,9 @@ def symbols(captured: Captured) -> tuple[Symbol, ...]:
                 for symbol in sorted(size.node.expr.free_symbols, key=str):
                     place = f"result of {node.name}" if source is None else f"dimension {axis} of {source}"
                     limits = captured.ranges.get(symbol) or size.node.shape_env.bound_sympy(symbol)
-                    maximum = int(limits.upper) if limits.upper.is_Integer else None
-                    new = Symbol(str(symbol), str(symbol), int(limits.lower), maximum, (place,))
+                    # What depends on data may have no limit at all.
+                    ends = [int(one) if one.is_Integer else None for one in (limits.lower, limits.upper)]
+                    new = Symbol(str(symbol), str(symbol), *ends, (place,))
                     known = found.setdefault(str(symbol), new)
                     if source is not None and place not in known.places:
                         known = replace(known, places=(*known.places, place))
@@ -61,6 +62,7 @@ def guards_of_export(captured: Captured, found: tuple[Symbol, ...]) -> Iterator[
             yield Guard(f"{one.source}.size() == [{sizes}]", "SIZE")
         elif one.kind == "input":
             yield Guard(f"{one.source} == {value!r}", "CONSTANT")
-    for symbol in found:
-        limit = "" if symbol.maximum is None else f" <= {symbol.maximum}"
-        yield Guard(f"{symbol.minimum} <= {symbol.name}{limit}", "RANGE")
+    for one in found:
+        lower = "" if one.minimum is None else f"{one.minimum} <= "
+        upper = "" if one.maximum is None else f" <= {one.maximum}"
+        yield Guard(f"{lower}{one.name}{upper}", "RANGE")

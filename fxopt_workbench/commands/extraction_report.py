@@ -62,7 +62,8 @@ def _show_trust(captured: Captured, console: Console) -> None:
     """Print what is open, what was tried and adapted, and on what the graphs were compared with the model."""
     sections = {
         "Sizes that may vary": [
-            f"{one.name}: {one.minimum} to {'any' if one.maximum is None else one.maximum}, {', '.join(one.places)}"
+            f"{one.name}: {' to '.join('any' if end is None else str(end) for end in (one.minimum, one.maximum))}, "
+            f"{', '.join(one.places)}"
             for one in captured.symbols
         ],
         "Tried": [

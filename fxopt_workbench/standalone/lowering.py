@@ -11,7 +11,7 @@ from torch import fx
 
 from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.extractor import GraphExtractor
+from fxopt_core.capture.methods.dynamo import GraphExtractor
 from fxopt_workbench.standalone.store import ADVICE
 
 

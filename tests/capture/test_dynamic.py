@@ -161,3 +161,14 @@ def test_nested_inputs_have_paths():
 def test_dynamic_of_another_form_is_refused(dynamic, error, message):
     with pytest.raises(error, match=message):
         capture(Masked(), example(), "export", dynamic=dynamic)
+
+
+def test_a_number_without_limits_has_none():
+    def scaled(x, number):
+        return x * number.item()
+
+    captured = capture(scaled, (torch.ones(3), torch.tensor(2)), "export")
+    (one,) = captured.symbols
+    assert (one.minimum, one.maximum, one.places) == (None, None, ("result of item",))
+    assert one.name in [guard.expression for guard in captured.guards if guard.kind == "RANGE"]
+    assert "any" in str(captured)

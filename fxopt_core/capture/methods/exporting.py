@@ -89,13 +89,10 @@ def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic
     if not dynamic.dimensions:
         return tree_map(partial(_every_dimension, axes), kwargs or args) if dynamic else None
     leaves, shapes = named_leaves(model, args, kwargs), torch.export.ShapesCollection()
-    chosen: dict[str, dict[int, Any]] = {}
     for dimension in dynamic.dimensions:
         size = torch.export.Dim(dimension.name, min=dimension.minimum, max=dimension.maximum)
         for source, axis in dimension.places:
-            chosen.setdefault(source, {})[axis] = size
-    for source, sizes in chosen.items():
-        shapes[leaves[source]] = sizes
+            shapes[leaves[source]][axis] = size
     return shapes.dynamic_shapes(as_module(model), args, kwargs)
 
 
