@@ -285,8 +285,8 @@ class Comparison:
             if want is got or not (is_input or (self.gradients == "all" and name in expected.gradients)):
                 continue
             if self.values_only and is_input:
-                want = torch.zeros_like(got) if want is None else want
-                got = torch.zeros_like(want) if got is None else got
+                zeros = torch.zeros_like(next(one for one in (want, got) if one is not None))
+                want, got = (zeros if one is None else one for one in (want, got))
             if (want is None or got is None) and self.values_only:
                 continue
             if want is None or got is None:
