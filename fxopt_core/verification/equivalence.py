@@ -280,7 +280,7 @@ class Comparison:
         largest = max(map(largest_magnitude, known), default=0.0)
         for name in {**expected.gradients, **found.gradients}:
             want, got = expected.gradients.get(name), found.gradients.get(name)
-            is_input = name.startswith("input")
+            is_input = name in expected.inputs
             # Parameters may have other names in the one and in the other.
             if want is got or not (is_input or (self.gradients == "all" and name in expected.gradients)):
                 continue
