@@ -15,8 +15,7 @@ from fxopt_core.benchmark import BenchmarkReport, benchmark
 from fxopt_core.benchmark.running import without_gradients
 from fxopt_core.capture import Attempt, Captured
 from fxopt_core.capture import capture as capture_model
-from fxopt_core.capture.dimensions import named_leaves
-from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
 from fxopt_core.capture.methods.dynamo import CountedOperators
 from fxopt_core.capture.methods.exporting import LIFTED
 from fxopt_core.capture.module import CapturedModule, hide_new_tensors, tensors_of, tensors_read
