@@ -15,7 +15,9 @@ from fxopt_core.capture.result import Captured, Symbol
 
 def symbols(captured: Captured) -> tuple[Symbol, ...]:
     """The symbols in the sizes of all values of the graphs, in order; with the names that `dynamic` gives them."""
-    names = {place: one.name for one in captured.dynamic.dimensions for place in one.places}
+    names: dict[tuple[str | None, int], str] = {
+        place: one.name for one in captured.dynamic.dimensions for place in one.places
+    }
     found: dict[str, Symbol] = {}
     for graph in captured.partitions:
         sources = {one.name: one.source for one in graph.inputs}
@@ -26,8 +28,8 @@ def symbols(captured: Captured) -> tuple[Symbol, ...]:
                     place = f"result of {node.name}" if source is None else f"dimension {axis} of {source}"
                     limits = captured.ranges.get(symbol) or size.node.shape_env.bound_sympy(symbol)
                     # What depends on data may have no limit at all.
-                    ends = [int(one) if one.is_Integer else None for one in (limits.lower, limits.upper)]
-                    new = Symbol(str(symbol), str(symbol), *ends, (place,))
+                    least, most = (int(one) if one.is_Integer else None for one in (limits.lower, limits.upper))
+                    new = Symbol(str(symbol), str(symbol), least, most, (place,))
                     known = found.setdefault(str(symbol), new)
                     if source is not None and place not in known.places:
                         known = replace(known, places=(*known.places, place))
@@ -62,7 +64,8 @@ def guards_of_export(captured: Captured, found: tuple[Symbol, ...]) -> Iterator[
             yield Guard(f"{one.source}.size() == [{sizes}]", "SIZE")
         elif one.kind == "input":
             yield Guard(f"{one.source} == {value!r}", "CONSTANT")
-    for one in found:
-        lower = "" if one.minimum is None else f"{one.minimum} <= "
-        upper = "" if one.maximum is None else f" <= {one.maximum}"
-        yield Guard(f"{lower}{one.name}{upper}", "RANGE")
+    for symbol in found:
+        lower = "" if symbol.minimum is None else f"{symbol.minimum} <= "
+        upper = "" if symbol.maximum is None else f" <= {symbol.maximum}"
+        if lower or upper:
+            yield Guard(f"{lower}{symbol.name}{upper}", "RANGE")

@@ -170,7 +170,7 @@ def _refuse_merged(captured: Captured) -> None:
     known: dict[str, str] = {}
     inputs = [one for graph in captured.partitions for one in graph.inputs]
     for source, axis, size in [(one.source, *size) for one in inputs for size in enumerate(one.shape or ())]:
-        name = names.get((source, axis))
+        name = names.get((source, axis), "")
         for symbol in _SYMBOL.findall(str(size)) if name else ():
             if known.setdefault(symbol, name) != name:
                 raise CaptureError(
