@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import fx
+from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import Behaviour
-from fxopt_core.graphs.examples import value_of
+from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_function, behaviour_of_method
 
@@ -44,11 +44,6 @@ def joins_containers(behaviour: Behaviour, arguments: tuple[Any, ...], depth: in
 
 
 def _of_module(node: fx.Node) -> bool:
-    owner = node.graph.owning_module
-    if owner is None:
-        return True
-    try:
-        behaviour = behaviour_of_module(owner.get_submodule(str(node.target)))
-    except AttributeError:
-        return True
-    return behaviour.opaque or behaviour.container
+    module = attribute_of(node.graph.owning_module, node.target)
+    behaviour = behaviour_of_module(module) if isinstance(module, nn.Module) else None
+    return behaviour is None or behaviour.opaque or behaviour.container
