@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import fx
+from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import Behaviour
 from fxopt_core.graphs.examples import attribute_of, value_of

@@ -168,10 +168,8 @@ def _is_several(node: fx.Node) -> bool:
 
 def _of_module(node: fx.Node) -> Effects:
     module = attribute_of(node.graph.owning_module, node.target)
-    if module is None:
-        return OPAQUE
-    behaviour = behaviour_of_module(module)
-    if behaviour.opaque:
+    behaviour = behaviour_of_module(module) if isinstance(module, nn.Module) else None
+    if behaviour is None or behaviour.opaque:
         return OPAQUE
     inputs = tuple(node.all_input_nodes)
     own = tuple(f"{node.target}.{name}" for name in sorted(behaviour.statistics))
