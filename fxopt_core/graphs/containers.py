@@ -30,7 +30,7 @@ def may_be_container(value: Any, depth: int = _DEPTH) -> bool:
         return False
     if value.op == "call_module":
         module = attribute_of(value.graph.owning_module, value.target)
-        return module is None or behaviour_of_module(module).container
+        return not isinstance(module, nn.Module) or behaviour_of_module(module).container
     function = value.op == "call_function"
     behaviour = behaviour_of_function(value.target) if function else behaviour_of_method(str(value.target))
     if behaviour is ITEM:

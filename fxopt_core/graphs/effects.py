@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
 from fxopt_core.graphs.containers import joins_containers
