@@ -84,8 +84,8 @@ def _zeros(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.
 def _special(count: int, dtype: torch.dtype, generator: torch.Generator, *, largest: bool = True) -> torch.Tensor:
     """Each hostile value in turn; of many values half are ordinary, so that not all that is computed is NaN."""
     limits = torch.finfo(dtype)
-    hostile = [math.inf, math.nan, limits.tiny / 2, -math.inf, -0.0, 0.0]
-    hostile += [limits.max, limits.min] if largest else []
+    hostile = [math.inf, limits.max, math.nan, limits.tiny / 2, -math.inf, limits.min, -0.0, 0.0]
+    hostile = [value for value in hostile if largest or abs(value) != limits.max]
     rank = torch.randperm(count, generator=generator)
     turn = (rank + torch.randint(len(hostile), (), generator=generator)) % len(hostile)
     ordinary = _random(count, dtype, generator).double()
