@@ -222,6 +222,8 @@ def _safe_output(output: NotebookNode) -> NotebookNode:
             data[name] = value
         elif name in PICTURES and len(value) <= PICTURE_SHOWN and is_base64(value):
             data[name] = value
+    if not data:
+        data["text/plain"] = f"(a display of a kind that is not shown: {', '.join(output.data)[:200] or 'empty'})"
     told = {key: str(output.metadata[key])[:200] for key in ("title", "status") if key in output.get("metadata", {})}
     safe = NotebookNode(output_type=kind, data=NotebookNode(data), metadata=NotebookNode(told))
     if kind == "execute_result":

@@ -23,6 +23,7 @@ FEEDBACK_POLICY = (
 """What a feedback page may do: be read."""
 
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
+_FONT = re.compile(r"@font-face\s*\{[^}]*\}")
 _HANDLER = re.compile(r"""\son[a-z]+="([^"{}]*)\"""")
 
 
@@ -72,6 +73,9 @@ class StrictTemplates(BaseLoader):
         if template.endswith("mathjax.html.j2"):
             # It comes from the network. Formulas stay as they were written.
             source = "{%- macro mathjax(url='') -%}{%- endmacro -%}"
+        elif template.endswith(".css"):
+            # A page that stands alone has no fonts beside it.
+            source = source if self._nonce else _FONT.sub("", source)
         elif self._nonce is None:
             source = _SCRIPT.sub("", source)
             policy = f'<meta http-equiv="Content-Security-Policy" content="{FEEDBACK_POLICY}" />'
