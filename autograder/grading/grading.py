@@ -29,7 +29,8 @@ from autograder.exchange.channel import (
     Message,
 )
 from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
-from autograder.grading.judging import OVERRUN, Judge
+from autograder.grading.endings import ENDINGS
+from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
 
 STUCK_LIMIT = 3
@@ -121,7 +122,7 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
-        self._judge = Judge(seed or "", self._limits.judge_seconds, environment)
+        self._judge = Judge(seed or "", self._limits, environment, sandboxed)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
         self._answers = {task.answer_id for task in self._tasks}
 
@@ -154,6 +155,10 @@ class Grader:
             self._cases[key] = self._judge.cases(task, hidden)
         return self._cases[key]
 
+    def new_submission(self) -> None:
+        """What is graded from now on is another learner's work."""
+        self._judge.new_submission()
+
     def grade(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str] | None = None
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
@@ -163,6 +168,7 @@ class Grader:
         `grade_notebook`.
         """
         stuck = set() if stuck is None else stuck
+        self.new_submission()
         outcome, outputs = self.first_round(task, cells, stuck)
         return self.second_round(task, cells, stuck, outcome), outputs
 
@@ -317,7 +323,7 @@ class _Run:
             if self._watch is not None and "raised" not in evidence.header:
                 self._watch(self._task, case, evidence)
             verdicts.append(judge(self._task, case, evidence, self._hidden))
-            if any(finding.misconception == OVERRUN for finding in verdicts[-1].findings):
+            if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
         self.running_cell = None
         return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
@@ -365,6 +371,7 @@ def grade_notebook(
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
     with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
+        grader.new_submission()
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []
         for task in tasks:

@@ -37,7 +37,6 @@ from autograder.exchange.channel import (
     private_folder,
 )
 from autograder.exchange.verdict import Status
-from autograder.grading.judging import JUDGE_SECONDS
 from autograder.grading.view import PACKAGES, SandboxError, build_view
 
 START_SECONDS = 120.0
@@ -45,6 +44,9 @@ START_SECONDS = 120.0
 
 END_SECONDS = 10.0
 """How long a worker may take to end a child that it was told to end."""
+
+JUDGE_SECONDS = 60.0
+"""How long the judge may take over one case."""
 
 WATCH_SECONDS = 0.05
 """Pause between two looks at a worker's memory and processes."""
@@ -60,7 +62,11 @@ class Limits:
         processes: number of its processes.
         file_bytes: size of one file that it writes.
         scratch_bytes: size of each of its temporary folders (in the sandbox only).
-        judge_seconds: how long the judge may take over what it produced for one case.
+        judge_seconds: how long the judge may take over what it produced for one case, and how long the graphs among
+            that may run while it waits.
+        graph_seconds: processor time of all its graphs together when the judge has them run; a task gets at most half
+            of what is left. By the clock it may be four times as much, on a machine that is busy with other things.
+        graph_memory_bytes: address space that running its graphs may take beyond what the process began with.
     """
 
     memory_bytes: int = 4 << 30
@@ -69,6 +75,8 @@ class Limits:
     file_bytes: int = 512 << 20
     scratch_bytes: int = 512 << 20
     judge_seconds: float = JUDGE_SECONDS
+    graph_seconds: float = 60.0
+    graph_memory_bytes: int = 4 << 30
 
 
 @cache
@@ -82,7 +90,8 @@ def bubblewrap() -> str | None:
     return path if works else None
 
 
-def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
+def bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
+    """The beginning of a command line that runs the rest of it in a sandbox which sees only `view` of the course."""
     command = [
         str(bubblewrap()),
         *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
@@ -196,7 +205,7 @@ class Worker:
         scratch = Path(self._files.name) / "scratch"
         scratch.mkdir()
         if self.sandboxed:
-            command = _bubblewrap_command(view, sockets, self.limits) + command
+            command = bubblewrap_command(view, sockets, self.limits) + command
             environment: dict[str, str] = {}
         else:
             environment = _environment(str(view)) | {"HOME": str(scratch), "TMPDIR": str(scratch)}
