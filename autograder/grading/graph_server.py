@@ -1,10 +1,10 @@
 """The process that runs learners' graphs: it forks a fresh runner for every submission, and knows nothing else.
 
-`python -m autograder.grading.graph_server CONTROL_SOCKET` imports torch once and then obeys the judge: `{"run": SOCKET}`
-forks a runner, which connects to that socket, and ends the one before it; `{"end": true}` only ends it. A runner lives
-in namespaces of its own where the system gives them, with limits of memory and time, and answers questions about graphs
-(see `autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an expectation, the seed, a case that was
-not asked about, or the code of a judge.
+`python -m autograder.grading.graph_server CONTROL_SOCKET` imports torch once and then obeys the judge:
+`{"run": SOCKET}` forks a runner, which connects to that socket, and ends the one before it; `{"end": true}` only ends
+it. A runner lives in namespaces of its own where the system gives them, with limits of memory and time, and answers
+questions about graphs (see `autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an expectation,
+the seed, a case that was not asked about, or the code of a judge.
 """
 
 from __future__ import annotations

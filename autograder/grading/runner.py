@@ -198,7 +198,7 @@ class SandboxedRunner:
         return header, pack_tensors(tensors)
 
     def _load(self, graph_module: fx.GraphModule) -> tuple[_Loaded, EncodedGraph | None]:
-        """Under which number the runner knows a graph, and the graph itself where the runner does not have it as it is."""
+        """Under which number the runner knows a graph, and the graph itself where the runner has not got it."""
         encoded = encode(graph_module)
         digest = hashlib.sha256(json.dumps(encoded.document, sort_keys=True).encode())
         digest.update(pack_tensors(encoded.tensors))

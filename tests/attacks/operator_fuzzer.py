@@ -76,8 +76,9 @@ FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, 1e-30, 1e30, -1e30, float("inf"), float("-in
 SHAPES = ((), (1,), (3,), (2, 3), (3, 3), (2, 3, 4), (2, 2, 4, 4), (1, 2, 3, 4, 4), (0,), (2, 0, 3), (1, 1, 1, 1))
 DTYPES = (torch.float32, torch.float32, torch.int64, torch.int64, torch.float64, torch.int32, torch.bool, torch.uint8,
           torch.complex64, torch.bfloat16, torch.float16, torch.int8)  # fmt: skip
-WORDS = ("mean", "sum", "none", "max", "nearest", "bilinear", "reflect", "constant", "linear", "tanh", "ij", "r", "complete",
-         "reduced", "lower", "left", "floor", "trunc", "prod", "amax", "amin", "fro", "nuc", "", "x")  # fmt: skip
+WORDS = ("mean", "sum", "none", "max", "nearest", "bilinear", "reflect", "constant", "linear", "tanh", "ij", "r",
+         "complete", "reduced", "lower", "left", "floor", "trunc", "prod", "amax", "amin", "fro", "nuc", "",
+         "x")  # fmt: skip
 INDEX_NAMES = re.compile(r"ind|offset|target|length|segment|batch_sizes|repeats|dim|pivot|bins|ilens|mask")
 
 
@@ -449,7 +450,8 @@ def main() -> int:
         if number % 500 == 0:
             print(f"-- {number} of {len(names)} after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     print(
-        f"seed {given.seed}: {len(names)} targets, {given.calls} calls each, {len(crashes)} crashed, and {len(kept)} that are kept"
+        f"seed {given.seed}: {len(names)} targets, {given.calls} calls each, {len(crashes)} crashed, "
+        f"and {len(kept)} that are kept"
     )
     if given.json:
         given.json.write_text(json.dumps([asdict(crash) for crash in crashes], indent=1))

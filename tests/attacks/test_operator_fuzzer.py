@@ -25,7 +25,8 @@ def fuzzed(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_fuzzer_finds_what_crashes_and_little_else() -> None:
     found = fuzzed(
         "--seed", "1", "--calls", "40", "--sample", "60", "--also", "torch.ops.aten.segment_reduce.default",
-        "--also", "torch.ops.aten.max_pool2d_with_indices_backward.default", "--also", "torch.ops.aten.lu_unpack.default",
+        "--also", "torch.ops.aten.max_pool2d_with_indices_backward.default",
+        "--also", "torch.ops.aten.lu_unpack.default",
     )  # fmt: skip
     crashed = set(re.findall(r"^SIG\w+ +(\S+?)\(", found.stdout, re.MULTILINE))
     assert found.returncode == 1, found.stdout + found.stderr

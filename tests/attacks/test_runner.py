@@ -138,7 +138,7 @@ OUT_OF_BOUNDS = {
 
 @pytest.mark.parametrize("name", OUT_OF_BOUNDS)
 def test_operators_that_reach_past_their_tensors_are_refused(name: str) -> None:
-    with pytest.raises(GraphFormatError, match="allow-list|is a dtype|whole numbers below"):
+    with pytest.raises(GraphFormatError, match=r"allow-list|is a dtype|whole numbers below"):
         theirs(OUT_OF_BOUNDS[name])
 
 
@@ -245,7 +245,7 @@ def test_who_takes_the_process_over_finds_neither_judge_nor_parent(runner: Sandb
         "visible.py",
     } == set()
     assert runner.ask(os.path.exists, [__file__]) is False
-    with pytest.raises((RuntimeError, ValueError), match="Read-only|Permission"):
+    with pytest.raises((RuntimeError, ValueError), match=r"Read-only|Permission"):
         runner.ask(os.mkdir, ["/view/left"])
     if runner.isolated:
         assert runner.ask(os.getpid, []) == 1  # alone in a namespace of process ids
