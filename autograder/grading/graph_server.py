@@ -16,6 +16,7 @@ import resource
 import signal
 import struct
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -128,7 +129,8 @@ def _limit(memory_bytes: int, seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes,) * 2)
     whole = int(seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 1))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    # `torch.cond` compiles its branches, and whoever compiles wants a temporary folder in which a file can be made.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -184,6 +186,7 @@ def _of(tensors: Mapping[str, torch.Tensor], owner: str) -> dict[str, torch.Tens
 def warm_up() -> None:
     """Import and compute what every runner needs, once. One thread: OpenMP's pool does not survive a fork."""
     torch.set_num_threads(1)
+    tempfile.gettempdir()
     for name in WARM:
         import_module(name)
     for table in (functions, methods, operators):

@@ -286,3 +286,12 @@ def test_executing_a_learners_graph_where_it_is_judged_raises(runner: SandboxedR
         WAYS[way](decode(encode(ours)))
     WAYS[way](ours)
     WAYS[way](decode(encode(ours), ours=True))
+
+
+def test_a_conditional_which_torch_compiles_runs(runner: SandboxedRunner) -> None:
+    class Branch(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    program = torch.export.export(Branch(), (X,)).module()
+    assert torch.allclose(run(decode(encode(program)), [X]), torch.sin(X))
