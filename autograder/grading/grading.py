@@ -13,7 +13,8 @@ a hidden case, wherever it hides it meanwhile, can come out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,10 +136,7 @@ class Grader:
             self._worker.close()
         self._judge.__exit__(*error)
 
-    def _live_worker(self) -> Worker:
-        if self._worker is not None and not self._worker.alive:
-            self._worker.close()
-            self._worker = None
+    def _warm_worker(self) -> Worker:
         if self._worker is None:
             self._worker = Worker(self._tasks, self._limits, self._sandboxed).__enter__()
         return self._worker
@@ -146,7 +144,7 @@ class Grader:
     @property
     def sandboxed(self) -> bool:
         """Whether the learner's side runs in bubblewrap."""
-        return self._live_worker().sandboxed
+        return self._warm_worker().sandboxed
 
     def _cases_of(self, task: Task, hidden: bool) -> list[Message]:
         key = (task.name, hidden)
@@ -163,8 +161,19 @@ class Grader:
         `grade_notebook`.
         """
         stuck = set() if stuck is None else stuck
-        outcome, outputs = self.first_round(task, cells, stuck)
-        return self.second_round(task, cells, stuck, outcome), outputs
+        with self.submission():
+            outcome, outputs = self.first_round(task, cells, stuck)
+            return self.second_round(task, cells, stuck, outcome), outputs
+
+    @contextmanager
+    def submission(self) -> Iterator[None]:
+        """What is graded inside belongs to one submission; nothing of it is there for the next one."""
+        worker = self._warm_worker()
+        worker.begin()
+        try:
+            yield
+        finally:
+            worker.end()
 
     def first_round(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str]
@@ -191,12 +200,12 @@ class Grader:
     def _round(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str], hidden: bool
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
-        self._live_worker()  # begins to import torch before the judge, which is already at it, is waited for
+        worker = self._warm_worker()
         cases = self._cases_of(task, hidden)
         started = time.monotonic()
         while True:
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = _Run(self._live_worker(), task, wanted, self._limits, hidden, None if hidden else self._watch)
+            run = _Run(worker, task, wanted, self._limits, hidden, None if hidden else self._watch)
             outcome = run.outcome(cases, self._judge.judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
@@ -364,7 +373,7 @@ def grade_notebook(
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
-    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
+    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader, grader.submission():
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []
         for task in tasks:
