@@ -62,15 +62,8 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            root = psutil.Process(self._leader)
-        except psutil.NoSuchProcess:
-            return
         while not self._over.wait(WATCH_SECONDS):
-            try:
-                family = [root, *root.children(recursive=True)]
-            except psutil.NoSuchProcess:
-                return
+            family = _family(self._leader)
             if len(family) > self._processes:
                 self.violation = "process limit"
             elif all(sum(map(count, family)) > self._memory_bytes for count in (_own_memory, _fair_memory)):
@@ -80,7 +73,25 @@ class Watch:
                 return
 
 
-def _own_memory(process: psutil.Process) -> int:
+def _family(leader: int) -> list[int]:
+    """A process and all its descendants, as far as they live."""
+    if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():  # not Linux, or a kernel without it
+        with suppress(psutil.NoSuchProcess):
+            return [leader, *(child.pid for child in psutil.Process(leader).children(recursive=True))]
+        return []
+    # Many times cheaper than to look through all processes of the machine for their parents.
+    family, waiting = [], [leader]
+    while waiting:
+        process = waiting.pop()
+        family.append(process)
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{process}/task"):
+                with suppress(OSError):
+                    waiting += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+    return family
+
+
+def _own_memory(process: int) -> int:
     """Resident bytes of a process that are no file's; pages shared after a fork count once for each process.
 
     On Linux these are its own pages, those that it shares with others without a file, and files that exist in
@@ -90,31 +101,31 @@ def _own_memory(process: psutil.Process) -> int:
     if total is not None:
         return total + _open_memory_files(process)
     try:
-        return int(process.memory_info().rss)
+        return int(psutil.Process(process).memory_info().rss)
     except psutil.Error:
         return 0
 
 
-def _fair_memory(process: psutil.Process) -> int:
+def _fair_memory(process: int) -> int:
     """As `_own_memory`, but of pages that several processes share each counts its part only. Slower by far."""
     total = _sum_of_lines(process, "smaps_rollup", r"Pss_(?:Anon|Shmem)")
     return _own_memory(process) if total is None else total + _open_memory_files(process)
 
 
-def _open_memory_files(process: psutil.Process) -> int:
+def _open_memory_files(process: int) -> int:
     total = 0
     with suppress(OSError):
-        for entry in list(os.scandir(f"/proc/{process.pid}/fd")):
+        for entry in list(os.scandir(f"/proc/{process}/fd")):
             with suppress(OSError):
                 if os.readlink(entry.path).startswith("/memfd:"):
                     total += os.stat(entry.path).st_blocks * 512
     return total
 
 
-def _sum_of_lines(process: psutil.Process, file: str, key: str) -> int | None:
+def _sum_of_lines(process: int, file: str, key: str) -> int | None:
     """Bytes in those lines of a file in /proc that begin with `key`; `None` when there is no such line to read."""
     try:
-        text = Path(f"/proc/{process.pid}/{file}").read_text()
+        text = Path(f"/proc/{process}/{file}").read_text()
     except OSError:
         return None
     sizes = re.findall(rf"^{key}:\s+(\d+) kB$", text, re.MULTILINE)

@@ -22,7 +22,6 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, inherited_channel
@@ -35,6 +34,7 @@ from autograder.learner_side.confinement import (
 )
 from autograder.learner_side.learner_shell import LearnerShell
 from autograder.learner_side.mode import GRADING_VARIABLE
+from autograder.learner_side.rehearsal import rehearse
 from autograder.learner_side.worker import answer_cases
 
 POLL_SECONDS = 0.01
@@ -141,7 +141,7 @@ def _run_apart(function: Callable[..., None], *arguments: Any) -> None:
 
 
 def _wait_or_kill(child: int, channel: Channel) -> None:
-    """Wait for a child; kill its session when the other side says anything. Ends this process when the other side is gone."""
+    """Wait for a child; kill its session when the other side speaks. Ends this process when the other side is gone."""
     watched = None
     if hasattr(os, "pidfd_open"):
         with suppress(OSError):
@@ -211,20 +211,9 @@ def warm_up() -> LearnerShell:
     One thread: OpenMP's thread pool does not survive a fork.
     """
     import torch
-    import torch._dynamo
-    import torch._functorch.aot_autograd
-    import torch.export
-
-    import autograder.exchange.evidence
-    import fxopt_core.graphs
-    from autograder.course.tasks import all_tasks
 
     torch.set_num_threads(1)
-    # The view holds the folders of those tasks only that are graded (or that these build on).
-    for name in dict.fromkeys(name for task in all_tasks() if task.folder.is_dir() for name in task.imports):
-        with suppress(ModuleNotFoundError):  # the probe needs it, too, and says so to the learner
-            import_module(name)
-    del autograder, fxopt_core
+    rehearse()
     return LearnerShell()
 
 
