@@ -30,7 +30,8 @@ from autograder.exchange.channel import (
     Message,
 )
 from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
-from autograder.grading.judging import OVERRUN, Judge
+from autograder.grading.endings import ENDINGS
+from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
 
 STUCK_LIMIT = 3
@@ -122,7 +123,7 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
-        self._judge = Judge(seed or "", self._limits.judge_seconds, environment)
+        self._judge = Judge(seed or "", self._limits, environment, sandboxed)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
         self._answers = {task.answer_id for task in self._tasks}
 
@@ -169,6 +170,7 @@ class Grader:
     def submission(self) -> Iterator[None]:
         """What is graded inside belongs to one submission; nothing of it is there for the next one."""
         worker = self._warm_worker()
+        self._judge.new_submission()
         worker.begin()
         try:
             yield
@@ -326,7 +328,7 @@ class _Run:
             if self._watch is not None and "raised" not in evidence.header:
                 self._watch(self._task, case, evidence)
             verdicts.append(judge(self._task, case, evidence, self._hidden))
-            if any(finding.misconception == OVERRUN for finding in verdicts[-1].findings):
+            if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
         self.running_cell = None
         return outcome_from_verdicts(self._task.name, self._task.title, verdicts)

@@ -35,7 +35,6 @@ from autograder.exchange.channel import (
     channel_pair,
 )
 from autograder.exchange.verdict import Status
-from autograder.grading.judging import JUDGE_SECONDS
 from autograder.grading.memory_watch import Watch, end_family
 from autograder.grading.system_calls import learner_filter
 from autograder.grading.view import PACKAGES, SandboxError, build_view
@@ -45,6 +44,9 @@ START_SECONDS = 120.0
 
 END_SECONDS = 10.0
 """How long a process may take to begin or to end what it was told to."""
+
+JUDGE_SECONDS = 60.0
+"""How long the judge may take over one case."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """What is in the sandbox's `/dev` besides shared memory; no terminals."""
@@ -61,7 +63,11 @@ class Limits:
         open_files: number of files and sockets that one process may hold open.
         file_bytes: size of one file that it writes.
         scratch_bytes: size of each of its temporary folders (in the sandbox only).
-        judge_seconds: how long the judge may take over what it produced for one case.
+        judge_seconds: how long the judge may take over what it produced for one case, and how long the graphs among
+            that may run while it waits.
+        graph_seconds: processor time of all its graphs together when the judge has them run; a task gets at most half
+            of what is left. By the clock it may be four times as much, on a machine that is busy with other things.
+        graph_memory_bytes: address space that running its graphs may take beyond what the process began with.
     """
 
     memory_bytes: int = 4 << 30
@@ -71,6 +77,8 @@ class Limits:
     file_bytes: int = 512 << 20
     scratch_bytes: int = 512 << 20
     judge_seconds: float = JUDGE_SECONDS
+    graph_seconds: float = 60.0
+    graph_memory_bytes: int = 4 << 30
 
 
 @cache
@@ -84,7 +92,15 @@ def bubblewrap() -> str | None:
     return path if works else None
 
 
-def _bubblewrap_command(view: Path, limits: Limits, warm: bool) -> list[str]:
+def bubblewrap_command(view: Path, limits: Limits, *, sockets: Path | None = None, warm: bool = False) -> list[str]:
+    """The beginning of a command line that runs the rest of it in a sandbox which sees only `view` of the course.
+
+    Args:
+        view: what can be imported, as `/view`.
+        limits: sizes.
+        sockets: a folder that is there, too, under its own name.
+        warm: whether the process keeps its rights over the sandbox, to make further ones inside.
+    """
     command = [
         str(bubblewrap()),
         *("--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
@@ -115,6 +131,8 @@ def _bubblewrap_command(view: Path, limits: Limits, warm: bool) -> list[str]:
         if any(installed.is_relative_to(prefix) for prefix in prefixes):
             command += ["--tmpfs", str(installed)]
     command += ["--ro-bind", str(view), "/view"]
+    if sockets is not None:
+        command += ["--ro-bind", str(sockets), str(sockets)]
     # Started by root, bubblewrap 0.8 leaves /proc/sys writable: settings of the kernel, outside every namespace.
     for folder in ("/proc", "/"):
         command += ["--remount-ro", folder]
@@ -200,7 +218,7 @@ class Worker:
         kind = "own" if self._fresh_namespaces else "shared"
         command = [sys.executable, "-P", "-m", "autograder.learner_side.warm", str(theirs.fileno()), kind]
         if self.sandboxed:
-            command = _bubblewrap_command(files / "view", self.limits, self._fresh_namespaces) + command
+            command = bubblewrap_command(files / "view", self.limits, warm=self._fresh_namespaces) + command
             environment: dict[str, str] = {}
         else:
             environment = _environment(str(files / "view")) | {"HOME": str(files), "TMPDIR": str(files)}
