@@ -92,12 +92,13 @@ def grade(
     who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
     day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
     force: Annotated[bool, typer.Option(help="Grade also what has been graded since it was handed in.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
 ) -> None:
     """Grade what was handed in, into the gradebook, and write the feedback pages."""
-    _grade(who, day, force)
+    _grade(who, day, force, jobs)
 
 
-def _grade(who: str | None, day: str | None, force: bool) -> None:
+def _grade(who: str | None, day: str | None, force: bool, jobs: int = 1) -> None:
     from autograder.course.course import NoCourseError, find_course, student
     from autograder.course.progress import append_event
     from autograder.course.sources import ReleaseError
@@ -113,7 +114,7 @@ def _grade(who: str | None, day: str | None, force: bool) -> None:
     failed = False
     try:
         course = find_course()
-        for graded in gradebook.grade(course, who, day, force):
+        for graded in gradebook.grade(course, who, day, force, jobs):
             if graded.failure:
                 failed = True
                 console.print(f"{graded.student} / {graded.notebook}: not graded: {escape(graded.failure)}")

@@ -13,9 +13,11 @@ a hidden case, wherever it hides it meanwhile, can come out.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.util import Finalize
 from typing import Any
 
 from nbformat import NotebookNode
@@ -106,6 +108,7 @@ class Grader:
         limits: Limits | None = None,
         watch: Watch | None = None,
         environment: Mapping[str, str] | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """Prepare to grade `tasks`.
 
@@ -116,6 +119,7 @@ class Grader:
             limits: what the learner's side may use.
             watch: is told each visible case with its evidence, as it came from the learner's side.
             environment: variables for the judge's process.
+            judge: one that runs already, for `seed`, and is left running; `None` starts one.
         """
         self._watch = watch
         self._tasks = list(tasks)
@@ -123,19 +127,22 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
-        self._judge = Judge(seed or "", self._limits, environment, sandboxed)
+        self._own_judge = judge is None
+        self._judge = judge or Judge(seed or "", self._limits, environment, sandboxed)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
         self._answers = {task.answer_id for task in self._tasks}
 
     def __enter__(self) -> Grader:
-        self._judge.__enter__()
-        self._judge.start()
+        if self._own_judge:
+            self._judge.__enter__()
+            self._judge.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._worker is not None:
             self._worker.close()
-        self._judge.__exit__(*error)
+        if self._own_judge:
+            self._judge.__exit__(*error)
 
     def _warm_worker(self) -> Worker:
         if self._worker is None:
@@ -348,6 +355,86 @@ class _Run:
         return TaskOutcome(self._task.name, self._task.title, status, [message], [status])
 
 
+WARM_NOTEBOOKS = 2
+"""How many notebooks' graders are kept warm at once in one process: each holds torch in memory."""
+
+
+class _WarmGraders:
+    """One judge and the latest few graders, kept from submission to submission."""
+
+    def __init__(self) -> None:
+        self._judges: dict[str | None, Judge] = {}
+        self._graders: OrderedDict[tuple[tuple[str, ...], str | None], Grader] = OrderedDict()
+
+    def grader(self, tasks: Sequence[Task], seed: str | None) -> Grader:
+        """The grader for these tasks and this seed: the one from before, or a new one."""
+        key = tuple(task.name for task in tasks), seed
+        if key not in self._graders:
+            while len(self._graders) >= WARM_NOTEBOOKS:
+                self._graders.popitem(last=False)[1].__exit__(None, None, None)
+            if seed not in self._judges:
+                judge = Judge(seed or "").__enter__()
+                judge.start()
+                self._judges[seed] = judge
+            self._graders[key] = Grader(tasks, seed, judge=self._judges[seed]).__enter__()
+        self._graders.move_to_end(key)
+        return self._graders[key]
+
+    def close(self) -> None:
+        """End all of them."""
+        for kept in (*self._graders.values(), *self._judges.values()):
+            kept.__exit__(None, None, None)
+        self._graders.clear()
+        self._judges.clear()
+
+
+_warm: _WarmGraders | None = None
+
+Ahead = Callable[[NotebookNode, NotebookNode, Sequence[Task], str | None], "NotebookOutcome | None"]
+"""What may know the outcome of a notebook already: takes notebook, release, tasks and seed."""
+
+_ahead: Ahead | None = None
+
+
+def keep_warm() -> None:
+    """From now on `grade_notebook` keeps its graders from call to call, until `let_go` or the end of this process."""
+    global _warm
+    if _warm is None:
+        _warm = _WarmGraders()
+        # Runs at the end of worker processes of `multiprocessing` too, where `atexit` does not.
+        Finalize(None, let_go, exitpriority=10)
+
+
+def let_go() -> None:
+    """End the graders that `keep_warm` keeps."""
+    global _warm
+    if _warm is not None:
+        _warm.close()
+        _warm = None
+
+
+@contextmanager
+def graded_ahead(ahead: Ahead) -> Iterator[None]:
+    """Inside, `grade_notebook` asks `ahead` first and grades only what that does not know."""
+    global _ahead
+    before, _ahead = _ahead, ahead
+    try:
+        yield
+    finally:
+        _ahead = before
+
+
+@contextmanager
+def _grader_for(
+    tasks: Sequence[Task], seed: str | None, sandboxed: bool | None, limits: Limits | None, watch: Watch | None
+) -> Iterator[Grader]:
+    if _warm is not None and sandboxed is None and limits is None and watch is None:
+        yield _warm.grader(tasks, seed)
+        return
+    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
+        yield grader
+
+
 def grade_notebook(
     name: str,
     notebook: NotebookNode,
@@ -371,11 +458,13 @@ def grade_notebook(
         limits: what the learner's side may use.
         watch: is told each visible case with its evidence, as it came from the learner's side.
     """
+    if _ahead is not None and (outcome := _ahead(notebook, release, tasks, seed)) is not None:
+        return outcome
     started = time.monotonic()
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
-    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader, grader.submission():
+    with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission():
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []
         for task in tasks:
@@ -394,4 +483,4 @@ def grade_notebook(
     return outcome
 
 
-__all__ = ["Grader", "NotebookOutcome", "grade_notebook"]
+__all__ = ["Grader", "NotebookOutcome", "grade_notebook", "graded_ahead", "keep_warm", "let_go"]

@@ -25,7 +25,8 @@ SCRATCH = ("/tmp", "/dev/shm")
 _READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 
-_SET_DUMPABLE, _DROP_BOUNDING, _NO_NEW_PRIVILEGES, _SET_SECCOMP, _AMBIENT = 4, 24, 38, 22, 47
+_SET_DUMPABLE, _READ_BOUNDING, _DROP_BOUNDING = 4, 23, 24
+_SET_SECCOMP, _NO_NEW_PRIVILEGES, _AMBIENT = 22, 38, 47
 _FILTER_MODE, _CLEAR_AMBIENT = 2, 4
 
 _library = ctypes.CDLL(None, use_errno=True)
@@ -120,7 +121,8 @@ def give_up_rights(program: bytes) -> None:
     """
     _call("prctl", _AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
     for capability in range(int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1):
-        _call("prctl", _DROP_BOUNDING, capability, 0, 0, 0)
+        if _call("prctl", _READ_BOUNDING, capability, 0, 0, 0):
+            _call("prctl", _DROP_BOUNDING, capability, 0, 0, 0)
     # Version 3 of the interface, this process; three sets of 64 bits, all empty.
     header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
     _call("capset", header, nothing)

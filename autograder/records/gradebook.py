@@ -22,12 +22,18 @@ from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning
 
 from autograder.course.course import Course, course_config
+from autograder.course.notebooks import UnreadableNotebookError, read_notebook, restored
 from autograder.course.sources import make_assignments, read_source, sources
 from autograder.course.submission import TIMESTAMP_FORMAT
 from autograder.course.task import DAYS, WrittenTask
-from autograder.course.tasks import written_tasks
+from autograder.course.tasks import tasks_of_notebook, written_tasks
+from autograder.grading.batch import Batch
+from autograder.grading.grading import keep_warm, let_go
 from autograder.records.nbgrader_plugin import outcome_file
 from fxopt_workbench.files import write_whole
+
+AHEAD = 3
+"""How many submissions for each grading process are read before their turn to be written."""
 
 
 @dataclass(frozen=True)
@@ -88,45 +94,89 @@ def submissions(course: Course, who: str | None = None) -> Iterator[tuple[str, s
             yield path.parts[-3], path.parts[-2], path
 
 
-def grade(course: Course, who: str | None = None, day: str | None = None, force: bool = False) -> Iterator[Graded]:
+def grade(
+    course: Course, who: str | None = None, day: str | None = None, force: bool = False, jobs: int = 1
+) -> Iterator[Graded]:
     """Grade what was handed in since it was last graded; one result per submitted notebook, as soon as it is known.
 
-    A submission on which grading fails is reported and delays no other.
+    A submission on which grading fails is reported and delays no other. Assignment by assignment, so that what is warm
+    for one submission is warm for the next. However many processes grade, only this one writes.
 
     Args:
         course: the course.
         who: only this student's submissions.
         day: only this assignment (folder name).
         force: grade even what has been graded since it was handed in.
+        jobs: how many processes run and judge notebooks at once.
 
     Raises:
         ReleaseError: the gradebook cannot be brought up to date.
+        ValueError: fewer jobs than one.
     """
     prepare_gradebook(course)
-    done: set[tuple[str, str]] = set()
-    for student, folder, _ in list(submissions(course, who)):
-        if (student, folder) in done or (day is not None and folder != day):
-            continue
-        done.add((student, folder))
-        yield from _grade_folder(course, student, folder, force)
+    found = {(path_day, student) for student, path_day, _ in submissions(course, who) if day in (None, path_day)}
+    folders = [(student, path_day) for path_day, student in sorted(found)]
+    if jobs == 1:
+        keep_warm()
+        try:
+            for student, path_day in folders:
+                yield from _grade_folder(course, student, path_day, force)
+        finally:
+            let_go()
+        return
+    with Batch(jobs) as batch:
+        announced = 0
+        for position, (student, path_day) in enumerate(folders):
+            while announced < min(len(folders), position + AHEAD * jobs):
+                _announce(batch, course, *folders[announced], force)
+                announced += 1
+            yield from _grade_folder(course, student, path_day, force)
+
+
+def _announce(batch: Batch, course: Course, student: str, day: str, force: bool) -> None:
+    """Have the notebooks of a submission graded that `_grade_folder` is going to ask for."""
+    folder, known = _known_notebooks(course, student, day)
+    if not _is_new(course, student, day, _fingerprint(folder, known), force):
+        return
+    for path in known:
+        tasks = tasks_of_notebook(path.stem)
+        try:
+            release = read_notebook(course.curriculum / day / path.name)
+            notebook = restored(read_notebook(path), release)
+        except UnreadableNotebookError:
+            continue  # reading it for the gradebook says so
+        if tasks:
+            batch.announce(path.stem, notebook, release, tasks, course.seed())
+
+
+def _known_notebooks(course: Course, student: str, day: str) -> tuple[Path, list[Path]]:
+    """The folder of a submission, and the notebooks in it that the assignment has."""
+    folder = course.submitted / student / day
+    return folder, [path for path in sorted(folder.glob("*.ipynb")) if (course.curriculum / day / path.name).exists()]
+
+
+def _marker(course: Course, student: str, day: str) -> Path:
+    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
+    # a run that was killed anywhere before is made up for.
+    return course.records / "graded" / student / f"{day}.sha256"
+
+
+def _is_new(course: Course, student: str, day: str, state: str, force: bool) -> bool:
+    marker = _marker(course, student, day)
+    return force or not marker.is_file() or marker.read_text() != state
 
 
 def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
-    folder = course.submitted / student / day
-    notebooks = sorted(folder.glob("*.ipynb"))
-    known = [path for path in notebooks if (course.curriculum / day / path.name).exists()]
-    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
-    # a run that was killed anywhere before is made up for.
-    marker = course.records / "graded" / student / f"{day}.sha256"
+    folder, known = _known_notebooks(course, student, day)
     state = _fingerprint(folder, known)
-    anew = bool(known) and (force or not marker.is_file() or marker.read_text() != state)
+    anew = bool(known) and _is_new(course, student, day, state, force)
     failure = ""
     if anew:
         _repair_timestamp(folder)
         failure = _convert(Autograde, course, student, day) or _convert(GenerateFeedback, course, student, day)
         if not failure:
-            write_whole(marker, state)
-    for path in notebooks:
+            write_whole(_marker(course, student, day), state)
+    for path in sorted(folder.glob("*.ipynb")):
         if path not in known:
             yield Graded(student, day, path.stem, None, f"{path.name} is no notebook of {day}", None, False)
             continue

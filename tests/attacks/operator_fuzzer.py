@@ -356,7 +356,7 @@ def _try(target: str, seed: str, first: int, calls: int, place: mmap.mmap) -> No
         place[:8] = struct.pack("q", number)
         arguments = (
             Arguments(target, f"{seed}/{target}/{number // 50}") if number == first or number % 50 == 0 else arguments
-        )  # noqa: F821
+        )
         if number == first:
             for _ in range(number % 50):
                 arguments.draw()
