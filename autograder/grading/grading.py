@@ -32,6 +32,16 @@ from autograder.exchange.channel import (
     Message,
 )
 from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
+from autograder.grading.budget import (
+    BEFORE_IT,
+    CUT_SHORT,
+    DID_NOT_FINISH,
+    ENDED,
+    HIDDEN_NEVER_RAN,
+    LOOPS,
+    NEVER_RAN,
+    Budget,
+)
 from autograder.grading.endings import ENDINGS
 from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
@@ -43,7 +53,7 @@ OUTPUT_LIMIT = 32 * 1024 * 1024
 """Most characters of output that are kept of one notebook's cells."""
 
 MESSAGES: dict[Status, str] = {
-    "time limit": "Stopped after {seconds:g} seconds: your code did not finish. Look for a loop that never ends.",
+    "time limit": LOOPS,
     "memory limit": "Stopped: your code used more than {memory:.0f} GiB of memory.",
     "process limit": "Stopped: your code started more than {processes} processes.",
     "crashed": "The Python process ended while your code ran (a call of exit, or a crash).",
@@ -127,6 +137,7 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
+        self._budget = Budget(self._limits.submission_seconds)
         self._own_judge = judge is None
         self._judge = judge or Judge(seed or "", self._limits, environment, sandboxed)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
@@ -178,6 +189,7 @@ class Grader:
         """What is graded inside belongs to one submission; nothing of it is there for the next one."""
         worker = self._warm_worker()
         self._judge.new_submission()
+        self._budget = Budget(self._limits.submission_seconds)
         worker.begin()
         try:
             yield
@@ -213,8 +225,11 @@ class Grader:
         cases = self._cases_of(task, hidden)
         started = time.monotonic()
         while True:
+            if not self._budget.left:
+                text = (HIDDEN_NEVER_RAN if hidden else NEVER_RAN).format(budget=self._budget.seconds)
+                return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = _Run(worker, task, wanted, self._limits, hidden, None if hidden else self._watch)
+            run = _Run(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
             outcome = run.outcome(cases, self._judge.judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
@@ -239,13 +254,15 @@ class _Run:
         task: Task,
         cells: list[dict[str, str]],
         limits: Limits,
+        budget: Budget,
         hidden: bool,
         watch: Watch | None,
     ) -> None:
         self._watch = watch
         self._worker, self._task, self._limits, self._hidden = worker, task, limits, hidden
         self._cells = cells
-        self._left = task.seconds
+        self._budget = budget
+        self._allowed = self._left = min(task.seconds, budget.left)
         self._timed_out = False
         self.running_cell: str | None = None
         self.defining = True
@@ -281,7 +298,9 @@ class _Run:
         try:
             return channel.receive(max(0.01, self._left))
         finally:
-            self._left -= time.monotonic() - started
+            took = time.monotonic() - started
+            self._left -= took
+            self._budget.used += took
 
     def _run_cells(self, channel: Channel) -> list[str]:
         """Follow the cells to their end; the names that they do not define.
@@ -352,6 +371,12 @@ class _Run:
             memory=self._limits.memory_bytes / 2**30,
             processes=self._limits.processes,
         )
+        if self._timed_out and self._allowed < self._task.seconds:
+            message = CUT_SHORT.format(budget=self._budget.seconds)
+        elif self.defining and self.running_cell not in (None, self._task.answer_id):
+            what = {"time limit": DID_NOT_FINISH.format(seconds=self._allowed), "crashed": ENDED}.get(status)
+            if what is not None:
+                message = BEFORE_IT.format(cell=self.running_cell, what=what)
         return TaskOutcome(self._task.name, self._task.title, status, [message], [status])
 
 

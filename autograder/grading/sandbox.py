@@ -63,6 +63,7 @@ class Limits:
         open_files: number of files and sockets that one process may hold open.
         file_bytes: size of one file that it writes.
         scratch_bytes: size of each of its temporary folders (in the sandbox only).
+        submission_seconds: wall time of all its cells and tasks together; each task has its own limit besides.
         judge_seconds: how long the judge may take over what it produced for one case, and how long the graphs among
             that may run while it waits.
         graph_seconds: processor time of all its graphs together when the judge has them run; a task gets at most half
@@ -76,6 +77,7 @@ class Limits:
     open_files: int = 512
     file_bytes: int = 512 << 20
     scratch_bytes: int = 512 << 20
+    submission_seconds: float = 300.0
     judge_seconds: float = JUDGE_SECONDS
     graph_seconds: float = 60.0
     graph_memory_bytes: int = 4 << 30
