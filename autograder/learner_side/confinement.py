@@ -155,3 +155,26 @@ def limit_resources(limits: dict[str, int]) -> None:
             resource.setrlimit(kind, (limits[name], limits[name]))
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK):
         resource.setrlimit(kind, (0, 0))
+
+
+def refusal_of_namespaces() -> str:
+    """Why a submission cannot have namespaces of its own here, as the kernel says it; `""` when it can."""
+    reader, writer = os.pipe()
+    try:
+        child = fork_into_new_process_ids()
+        if child == 0:
+            try:
+                enter_new_namespaces(1 << 20)
+                give_up_rights(b"")
+            except OSError as error:
+                os.write(writer, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+    except OSError as error:
+        return str(error)
+    finally:
+        os.close(writer)
+        said = os.read(reader, 1000).decode()
+        os.close(reader)
+    return said

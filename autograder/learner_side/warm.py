@@ -30,6 +30,7 @@ from autograder.learner_side.confinement import (
     fork_into_new_process_ids,
     give_up_rights,
     limit_resources,
+    refusal_of_namespaces,
     show_own_memory,
 )
 from autograder.learner_side.learner_shell import LearnerShell
@@ -215,29 +216,6 @@ def warm_up() -> LearnerShell:
     torch.set_num_threads(1)
     rehearse()
     return LearnerShell()
-
-
-def refusal_of_namespaces() -> str:
-    """Why a submission cannot have namespaces of its own here, as the kernel says it; `""` when it can."""
-    reader, writer = os.pipe()
-    try:
-        child = fork_into_new_process_ids()
-        if child == 0:
-            try:
-                enter_new_namespaces(1 << 20)
-                give_up_rights(b"")
-            except OSError as error:
-                os.write(writer, str(error).encode())
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-    except OSError as error:
-        return str(error)
-    finally:
-        os.close(writer)
-        said = os.read(reader, 1000).decode()
-        os.close(reader)
-    return said
 
 
 def main() -> None:
