@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from fxopt_workbench.bench.bench import bench
 from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ def register(app: typer.Typer) -> None:
     # jsonschema, which reads every notebook, builds forty grammars of internet addresses when this package is there:
     # a second for each command, for formats that no notebook has.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
     from autograder.commands import lab as commands_lab
 
+    bench.command()(bench_grading.grading)
     commands_lab.register(app)
     commands_capstone.register(app)
     app.command()(check)

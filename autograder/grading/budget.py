@@ -12,10 +12,12 @@ class Budget:
     Attributes:
         seconds: all that there is.
         used: what is used up.
+        judged: what the judge took meanwhile, for reports.
     """
 
     seconds: float
     used: float = 0.0
+    judged: float = 0.0
 
     @property
     def left(self) -> float:

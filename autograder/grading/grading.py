@@ -81,6 +81,7 @@ class NotebookOutcome:
         sandboxed: whether the cells ran in bubblewrap.
         outputs: outputs of the learner's cells (notebook format), by cell id.
         seconds: wall time in seconds.
+        phases: what of it went where: `starting` (what was not warm yet), `running` (the learner's code), `judging`.
     """
 
     notebook: str
@@ -89,6 +90,7 @@ class NotebookOutcome:
     sandboxed: bool = False
     outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -103,6 +105,7 @@ class NotebookOutcome:
             "tasks": [task.to_json() for task in self.tasks],
             "sandboxed": self.sandboxed,
             "seconds": round(self.seconds, 2),
+            "phases": {name: round(seconds, 2) for name, seconds in self.phases.items()},
         }
 
 
@@ -164,6 +167,10 @@ class Grader:
     def sandboxed(self) -> bool:
         """Whether the learner's side runs in bubblewrap."""
         return self._warm_worker().sandboxed
+
+    def phases(self) -> dict[str, float]:
+        """How many seconds of the running submission went into the learner's code and into judging."""
+        return {"running": self._budget.used, "judging": self._budget.judged}
 
     def _cases_of(self, task: Task, hidden: bool) -> list[Message]:
         key = (task.name, hidden)
@@ -353,7 +360,9 @@ class _Run:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
             if self._watch is not None and "raised" not in evidence.header:
                 self._watch(self._task, case, evidence)
+            started = time.monotonic()
             verdicts.append(judge(self._task, case, evidence, self._hidden))
+            self._budget.judged += time.monotonic() - started
             if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
         self.running_cell = None
@@ -490,6 +499,7 @@ def grade_notebook(
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
     with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission():
+        warm = time.monotonic() - started
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []
         for task in tasks:
@@ -502,6 +512,7 @@ def grade_notebook(
             result.points = result.max_points if result.status == "passed" else 0.0
             outcome.tasks.append(result)
         outcome.sandboxed = grader.sandboxed
+        outcome.phases = {"starting": warm} | grader.phases()
     answers = {task.answer_id for task in tasks}
     outcome.problems = [LEFT_OUT.format(cell=cell) for cell in sorted(stuck - answers)]
     outcome.seconds = time.monotonic() - started
