@@ -87,7 +87,7 @@ class SandboxedRunner:
         self._numbers = 0
         self._cpu = 0.0
         self._loaded: WeakKeyDictionary[fx.GraphModule, _Loaded] = WeakKeyDictionary()
-        self._task: object = ()
+        self._task: object = None
         self.isolated = False
         self.new_submission()
 
@@ -108,6 +108,7 @@ class SandboxedRunner:
         """Throw the runner away and give the next submission the whole of its time."""
         self._drop()
         self._left = self._limits.graph_seconds
+        self._task = object()  # no task is this one
         self.new_case(None)
 
     def new_case(self, task: object) -> None:

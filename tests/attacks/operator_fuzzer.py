@@ -2,7 +2,7 @@
 
 `python tests/attacks/operator_fuzzer.py [--calls N] [--seed S] [--only PATTERN] [--json PATH]` tries every function,
 method and operator of the allow-list (`autograder.exchange.graph_form.targets`), each in a process of its own, with
-`--unlisted` those too that were taken off it. Its exit status is 1 where a process died.
+`--also TARGET` one that was taken off it. Its exit status is 1 where a process died of something that is not in `KEPT`.
 
 Arguments come from two sources: PyTorch's own samples for its operators (`torch.testing`), in which one or two values
 are spoilt, and the operator's schema. Spoilt means: huge, negative, zero, out of range, empty, expanded, of another
@@ -34,6 +34,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from autograder.exchange.graph_form import GraphFormatError, targets
+from autograder.exchange.graph_form.unchecked import KEPT
 
 CALL_SECONDS = 1.0
 """How long one call may take before its process is given up: slow is no crash."""
@@ -43,6 +44,9 @@ RESTARTS = 3
 
 MEMORY_BYTES = 3 << 30
 """How much address space a process may take beyond what it began with."""
+
+DRAWS = 50
+"""How many calls draw their arguments from one stream: so many draws are repeated to tell what a call was."""
 
 DEADLY = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
 
@@ -345,23 +349,21 @@ def described(value: Any) -> str:
 def _try(target: str, seed: str, first: int, calls: int, place: mmap.mmap) -> None:
     """Make the calls from number `first` on, and say before each which it is. In a process of its own."""
     function = callable_of(target)
-    started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    del started
     size = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE if sys.platform == "linux" else 0
     if size:
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    arguments = None
     for number in range(first, calls):
         place[:8] = struct.pack("q", number)
-        arguments = (
-            Arguments(target, f"{seed}/{target}/{number // 50}") if number == first or number % 50 == 0 else arguments
-        )
-        if number == first:
-            for _ in range(number % 50):
+        if arguments is None or number % DRAWS == 0:
+            arguments = Arguments(target, f"{seed}/{target}/{number // DRAWS}")
+            for _ in range(number % DRAWS):
                 arguments.draw()
         args, kwargs = arguments.draw()
         try:
+            targets.check_strides(target[1:], tuple(args), kwargs, "")
             targets.check_call(function, tuple(args), kwargs, "")
         except GraphFormatError:  # a document with this call is refused
             continue
@@ -402,8 +404,8 @@ def try_target(target: str, seed: str, calls: int) -> Crash | None:
         _, status = os.waitpid(child, 0)
         (number,) = struct.unpack("q", place[:8])
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in DEADLY:
-            arguments = Arguments(target, f"{seed}/{target}/{number // 50}")
-            for _ in range(number % 50 + 1):
+            arguments = Arguments(target, f"{seed}/{target}/{number // DRAWS}")
+            for _ in range(number % DRAWS + 1):
                 args, kwargs = arguments.draw()
             name = signal.Signals(os.WTERMSIG(status)).name
             text = f"{described(args)}; {described(kwargs)}"[:400]
@@ -428,20 +430,27 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=300, help="calls of each target")
     parser.add_argument("--seed", default=str(int(time.time())), help="the same seed makes the same calls")
     parser.add_argument("--only", default="", help="a regular expression that targets must contain")
+    parser.add_argument("--also", action="append", default=[], help="a target that need not be on the list")
+    parser.add_argument("--sample", type=int, help="so many targets, drawn by the seed")
     parser.add_argument("--part", default="0/1", help="i/n: the i-th of n parts of the targets")
     parser.add_argument("--json", type=Path, help="where to write what was found")
     given = parser.parse_args()
     part, parts = map(int, given.part.split("/"))
     names = [name for name in allowed_targets() if re.search(given.only, name)][part::parts]
-    crashes = []
+    if given.sample is not None:
+        names = random.Random(given.seed).sample(names, min(given.sample, len(names)))
+    names += given.also
+    crashes, kept = [], []
     started = time.monotonic()
     for number, (name, crash) in enumerate(fuzz(names, given.seed, given.calls), start=1):
         if crash is not None:
-            crashes.append(crash)
+            (kept if base_name(name) in KEPT else crashes).append(crash)
             print(f"{crash.signal:8} {name}({crash.arguments})  {crash.said[-120:]!r}", flush=True)
         if number % 500 == 0:
             print(f"-- {number} of {len(names)} after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    print(f"seed {given.seed}: {len(names)} targets, {given.calls} calls each, {len(crashes)} crashed")
+    print(
+        f"seed {given.seed}: {len(names)} targets, {given.calls} calls each, {len(crashes)} crashed, and {len(kept)} that are kept"
+    )
     if given.json:
         given.json.write_text(json.dumps([asdict(crash) for crash in crashes], indent=1))
     return bool(crashes)

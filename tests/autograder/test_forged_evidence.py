@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from classroom import RIGHT, SMALL, TASK, Classroom, run, when_called
 
-from autograder.grading.grading import STUCK_LIMIT, Grader
 from autograder.grading.endings import HUNGRY, SLOW
+from autograder.grading.grading import STUCK_LIMIT, Grader
 
 NOTHING = """
 class GraphRecorder:

@@ -27,10 +27,10 @@ from autograder.exchange.graph_form.format import (
 )
 from autograder.exchange.graph_form.literals import LiteralDecoder
 from autograder.exchange.graph_form.modules import build_module
-from autograder.exchange.graph_form.origin import mark, mark_module
+from autograder.exchange.graph_form.origin import mark
 from autograder.exchange.graph_form.signature import decode_signature
 from autograder.exchange.graph_form.source import check_generated_code
-from autograder.exchange.graph_form.targets import check_call, decode_function, decode_method
+from autograder.exchange.graph_form.targets import check_call, check_strides, decode_function, decode_method
 from autograder.exchange.graph_form.tensors import TensorDecoder
 from autograder.exchange.graph_form.values import decode_value
 
@@ -85,8 +85,6 @@ class _Decoder:
                 module: nn.Module = self._graph(row, where)
             elif kind == "module":
                 module = self._leaf(row, where)
-                if not self._ours:
-                    mark_module(module)
                 self._depths.append(0)
             else:
                 raise GraphFormatError(f"{where}: expected an object of kind 'graph' or 'module', got {shown(row)}")
@@ -288,6 +286,8 @@ class _Decoder:
             raise GraphFormatError(f"{at}: a placeholder has at most a default value")
         if op == "call_method" and not (args and isinstance(args[0], fx.Node)):
             raise GraphFormatError(f"{at}: the first argument of a method is the node that it is called on")
+        if op == "call_method":
+            check_strides(target, args, kwargs, at)
         if op == "call_function":
             check_call(target, args, kwargs, at)
 

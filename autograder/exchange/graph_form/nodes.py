@@ -14,7 +14,7 @@ from torch import fx, nn
 def all_nodes(graph: fx.GraphModule | fx.Graph) -> Iterator[fx.Node]:
     """Every node of a graph, in order, and behind the node that uses a graph within it that graph's nodes.
 
-    A graph that is used several times comes once. A bare `fx.Graph` without a module to look into has its own nodes only.
+    A graph that is used several times comes once. A bare `fx.Graph` without a module has its own nodes only.
     """
     seen: set[int] = set()
     pending = [iter(_graph_of(graph).nodes)]

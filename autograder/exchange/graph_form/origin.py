@@ -1,7 +1,8 @@
-"""Which graphs came from a learner: decoding marks every node and module, and copies of them keep the mark.
+"""Which graphs came from a learner: decoding marks every node, and copies of nodes keep the mark.
 
-In the process that judges, whatever would execute something marked raises instead (`nothing_marked_runs`): a judge that
-forgets to put its question to another process is found at once, and not by a learner.
+In the process that judges, whatever would execute a marked node raises instead (`nothing_marked_runs`): a judge that
+forgets to put its question to another process is found at once, and not by a learner. Hooks of `nn.Module` would do the
+same, but they are seen: by passes, which leave a module with hooks alone, and by Dynamo.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import fx, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.fx.graph_module import _WrappedCall
 
 _MARK = "from outside"
 
@@ -27,24 +28,18 @@ def mark(graph: fx.Graph) -> None:
         node.meta[_MARK] = True
 
 
-def mark_module(module: nn.Module) -> None:
-    """Mark a module of `torch.nn` that a learner's graph calls."""
-    vars(module)[_MARK] = True
-
-
 def is_marked(module: nn.Module) -> bool:
-    """Whether a module, or a graph module in any of its nodes or of the modules within it, is a learner's."""
+    """Whether a graph module is a learner's, in any node of its own or of the graphs within it."""
     return any(
-        _MARK in vars(part)
-        or (isinstance(part, fx.GraphModule) and any(_MARK in node.meta for node in part.graph.nodes))
+        isinstance(part, fx.GraphModule) and any(_MARK in node.meta for node in part.graph.nodes)
         for part in module.modules()
     )
 
 
 @contextmanager
 def nothing_marked_runs() -> Iterator[None]:
-    """While this lasts, calling a marked module or interpreting a marked node raises `ForbiddenExecutionError`."""
-    run_node = fx.Interpreter.run_node
+    """While this lasts, calling a marked graph or interpreting a marked node raises `ForbiddenExecutionError`."""
+    run_node, call = fx.Interpreter.run_node, _WrappedCall.__call__
 
     def refuse(what: object) -> None:
         raise ForbiddenExecutionError(f"{what} came from a learner: ask for what it computes (`graph_form.ask`)")
@@ -54,15 +49,15 @@ def nothing_marked_runs() -> Iterator[None]:
             refuse(f"the node {n.name!r}")
         return run_node(self, n)
 
-    def check_module(module: nn.Module, args: Any) -> None:
-        own_nodes = module.graph.nodes if isinstance(module, fx.GraphModule) else ()
-        if _MARK in vars(module) or any(_MARK in node.meta for node in own_nodes):
-            refuse(f"a module of class {type(module).__name__}")
+    def checked_call(self: _WrappedCall, obj: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        if is_marked(obj):
+            refuse("a graph module")
+        return call(self, obj, *args, **kwargs)
 
-    hook = register_module_forward_pre_hook(check_module)
     fx.Interpreter.run_node = checked_run_node  # type: ignore[method-assign]
+    _WrappedCall.__call__ = checked_call  # type: ignore[method-assign]
     try:
         yield
     finally:
         fx.Interpreter.run_node = run_node  # type: ignore[method-assign]
-        hook.remove()
+        _WrappedCall.__call__ = call  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
-"""Plain values with tensors among them, as JSON and storages: what goes to the process that runs graphs, and comes back.
+"""Plain values with tensors, as JSON and storages: what goes to the process that runs graphs, and comes back.
 
-The form is that of arguments in `literals`, with `{"tensor": 3}` for a tensor, and `{"unsent": "SparseTensor"}` for what
-is no plain data. Tensors that are one object, or share memory, do so on the other side, too.
+The form is that of arguments in `literals`, with `{"tensor": 3}` for a tensor, and `{"unsent": "SparseTensor"}` for
+what is no plain data. Tensors that are one object, or share memory, do so on the other side, too.
 """
 
 from __future__ import annotations

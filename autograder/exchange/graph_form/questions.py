@@ -92,7 +92,7 @@ def gradients_of(
 
 
 def gradients(result: torch.Tensor, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Gradients of a number that each element of `result` goes into with a weight of its own; `None` where none flows."""
+    """Gradients of a sum in which each element of `result` has a weight of its own; `None` where none flows."""
     if not result.requires_grad:
         return [None] * len(leaves)
     # The weights make a gradient that an error in one element cannot leave unchanged.

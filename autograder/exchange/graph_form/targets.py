@@ -189,7 +189,9 @@ def _is_allowed_operator(name: str) -> bool:
     operation, _, overload = rest.partition(".")
     if namespace not in _NAMESPACES or _NOT_ATEN.fullmatch(operation):
         return False
-    return namespace != "aten" or why_operator_left_out(operation, overload) is None
+    return why_left_out(operation) is None and (
+        namespace != "aten" or why_operator_left_out(operation, overload) is None
+    )
 
 
 @functools.cache
@@ -321,6 +323,26 @@ def _check_enumerated(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             raise GraphFormatError(f"{where}: {name} of {target} is {what}, got {shown(given)}")
 
 
+_STRIDES = frozenset(words("as_strided as_strided_ as_strided_copy as_strided_scatter"))
+_MOST_STRIDE = 1 << 31
+
+
+def check_strides(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
+    """Check sizes, strides and offset of `as_strided`, which multiplies them without a look at overflow.
+
+    Raises:
+        GraphFormatError: one of them is no number, or a huge one; the message starts with `where`.
+    """
+    if name not in _STRIDES:
+        return
+    numbers = [*args[1:], *(value for key, value in kwargs.items() if key not in ("self", "input", "src"))]
+    if name == "as_strided_scatter" and len(args) > 1:
+        numbers.pop(0)  # the values to scatter
+    flat = [leaf for number in numbers for leaf in (number if isinstance(number, (list, tuple)) else [number])]
+    if any(leaf is not None and not (type(leaf) is int and abs(leaf) < _MOST_STRIDE) for leaf in flat):
+        raise GraphFormatError(f"{where}: {name} takes whole numbers below 2**31 for sizes, strides and offset")
+
+
 def check_call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
     """Checks beyond the allow-list: `getattr` reads only harmless attributes, given as a literal; a dtype is a dtype.
 
@@ -335,3 +357,4 @@ def check_call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], where
         )
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         _check_enumerated(target, args, kwargs, where)
+    check_strides(getattr(target, "__name__", "").partition(".")[0], args, kwargs, where)

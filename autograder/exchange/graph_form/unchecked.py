@@ -17,7 +17,7 @@ CAPTURED = frozenset(
     "_adaptive_avg_pool2d _adaptive_avg_pool3d _add_relu _addmm_activation _aminmax _assert_async _assert_scalar "
     "_assert_tensor_metadata _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long "
     "_cast_Short _cdist_forward _conj _conj_copy _conj_physical _convolution _embedding_bag "
-    "_embedding_bag_forward_only _euclidean_dist _functional_assert_async _functional_assert_scalar "
+    "_embedding_bag_forward_only _euclidean_dist _foreach_add _functional_assert_async _functional_assert_scalar "
     "_functional_sym_constrain_range _functional_sym_constrain_range_for_size _grouped_mm _index_put_impl _int_mm "
     "_is_all_true _is_any_true _linalg_check_errors _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex "
     "_linalg_svd _local_scalar_dense _log_softmax _logcumsumexp _lu_with_info _masked_softmax "
@@ -48,8 +48,25 @@ RULES = (
 
 CRASHING: dict[str, str] = {
     "segment_reduce": "reads past its data where `unsafe=True` tells it not to look at the lengths",
+    "lu_unpack": "writes where its pivots say, and corrupts the heap",
+    "eigvals": "LAPACK reaches past its work space where a matrix holds a NaN",
+    "linalg_eigvals": "LAPACK reaches past its work space where a matrix holds a NaN",
+    "embedding_dense_backward": "writes past its result where fewer gradients come than indices",
 }
 """Names of operators in all their forms (function, method, ATen operator), and what the fuzzer saw them do."""
+
+OUT_KEPT = frozenset({("add", "out")})
+"""Overloads that write into a tensor which they are handed and that stay: programs of the capstone are about them."""
+
+KEPT: dict[str, str] = {
+    "lstm": "captured graphs of recurrent models call it; it trusts the number of its weights",
+    "native_batch_norm": "captured graphs of convolutional models call it; it trusts the length of its weights",
+    "native_batch_norm_backward": "gradients of convolutional models call it; it trusts the length of what was saved",
+    "_native_batch_norm_legit": "core ATen writes instance normalisation with it; it trusts the length of weights",
+    "_native_batch_norm_legit_functional": "captured graphs of models in training call it; as `native_batch_norm`",
+    "_native_batch_norm_legit_no_training": "exported convolutional models call it; as `native_batch_norm`",
+}
+"""Operators that can crash, too, and without which no ordinary graph could travel: only their process holds them."""
 
 
 def why_left_out(name: str) -> str | None:
@@ -73,6 +90,8 @@ def why_operator_left_out(name: str, overload: str) -> str | None:
         for pattern, reason in RULES:
             if re.fullmatch(pattern, name):
                 return reason
+    if (name, overload) in OUT_KEPT:
+        return None
     schema = torch._C._get_schema(f"aten::{name}", overload)
     if any(
         argument.kwarg_only and argument.alias_info and argument.alias_info.is_write for argument in schema.arguments

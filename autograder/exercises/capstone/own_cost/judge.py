@@ -11,8 +11,8 @@ from torch import fx
 
 from autograder.capstone.template.own_cost.my_capstone.count_products import cost as template_cost
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.verdict import one_line
 from autograder.exchange.graph_form.nodes import all_nodes, placeholders
+from autograder.exchange.verdict import one_line
 from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.own_cost.programs import cases_from, graph_of, inputs_of
 from autograder.exercises.capstone.own_pass.judge import REGISTERS_NOTHING

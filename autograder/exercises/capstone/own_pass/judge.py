@@ -38,8 +38,8 @@ MISCONCEPTIONS = {
         "your own class. Build replacements out of functions and modules of torch."
     ),
     "graph within a graph": (
-        "Your pass leaves a graph within the graph (a `call_module` of a `GraphModule`, say), where nobody counts what is "
-        "computed. Put the operations into the graph itself."
+        "Your pass leaves a graph within the graph (a `call_module` of a `GraphModule`, say), where nobody counts what "
+        "is computed. Put the operations into the graph itself."
     ),
     "malformed": "The graph that your pass leaves is malformed: call `graph.lint()` after each rewrite while you test.",
     "not idempotent": (
