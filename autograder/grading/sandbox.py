@@ -268,13 +268,13 @@ class Worker:
             self.control.hand_over(theirs)
             child = int(self.control.receive(END_SECONDS).header["started"])
             ours.receive(END_SECONDS)
-        except (ChannelClosedError, ChannelTimeoutError) as error:
+            watch = Watch(self._outside(child), self.limits.memory_bytes, self.limits.processes)
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError, SandboxError) as error:
             ours.close()
             self._stop()
             said = (Path(self._files.name) / "log").read_text(errors="replace")[-2000:]
             raise SandboxError(f"a submission's process did not start: {error}. The worker printed: {said}") from error
-        self._submission = ours
-        self._watch = Watch(self._outside(child), self.limits.memory_bytes, self.limits.processes)
+        self._submission, self._watch = ours, watch
 
     def _wanted(self) -> dict[str, object]:
         """What the submission's process is told of its limits and its scratch space."""

@@ -6,6 +6,7 @@ import os
 import signal
 from typing import Any
 
+import psutil
 import pytest
 from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, when_called
 
@@ -90,3 +91,25 @@ def test_work_is_plain_data_both_ways(room: Classroom, monkeypatch: pytest.Monke
     name, notebook, release, tasks, seed = asked[0]
     assert (name, release, list(tasks), seed) == (TASK.notebook, room.released, [TASK], "seed")
     assert notebook == room.answered(RIGHT)
+
+
+def test_graders_stay_warm_from_notebook_to_notebook_and_are_let_go(room: Classroom, started_here: list[str]) -> None:
+    tasks = (TASK,)
+    grading.keep_warm()
+    try:
+        for _ in range(2):
+            outcome = grading.grade_notebook(TASK.notebook, room.answered(BLANK), room.released, tasks, None)
+            assert [task.status for task in outcome.tasks] == ["not written"]
+        assert started_here == ["here"]
+        assert outcome.phases["starting"] < 5
+    finally:
+        children = psutil.Process().children(recursive=True)
+        grading.let_go()
+    assert children
+    assert not psutil.wait_procs(children, timeout=10)[1]
+    grading.let_go()
+
+
+def test_fewer_processes_than_one_are_refused(classroom: Classroom) -> None:
+    with pytest.raises(ValueError, match="at least one process"):
+        classroom.grade(jobs=0)
