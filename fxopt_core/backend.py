@@ -10,11 +10,12 @@ import torch
 from torch import fx
 from torch._dynamo.source import ConstantSource
 
-from fxopt_core.capture.lowering import NotLowerableError, lower
-from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
-from fxopt_core.optimizer.verified_graph import run_verified_passes
+from fxopt_core.optimizer.dynamo_graph import compare_graphs, optimize_graph
+from fxopt_core.optimizer.pipeline import PipelineResult
+from fxopt_core.optimizer.verified_passes import Built, run_verified_passes
 from fxopt_core.passes import OptimizationPass, Refusal, choose_passes
 from fxopt_core.suggestions import did_you_mean
+from fxopt_core.verification import Equivalence, Gradients, Tolerance
 
 Compiled = Callable[..., Any]
 
@@ -114,17 +115,19 @@ def fxopt_backend(
     preset = "training" if _records_gradients(example_inputs) else "inference"
     budget = {} if chosen.memory_budget is None else {"memory_budget": chosen.memory_budget}
     passes = choose_passes(preset if chosen.passes is None else chosen.passes, **budget)
-    refusals: list[Refusal] = []
-    try:
-        lowered = lower(graph_module)
-    except NotLowerableError as error:
-        lowered = graph_module
-        refusals = [Refusal("the whole graph", f"the passes see it as Dynamo wrote it: {error}")]
-    if chosen.verify:
-        result = run_verified_passes(graph_module, lowered, passes, example_inputs)
-    else:
-        result = run_passes(lowered, passes)
-    result.refusals["lowering"] = refusals
+
+    def build(acting: Sequence[OptimizationPass], denied: frozenset[str], most: float) -> Built:
+        graph = optimize_graph(graph_module, acting, denied, most)
+        return Built(graph.result.graph_module, [graph])
+
+    def compare(changed: fx.GraphModule, tolerance: Tolerance, gradients: Gradients) -> Equivalence:
+        # Weights are inputs of the graph, so all gradients stay, whatever passes promise of those that are folded.
+        return compare_graphs(graph_module, changed, example_inputs, tolerance)
+
+    at_fault = "the graph of ATen operators differs from the one that Dynamo captured, before any pass:"
+    verified = run_verified_passes(passes, build, compare if chosen.verify else None, at_fault=at_fault)
+    result = verified.built.graphs[0].result
+    result.refusals["verification"] = [Refusal(key, "it changes what is computed") for key in verified.denied]
     if chosen.report is not None:
         chosen.report(result)
     if not result.rewrites:

@@ -1,10 +1,9 @@
-"""Where a computation runs: choosing a device, what it can do, waiting for it, and its memory counters."""
+"""Where a computation runs: choosing a device, waiting for it, and its memory counters."""
 
 from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 import torch
@@ -20,35 +19,6 @@ PREFERENCE = ("cuda", "mps", "cpu")
 
 class DeviceUnavailableError(RuntimeError):
     """A device was asked for by name that this machine does not have."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What one kind of device offers, as far as the course depends on it.
-
-    Attributes:
-        kind: `cpu`, `cuda` or `mps`.
-        float64: whether double-precision tensors may live there (Metal has none).
-        complex128: whether double-precision complex tensors may live there.
-        asynchronous: whether operations return before the device has finished them.
-        memory_counters: whether the allocator reports its peak in bytes.
-        kernel_language: what Inductor generates for it.
-    """
-
-    kind: str
-    float64: bool
-    complex128: bool
-    asynchronous: bool
-    memory_counters: bool
-    kernel_language: str
-
-
-CAPABILITIES = {
-    "cpu": Capabilities("cpu", True, True, False, False, "C++ with OpenMP"),
-    "cuda": Capabilities("cuda", True, True, True, True, "Triton"),
-    "mps": Capabilities("mps", False, False, True, False, "Metal"),
-}
-"""One row a kind of device. MPS: float64 is refused by Metal; `torch.mps` counts current, not peak, bytes."""
 
 
 def _is_present(kind: str) -> bool:
@@ -116,20 +86,6 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{platform.machine() or device.type}, {torch.backends.cpu.get_cpu_capability()}"
-
-
-def capabilities(device: torch.device | str) -> Capabilities:
-    """The capability row of a device.
-
-    Raises:
-        DeviceUnavailableError: the course knows no row for this kind of device.
-    """
-    kind = torch.device(device).type
-    if kind not in CAPABILITIES:
-        raise DeviceUnavailableError(
-            f"no capability row for the kind of device {kind!r}; known: {', '.join(CAPABILITIES)}"
-        )
-    return CAPABILITIES[kind]
 
 
 def synchronize(device: torch.device | str) -> None:

@@ -26,6 +26,18 @@ class Displayable:
         presenter = _presenter()
         return repr(self) if presenter is None else presenter.as_text(self)
 
+    def as_json(self) -> dict[str, Any]:
+        """Everything as JSON values: names, numbers, lists and dictionaries; no infinity and no NaN.
+
+        Raises:
+            TypeError: this kind of result has no such form, or the package that knows it is absent.
+        """
+        presenter = _presenter()
+        if presenter is None:
+            raise TypeError(f"nothing installed writes {type(self).__name__} as JSON; fxopt_workbench does.")
+        document: dict[str, Any] = presenter.as_json(self)
+        return document
+
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:

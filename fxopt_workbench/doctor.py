@@ -111,6 +111,7 @@ def check_compile() -> CheckOutcome:
     from torch._inductor import metrics
 
     from fxopt_core import devices
+    from fxopt_workbench.capabilities import capabilities
 
     device = devices.choose_device()
     # A constant that was never compiled before: a kernel from the cache would prove no compiler.
@@ -127,7 +128,7 @@ def check_compile() -> CheckOutcome:
         return CheckOutcome(FAILED, f"compiled code on {device} computes {result}, not {expected}")
     if metrics.generated_kernel_count == 0:
         return CheckOutcome(FAILED, "torch.compile ran, but Inductor generated no kernel")
-    language = devices.capabilities(device).kernel_language
+    language = capabilities(device).kernel_language
     return CheckOutcome(OK, f"Inductor compiled a function for {device} ({language}) and it computes the same as eager")
 
 

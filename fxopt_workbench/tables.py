@@ -41,6 +41,16 @@ def tables_of(result: Any) -> Sequence[Table]:
     return tables
 
 
+@singledispatch
+def document_of(result: Any) -> dict[str, Any]:
+    """A result as JSON values. `fxopt_workbench.results` registers the results that can be written so.
+
+    Raises:
+        TypeError: this kind of result has no such form.
+    """
+    raise TypeError(f"{type(result).__name__} has no JSON form; print it, or read its attributes.")
+
+
 @dataclass(frozen=True)
 class Table(Displayable):
     """A table with notes.

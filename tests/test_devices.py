@@ -3,16 +3,15 @@ import torch
 
 from fxopt_core import devices
 from fxopt_core.devices import (
-    CAPABILITIES,
     DEVICE_VARIABLE,
     DeviceUnavailableError,
     available_devices,
-    capabilities,
     choose_device,
     peak_memory_bytes,
     reset_peak_memory,
     synchronize,
 )
+from fxopt_workbench.capabilities import CAPABILITIES, capabilities
 
 
 @pytest.fixture(autouse=True)

@@ -25,11 +25,13 @@ FLOORS = (
     "fxopt_core.optimizer",
     "fxopt_core.backend",
     # fxopt_workbench: tables and pictures, what uses them, the command.
+    "fxopt_workbench.capabilities",
     "fxopt_workbench.tables fxopt_workbench.zoo fxopt_workbench.as_if_mps",
     "fxopt_workbench.structure",
     "fxopt_workbench.pictures",
     "fxopt_workbench.recording fxopt_workbench.results fxopt_workbench.torchscript",
     "fxopt_workbench.hardware fxopt_workbench.huggingface fxopt_workbench.explorer fxopt_workbench.standalone",
+    "fxopt_workbench.capturing",
     "fxopt_workbench.capture_extension fxopt_workbench.doctor",
     "fxopt_workbench.commands",
     "fxopt_workbench.bench",

@@ -11,17 +11,19 @@ import rich.console
 import torch
 from torch import nn
 
+from fxopt_core import display
 from fxopt_core.benchmark import benchmark
 from fxopt_core.capture import capture
-from fxopt_core.costs import analyze, record_allocations
+from fxopt_core.costs import record_allocations
 from fxopt_core.display import Displayable
-from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
-from fxopt_core.passes import GraphEditor, make_pass
+from fxopt_core.passes import GraphEditor, PassResult, make_pass
 from fxopt_core.verification import check_equivalence
 from fxopt_workbench.hardware.hardware import hardware_table, published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import comparison
+from fxopt_workbench.structure.diff import diff_graphs
+from fxopt_workbench.structure.model_costs import analyze
 from fxopt_workbench.tables import Table, print_tables
 
 X = torch.randn(2, 5)
@@ -159,6 +161,15 @@ def test_a_front_end_gets_what_it_asks_for() -> None:
     sheet = Table("title", notes=("note",))
     assert sheet._repr_mimebundle_(include={"text/plain"}) == {"text/plain": "title\nnote"}
     assert set(sheet._repr_mimebundle_(exclude={"text/plain"})) == {"text/html"}
+
+
+def test_a_result_is_written_as_json_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = PassResult("nothing", [], [])
+    with pytest.raises(TypeError, match="PassResult has no JSON form; print it"):
+        result.as_json()
+    monkeypatch.setattr(display, "_presenter", lambda: None)
+    with pytest.raises(TypeError, match="nothing installed writes PassResult as JSON; fxopt_workbench does"):
+        result.as_json()
 
 
 def test_figures_are_never_broken_and_headings_only_between_words() -> None:

@@ -110,7 +110,8 @@ _PREPARE = (
 
 def _reference_notebooks(course: Any, day: str) -> dict[str, NotebookNode]:
     """The released notebooks of a day with the reference answers in them."""
-    from autograder.course.notebooks import grade_id, read_notebook
+    from autograder.course.notebooks import grade_id
+    from autograder.course.reading import read_notebook
     from autograder.course.sources import read_source
     from autograder.course.task import DAYS
     from autograder.course.tasks import all_tasks

@@ -73,7 +73,7 @@ def submit(
     """Hand in a notebook of the workspace."""
     from autograder.course import submission
     from autograder.course.course import NoCourseError, find_course
-    from autograder.course.notebooks import UnreadableNotebookError
+    from autograder.course.reading import UnreadableNotebookError
     from autograder.course.tasks import UnknownTaskError
 
     console = Console(soft_wrap=True)

@@ -58,6 +58,11 @@ class Course:
         return self.records / "submitted"
 
     @property
+    def received(self) -> Path:
+        """Submissions as they were taken in, rebuilt: STUDENT/DAY/NOTEBOOK.ipynb. Only grading writes here."""
+        return self.records / "received"
+
+    @property
     def database(self) -> str:
         """URL of the gradebook."""
         return os.environ.get("FXOPT_DATABASE", f"sqlite:///{self.records / 'gradebook.db'}")
@@ -129,14 +134,14 @@ def course_config(course: Course) -> Config:
         "*.html",
         "*.md",
         "*.json",
+        "*.toml",
     ]
     config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
     config.ClearSolutions.enforce_metadata = True
     config.OverwriteCells.add_missing_cells = True
     plugin = "autograder.records.nbgrader_plugin"
-    config.TolerantNotebookExporter.course_root = str(course.root)
     config.GradeByJudge.course_root = str(course.root)
-    config.Autograde.exporter_class = f"{plugin}.TolerantNotebookExporter"
+    config.AutogradeReceived.course_root = str(course.root)
     config.Autograde.autograde_preprocessors = [
         f"{plugin}.GradeByJudge",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
@@ -144,7 +149,10 @@ def course_config(course: Course) -> Config:
         "nbgrader.preprocessors.SaveAutoGrades",
         "nbgrader.preprocessors.AssignLatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
+        # Last: what was graded is what the learner wrote, what is kept for showing it is safe to show.
+        "autograder.records.display.SafeToShow",
     ]
+    config.SafeToShow.course_root = str(course.root)
     config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
     pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"
     config.FeedbackExporter.template_name = "fxopt_feedback"

@@ -1,132 +1,24 @@
-"""Reading notebooks that anybody may have written, and finding the graded cells in them. Imports no torch."""
+"""The graded cells of a notebook, and how a learner's notebook differs from the released one. Imports no torch."""
 
 from __future__ import annotations
 
 import json
-import re
-import warnings
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import nbformat
 from nbformat import NotebookNode
 
+from autograder.course.reading import writable
 from autograder.course.task import Task
 from autograder.exchange.channel import MalformedMessageError
-from autograder.exchange.verdict import one_line
-
-SIZE_LIMIT = 100 * 1024 * 1024
-"""Largest notebook file that is read at all, in bytes."""
-
-CODE_LIMIT = 2 * 1024 * 1024
-"""Most characters of code that the cells of one notebook may hold together."""
 
 OUTPUTS_PER_CELL = 1000
 """Most outputs of one cell that are kept."""
 
 SKIP_TAG = "not-graded"
 """Tag of a cell that demonstrates something at length and is left out while grading."""
-
-
-class UnreadableNotebookError(ValueError):
-    """The file is no notebook; the message is one line that says why and what to do."""
-
-
-def read_notebook(path: Path) -> NotebookNode:
-    """Read a notebook from disk, upgraded to the current format.
-
-    Raises:
-        UnreadableNotebookError: missing, too large, not JSON, or JSON that is not a notebook.
-    """
-    return parse_notebook(path.name, read_content(path))
-
-
-def read_content(path: Path) -> bytes:
-    """The bytes of a notebook's file.
-
-    Raises:
-        UnreadableNotebookError: missing, no file, or too large.
-    """
-    if not path.is_file():
-        what = "this is a folder, not a notebook" if path.is_dir() else "there is no such notebook"
-        raise UnreadableNotebookError(f"{path.name}: {what}")
-    size = path.stat().st_size
-    if size > SIZE_LIMIT:
-        raise UnreadableNotebookError(
-            f"{path.name}: {size / 2**20:.0f} MiB is more than the {SIZE_LIMIT / 2**20:.0f} MiB that are read; "
-            "clear the outputs (Edit, Clear Outputs of All Cells), save, and submit again"
-        )
-    return path.read_bytes()
-
-
-def parse_notebook(name: str, content: bytes) -> NotebookNode:
-    """The notebook in the bytes of a file, upgraded to the current format. `name` is for messages.
-
-    What is harmless is put right: ids that are missing or there twice, characters that cannot be written again
-    (lone surrogates), nbgrader metadata that names no cell.
-
-    Raises:
-        UnreadableNotebookError: not JSON, or JSON that is not a notebook, or too much code.
-    """
-    try:
-        document = json.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        raise UnreadableNotebookError(
-            f"{name}: this file is not JSON, so it is no notebook ({one_line(error, 100)}); "
-            "open it in JupyterLab, save it there, and submit again"
-        ) from error
-    try:
-        if re.search(rb"\\u[dD][89a-fA-F]", content):
-            document = _without_surrogates(document)
-        with warnings.catch_warnings():
-            # Ids that are missing or repeated are harmless here, and old tools write such files.
-            warnings.simplefilter("ignore")
-            notebook = _repair(nbformat.reads(json.dumps(document), as_version=4))
-        nbformat.validate(notebook, relax_add_props=True)
-    except Exception as error:  # nbformat raises many types for malformed structure
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UnreadableNotebookError(
-            f"{name}: JSON, but not a notebook ({one_line(first_line, 120)}); "
-            "fetch a fresh copy and paste your answers into it"
-        ) from error
-    code = sum(len(cell.source) for cell in notebook.cells if cell.cell_type == "code")
-    if code > CODE_LIMIT:
-        raise UnreadableNotebookError(
-            f"{name}: its cells hold {code / 2**20:.1f} MiB of code, more than the {CODE_LIMIT / 2**20:.0f} MiB that "
-            "are run; was data pasted into a cell?"
-        )
-    return notebook
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return writable(value)
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {writable(key): _without_surrogates(item) for key, item in value.items()}
-    return value
-
-
-def _repair(notebook: NotebookNode) -> NotebookNode:
-    notebook.nbformat_minor = max(5, notebook.nbformat_minor)
-    seen: set[str] = set()
-    for index, cell in enumerate(notebook.cells):
-        if not cell.get("id") or cell["id"] in seen:
-            cell["id"] = f"repaired-{index}"
-        seen.add(cell["id"])
-        nbgrader = cell.metadata.get("nbgrader", {})
-        if not isinstance(nbgrader, dict) or not isinstance(nbgrader.get("grade_id", ""), str):
-            del cell.metadata["nbgrader"]
-    return notebook
-
-
-def writable(text: str) -> str:
-    """Text without lone surrogates, which Python prints but nobody can write to a file."""
-    return text.encode(errors="replace").decode()
 
 
 def clean_outputs(outputs: Any, room: int) -> tuple[list[dict[str, Any]], int]:
@@ -193,12 +85,14 @@ class Comparison:
         repeated: ids of cells that are there more than once.
         changed: ids of locked cells with another source.
         retyped: ids of cells that became another type of cell (text instead of code, say).
+        misplaced: ids of cells that stand below a cell of the release that comes after them.
     """
 
     missing: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     retyped: list[str] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
 
     def problems(self) -> list[str]:
         """One line for each kind of difference, naming the cells."""
@@ -211,6 +105,8 @@ class Comparison:
             lines.append(f"these locked cells were changed: {', '.join(self.changed)}; restore them from a fresh copy")
         if self.retyped:
             lines.append(f"these cells were made another type of cell: {', '.join(self.retyped)}; change the type back")
+        if self.misplaced:
+            lines.append(f"these cells stand below where they belong: {', '.join(self.misplaced)}; move them back up")
         return lines
 
 
@@ -232,38 +128,45 @@ def compare_with_release(notebook: NotebookNode, release: NotebookNode) -> Compa
             comparison.retyped.append(name)
         elif is_locked(cell) and first[name].source.strip() != cell.source.strip():
             comparison.changed.append(name)
+    places = {grade_id(cell): index for index, cell in reversed(list(enumerate(notebook.cells)))}
+    earliest = len(notebook.cells)
+    for cell in reversed(release.cells):
+        name = grade_id(cell)
+        if name in places:
+            if places[name] > earliest:
+                comparison.misplaced.insert(0, name)
+            earliest = min(earliest, places[name])
     return comparison
 
 
 def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
-    """A learner's notebook in which every cell of the release is there once, with the type and metadata of the release.
+    """A learner's notebook in which every cell of the release is there once, in its place and of its type.
 
-    A cell that was removed comes back as it was handed out, behind its old neighbour; of a cell that is there more
-    than once the first counts; nbgrader metadata of cells that the release does not have goes. Changes in place.
+    The cells of the release stand in the release's order, each followed by the learner's own cells that followed it.
+    One that was removed comes back as it was handed out; of a cell that is there more than once the first counts;
+    nbgrader metadata of cells that the release does not have goes. Changes in place.
     """
-    theirs: dict[str, NotebookNode] = {}
+    originals = {name: cell for cell in release.cells if (name := grade_id(cell)) is not None}
+    groups: dict[str | None, list[NotebookNode]] = {None: []}
+    group = groups[None]
     for cell in notebook.cells:
         name = grade_id(cell)
-        if name is not None and name not in theirs:
-            theirs[name] = cell
+        if name in originals and name not in groups:
+            group = groups[name] = []
         else:
             cell.metadata.pop("nbgrader", None)
-    before = -1
-    for original in release.cells:
-        name = grade_id(original)
-        if name is None:
-            continue
-        cell = theirs.pop(name, None)
-        if cell is None:
-            cell = deepcopy(original)
-            if any(other["id"] == cell["id"] for other in notebook.cells):
-                cell["id"] = f"restored-{len(notebook.cells)}"
-            notebook.cells.insert(before + 1, cell)
+        group.append(cell)
+    taken = {cell["id"] for cell in notebook.cells}
+    notebook.cells = groups[None]
+    for name, original in originals.items():
+        if name not in groups:
+            groups[name] = [deepcopy(original)]
+            if original["id"] in taken:
+                groups[name][0]["id"] = f"restored-{len(notebook.cells)}"
+        cell = groups[name][0]
         cell.metadata["nbgrader"] = NotebookNode(original.metadata["nbgrader"])
         _set_type(cell, original.cell_type)
-        before = next(index for index, other in enumerate(notebook.cells) if other is cell)
-    for stranger in theirs.values():
-        del stranger.metadata["nbgrader"]
+        notebook.cells += groups[name]
     return notebook
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.course import Course, find_course, student
-from autograder.course.notebooks import compare_with_release, grade_id, parse_notebook, read_content, read_notebook
+from autograder.course.notebooks import compare_with_release, grade_id
+from autograder.course.reading import parse_notebook, read_content, read_notebook
 from autograder.course.tasks import find_notebook
 from fxopt_workbench.files import write_whole
 
@@ -70,7 +71,10 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     if comparison.retyped:
         names = ", ".join(comparison.retyped)
         warnings.append(f"these cells were made another type of cell and are graded as what they were: {names}")
-    comparison.changed, comparison.retyped = [], []
+    if comparison.misplaced:
+        names = ", ".join(comparison.misplaced)
+        warnings.append(f"these cells stand below where they belong and are graded in their place: {names}")
+    comparison.changed, comparison.retyped, comparison.misplaced = [], [], []
     problems = comparison.problems()
     if problems:
         raise SubmissionRefusedError(f"{source.name} was not submitted: " + "; ".join(problems))

@@ -20,7 +20,7 @@ class Batch:
     """Several processes that grade ahead of the one that writes. Use it as a context manager.
 
     Inside, `grade_notebook` takes the outcome of a notebook that was announced from the process that graded it; one
-    that was not announced, or whose process was lost, it grades itself. So nothing depends on what is announced but time.
+    that was not announced, or whose process was lost, it grades itself. Nothing depends on announcing but time.
     """
 
     def __init__(self, jobs: int) -> None:

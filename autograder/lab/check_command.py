@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from autograder.course.course import NoCourseError, find_course
-from autograder.course.notebooks import UnreadableNotebookError, compare_with_release, read_notebook
+from autograder.course.notebooks import compare_with_release
+from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.channel import Message
 from autograder.grading.grading import NotebookOutcome, Watch, grade_notebook
-from autograder.records.nbgrader_plugin import kernel_problems
+from autograder.records.intake import kernel_problems
 
 ALL_PASSED, NOT_PASSED, NOT_CHECKED = 0, 1, 2
 """Exit codes of `fxopt check`."""

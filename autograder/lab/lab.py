@@ -24,7 +24,9 @@ PORTS_TRIED = 50
 NBGRADER_CONFIG = '''"""nbgrader's configuration for the form grader: that of `fxopt grade`, with an exchange."""
 
 from autograder.course.course import course_config, find_course
+from autograder.records.nbgrader_plugin import grade_what_was_received
 
+grade_what_was_received()
 course = find_course()
 config = get_config()
 config.merge(course_config(course))
@@ -152,7 +154,8 @@ def _write_configuration(folder: Path, shown: Path, page: str, instructor: bool)
                 f"{nbgrader}.validate_assignment": False,
                 "autograder.lab.server_extension": True,
                 "jupyterlab_jupytext": False,
-                f"{nbgrader}.formgrader": instructor,
+                f"{nbgrader}.formgrader": False,
+                "autograder.lab.form_grader": instructor,
                 f"{nbgrader}.assignment_list": instructor,
                 f"{nbgrader}.course_list": instructor,
             },

@@ -7,8 +7,8 @@ from collections import Counter
 from torch import fx
 
 from fxopt_core.graphs import is_operation, operation_name
-from fxopt_core.graphs.diff import diff_graphs
 from fxopt_workbench.pictures import GraphPicture, draw
+from fxopt_workbench.structure.diff import diff_graphs
 
 
 def before_and_after(case: str, before: fx.GraphModule, after: fx.GraphModule) -> list[GraphPicture | str]:

@@ -5,31 +5,38 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning
 
 from autograder.course.course import Course, course_config
-from autograder.course.notebooks import UnreadableNotebookError, read_notebook, restored
+from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.sources import make_assignments, read_source, sources
-from autograder.course.submission import TIMESTAMP_FORMAT
 from autograder.course.task import DAYS, WrittenTask
 from autograder.course.tasks import tasks_of_notebook, written_tasks
+from autograder.exchange.verdict import one_line
 from autograder.grading.batch import Batch
 from autograder.grading.grading import keep_warm, let_go
-from autograder.records.nbgrader_plugin import outcome_file
+from autograder.records.intake import (
+    PROBLEMS_KEY,
+    Folder,
+    IntakeError,
+    content_of,
+    handed_in,
+    handed_in_at,
+    look_into,
+    received,
+)
+from autograder.records.nbgrader_plugin import AutogradeReceived, outcome_file
 from fxopt_workbench.files import write_whole
 
 AHEAD = 3
@@ -87,13 +94,6 @@ def _known_days(course: Course) -> set[str]:
         return {str(assignment.name) for assignment in gradebook.assignments}
 
 
-def submissions(course: Course, who: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """(student, day, notebook file) of everything handed in."""
-    for path in sorted(course.submitted.glob("*/*/*.ipynb")):
-        if who is None or path.parts[-3] == who:
-            yield path.parts[-3], path.parts[-2], path
-
-
 def grade(
     course: Course, who: str | None = None, day: str | None = None, force: bool = False, jobs: int = 1
 ) -> Iterator[Graded]:
@@ -114,45 +114,39 @@ def grade(
         ValueError: fewer jobs than one.
     """
     prepare_gradebook(course)
-    found = {(path_day, student) for student, path_day, _ in submissions(course, who) if day in (None, path_day)}
-    folders = [(student, path_day) for path_day, student in sorted(found)]
+    folders = [(student, name) for student, name in handed_in(course) if who in (None, student) and day in (None, name)]
+    folders.sort(key=lambda found: (found[1], found[0]))
     if jobs == 1:
         keep_warm()
         try:
-            for student, path_day in folders:
-                yield from _grade_folder(course, student, path_day, force)
+            for student, name in folders:
+                yield from _grade_folder(course, student, name, force)
         finally:
             let_go()
         return
     with Batch(jobs) as batch:
         announced = 0
-        for position, (student, path_day) in enumerate(folders):
+        for position, (student, name) in enumerate(folders):
             while announced < min(len(folders), position + AHEAD * jobs):
                 _announce(batch, course, *folders[announced], force)
                 announced += 1
-            yield from _grade_folder(course, student, path_day, force)
+            yield from _grade_folder(course, student, name, force)
 
 
 def _announce(batch: Batch, course: Course, student: str, day: str, force: bool) -> None:
     """Have the notebooks of a submission graded that `_grade_folder` is going to ask for."""
-    folder, known = _known_notebooks(course, student, day)
-    if not _is_new(course, student, day, _fingerprint(folder, known), force):
-        return
-    for path in known:
-        tasks = tasks_of_notebook(path.stem)
-        try:
-            release = read_notebook(course.curriculum / day / path.name)
-            notebook = restored(read_notebook(path), release)
-        except UnreadableNotebookError:
-            continue  # reading it for the gradebook says so
-        if tasks:
-            batch.announce(path.stem, notebook, release, tasks, course.seed())
-
-
-def _known_notebooks(course: Course, student: str, day: str) -> tuple[Path, list[Path]]:
-    """The folder of a submission, and the notebooks in it that the assignment has."""
-    folder = course.submitted / student / day
-    return folder, [path for path in sorted(folder.glob("*.ipynb")) if (course.curriculum / day / path.name).exists()]
+    try:
+        folder = look_into(course, student, day)
+        if not _is_new(course, student, day, _fingerprint(course, folder), force):
+            return
+        for name in folder.notebooks:
+            tasks = tasks_of_notebook(name)
+            notebook = received(course, student, day, name)
+            if tasks and not notebook.metadata[PROBLEMS_KEY]["unreadable"]:
+                release = read_notebook(course.curriculum / day / f"{name}.ipynb")
+                batch.announce(name, notebook, release, tasks, course.seed())
+    except (IntakeError, OSError):
+        return  # grading comes upon it again, and reports it
 
 
 def _marker(course: Course, student: str, day: str) -> Path:
@@ -167,46 +161,43 @@ def _is_new(course: Course, student: str, day: str, state: str, force: bool) -> 
 
 
 def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
-    folder, known = _known_notebooks(course, student, day)
-    state = _fingerprint(folder, known)
-    anew = bool(known) and _is_new(course, student, day, state, force)
+    try:
+        folder = look_into(course, student, day)
+    except IntakeError as error:
+        yield Graded(one_line(ascii(student)[1:-1], 80), day, "-", None, str(error), None, False)
+        return
+    if not folder.notebooks:
+        released = ", ".join(sorted(path.name for path in (course.curriculum / day).glob("*.ipynb")))
+        wanted = f"expected one of {released}" if released else f"there is no assignment {one_line(day, 80)}"
+        yield Graded(student, day, "-", None, f"no notebook of the assignment was handed in ({wanted})", None, False)
+        return
+    state = _fingerprint(course, folder)
+    anew = _is_new(course, student, day, state, force)
     failure = ""
     if anew:
-        _repair_timestamp(folder)
-        failure = _convert(Autograde, course, student, day) or _convert(GenerateFeedback, course, student, day)
+        failure = _convert(AutogradeReceived, course, student, day) or _convert(GenerateFeedback, course, student, day)
         if not failure:
             write_whole(_marker(course, student, day), state)
-    for path in sorted(folder.glob("*.ipynb")):
-        if path not in known:
-            yield Graded(student, day, path.stem, None, f"{path.name} is no notebook of {day}", None, False)
-            continue
-        outcome = None if failure else _read_outcome(course, student, day, path.stem)
-        page = course.feedback / student / day / f"{path.stem}.html"
-        yield Graded(student, day, path.stem, outcome, failure, page if page.exists() else None, anew)
+    for name in folder.notebooks:
+        outcome = None if failure else _read_outcome(course, student, day, name)
+        page = course.feedback / student / day / f"{name}.html"
+        yield Graded(student, day, name, outcome, failure, page if page.exists() else None, anew)
 
 
-def _fingerprint(folder: Path, notebooks: list[Path]) -> str:
+def _fingerprint(course: Course, folder: Folder) -> str:
     """Changes with every submission: a hash over the notebooks and the time at which they were handed in."""
-    hasher = hashlib.sha256()
-    for path in [folder / "timestamp.txt", *notebooks]:
-        content = path.read_bytes() if path.is_file() else b""
-        hasher.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    hasher = hashlib.sha256(repr(handed_in_at(course, folder)).encode())
+    for name in folder.notebooks:
+        try:
+            content = content_of(course, folder.student, folder.day, f"{name}.ipynb")
+        except UnreadableNotebookError as error:
+            content = str(error).encode()
+        hasher.update(f"{name}\0{len(content)}\0".encode() + content)
+    hasher.update(repr(folder.others).encode())
     return hasher.hexdigest()
 
 
-def _repair_timestamp(folder: Path) -> None:
-    """Put the time of the file in the place of a timestamp that nbgrader cannot read, and would stop at."""
-    path = folder / "timestamp.txt"
-    if not path.is_file():
-        return
-    try:
-        parse_utc(path.read_text())
-    except (ValueError, OverflowError):
-        when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        write_whole(path, when.strftime(TIMESTAMP_FORMAT))
-
-
-def _convert(kind: type[Autograde] | type[GenerateFeedback], course: Course, student: str, day: str) -> str:
+def _convert(kind: type[AutogradeReceived] | type[GenerateFeedback], course: Course, student: str, day: str) -> str:
     """Run one nbgrader converter on one submission; what it logged as errors when it failed, else nothing."""
     config = course_config(course)
     config.CourseDirectory.student_id = student
@@ -266,13 +257,9 @@ def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, fl
 
 
 def publish_feedback(course: Course, graded: Graded) -> Path | None:
-    """Copy a feedback page into the workspace, where JupyterLab shows it; its new place.
-
-    The copy loads nothing: nbgrader's page fetches MathJax from the network, even where scripts may not run.
-    """
+    """Copy a feedback page into the workspace, where JupyterLab shows it; its new place."""
     if graded.feedback is None:
         return None
     target = course.workspace / "feedback" / f"{graded.notebook}.html"
-    page = graded.feedback.read_text(encoding="utf-8")
-    write_whole(target, re.sub(r"<script\b[^>]*\bsrc=[^>]*>\s*</script>", "", page))
+    write_whole(target, graded.feedback.read_bytes())
     return target

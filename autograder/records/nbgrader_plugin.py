@@ -9,74 +9,71 @@ from __future__ import annotations
 import html
 import json
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbconvert.exporters import HTMLExporter, NotebookExporter
+from jinja2 import Environment
+from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
+from nbgrader.converters import Autograde
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode, default
 
 from autograder.course.course import Course
-from autograder.course.notebooks import (
-    UnreadableNotebookError,
-    compare_with_release,
-    grade_id,
-    points_of,
-    read_notebook,
-    restored,
-)
+from autograder.course.notebooks import grade_id, points_of
+from autograder.course.reading import read_notebook
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import NotebookOutcome, grade_notebook
+from autograder.records.intake import PROBLEMS_KEY, IntakeError, handed_in, look_into, take_in
+from autograder.records.pages import StrictTemplates
 from fxopt_workbench.files import write_whole
 
-PROBLEMS_KEY = "fxopt_problems"
-"""Notebook metadata that carries problems from reading a submission to its feedback."""
 
-
-class TolerantNotebookExporter(NotebookExporter):
-    """Reads submissions that stock nbgrader stops at: what is no notebook becomes an empty one that says why."""
+class AutogradeReceived(Autograde):
+    """nbgrader's autograding, of submissions as `intake` rebuilt them and of nothing else in a learner's folder."""
 
     course_root = Unicode(help="Root folder of the course.").tag(config=True)
 
-    def from_filename(
-        self, filename: str, resources: dict[str, Any] | None = None, **options: Any
-    ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Read one notebook for grading; problems with it are noted in its metadata."""
-        course, path = Course(Path(self.course_root)), Path(filename)
-        if not path.resolve().is_relative_to(course.submitted.resolve()):
-            return super().from_filename(filename, resources=resources, **options)
-        release = read_notebook(course.curriculum / path.parent.name / path.name)
-        try:
-            notebook = read_notebook(path)
-            problems = compare_with_release(notebook, release).problems()
-            problems += kernel_problems(notebook)
-            notebook, unreadable = restored(notebook, release), False
-        except UnreadableNotebookError as error:
-            notebook, problems, unreadable = release, [str(error)], True
-        notebook.metadata[PROBLEMS_KEY] = {"problems": problems, "unreadable": unreadable}
-        notebook.metadata["kernelspec"] = release.metadata["kernelspec"]
-        return self.from_notebook_node(notebook, resources=resources or {}, **options)
+    @property
+    def _input_directory(self) -> str:
+        course = Course(Path(self.course_root))
+        return str(course.received.relative_to(course.records) if self._sanitizing else super()._input_directory)
+
+    def init_notebooks(self) -> None:
+        """Take in every submission that was asked for, then find the notebooks among what was taken in."""
+        course = Course(Path(self.course_root))
+        for student, day in handed_in(course):
+            if fnmatchcase(student, self.coursedir.student_id) and fnmatchcase(day, self.coursedir.assignment_id):
+                try:
+                    take_in(course, look_into(course, student, day))
+                except IntakeError as error:
+                    self.log.error(str(error))
+        super().init_notebooks()
+
+
+def grade_what_was_received() -> None:
+    """Make nbgrader's own command and its form grader autograde as `fxopt grade` does; they have no setting for it."""
+    from nbgrader.apps import api, autogradeapp
+
+    for module in (api, autogradeapp):
+        module.Autograde = AutogradeReceived
 
 
 class FeedbackExporter(HTMLExporter):
-    """Writes feedback pages, from a template that builds on nbgrader's and finds it by its folder."""
+    """Writes feedback pages without scripts, from a template that builds on nbgrader's and finds it by its folder."""
 
     @default("template_paths")
     def _template_paths(self, prune: bool = True, root_dirs: list[str] | None = None) -> list[str]:
         return [*super()._template_paths(prune, root_dirs), *self.extra_template_basedirs]
 
-
-def kernel_problems(notebook: NotebookNode) -> list[str]:
-    """A line when the notebook was made for another language than Python."""
-    kernelspec = notebook.metadata.get("kernelspec", {})
-    language = str(kernelspec.get("language", kernelspec.get("name", "python")))[:40]
-    if "python" in language.lower():
-        return []
-    return [f"the notebook's kernel is {language!r}; it is graded with Python 3"]
+    def _create_environment(self) -> Environment:
+        environment = super()._create_environment()
+        environment.loader = StrictTemplates(environment.loader, None)
+        return environment
 
 
 class GradeByJudge(NbGraderPreprocessor):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch.utils._pytree import tree_flatten
 
+from fxopt_core.verification.comparison import EXACT, tensor_error
+
 
 def largest_error(output: object, reference: object) -> float | None:
     """Largest absolute difference between two outputs of the same structure.
@@ -31,11 +33,6 @@ def _tensors(output: object) -> list[torch.Tensor]:
 
 
 def _error(tensor: torch.Tensor, reference: torch.Tensor) -> float:
-    if tensor.numel() == 0:
-        return 0.0
     wide = torch.complex128 if tensor.is_complex() or reference.is_complex() else torch.float64
     # Double precision does not exist on every device.
-    first, second = tensor.cpu().to(wide), reference.cpu().to(wide)
-    same = (first == second) | (first.isnan() & second.isnan())
-    difference = torch.where(same, 0.0, (first - second).abs())
-    return float(difference.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
+    return tensor_error(tensor.cpu().to(wide), reference.cpu().to(wide), EXACT)[0]

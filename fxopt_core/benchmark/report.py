@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from fxopt_core.benchmark.measuring import Measurement
 from fxopt_core.display import Displayable
-
-UNCLEAR = "unclear"
-"""What is said of a difference that is smaller than the spread."""
 
 
 @dataclass(frozen=True)
@@ -80,53 +75,6 @@ class BenchmarkReport(Displayable):
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.candidates)
 
-    def against_first(self, candidate: Candidate) -> str:
-        """How fast a candidate is beside the first, in words; `unclear` where their middle halves overlap."""
-        first = self.candidates[0]
-        if candidate is first:
-            return "the measure"
-        low, high = candidate.measurement.quartiles
-        first_low, first_high = first.measurement.quartiles
-        if low <= first_high and first_low <= high:
-            return UNCLEAR
-        if candidate.measurement.median < first.measurement.median:
-            return f"{first.measurement.median / candidate.measurement.median:.2f}× faster"
-        return f"{candidate.measurement.median / first.measurement.median:.2f}× slower"
-
     def to_json(self) -> str:
-        """Everything as strict JSON; seconds and bytes; `"never"` for a break-even that does not come."""
-        return json.dumps(
-            {
-                "device": self.device,
-                "device_name": self.device_name,
-                "torch_version": self.torch_version,
-                "threads": self.threads,
-                "warmup": self.warmup,
-                "repeats": self.repeats,
-                "fresh_cache": self.fresh_cache,
-                "notes": self.notes,
-                "candidates": [_candidate_document(candidate) for candidate in self.candidates],
-            },
-            allow_nan=False,
-            indent=2,
-        )
-
-
-def _candidate_document(candidate: Candidate) -> dict[str, Any]:
-    measurement = candidate.measurement
-    error = candidate.largest_error
-    pays = candidate.break_even_calls
-    return {
-        "name": candidate.name,
-        "first_call_seconds": candidate.first_call_seconds,
-        "median_seconds": measurement.median,
-        "quartiles_seconds": measurement.quartiles,
-        "minimum_seconds": measurement.minimum,
-        "runs": measurement.runs,
-        "seconds": measurement.seconds,
-        "peak_bytes": candidate.peak_bytes,
-        "graphs": candidate.graphs,
-        "operations": candidate.operations,
-        "largest_error": error if error is None or math.isfinite(error) else "infinite",
-        "break_even_calls": pays if pays is None or math.isfinite(pays) else "never",
-    }
+        """`as_json()` as text."""
+        return json.dumps(self.as_json(), allow_nan=False, indent=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch._dynamo.utils import counters
 
 from fxopt_core import devices
 from fxopt_core.benchmark.accuracy import largest_error
-from fxopt_core.benchmark.measuring import Clock, Measurement, break_even_calls, measure_interleaved, time_once
+from fxopt_core.benchmark.measuring import Clock, break_even_calls, measure_interleaved, time_once
 from fxopt_core.benchmark.memory import peak_bytes
 from fxopt_core.benchmark.report import BenchmarkReport, Candidate
 
@@ -68,6 +68,7 @@ def benchmark(
             first one's, or `warmup` or `repeats` out of range.
     """
     candidates, tensors = _candidates(functions, inputs, backends)
+    measured = next(iter(candidates))
     place = _place(tensors, device)
     wait = synchronize if synchronize is not None else lambda: devices.synchronize(place)
     first_calls: dict[str, tuple[float, int, int]] = {}
@@ -86,8 +87,13 @@ def benchmark(
     notes = _notes(_captured()[0] - compiled_before[0])
     peaks = {name: peak_bytes(function, place) for name, function in candidates.items()}
     errors = _errors(candidates)
+    found = []
+    for name, (seconds, graphs, operations) in first_calls.items():
+        pays = break_even_calls(seconds, steady[measured].median, steady[name].median) if name != measured else None
+        one = Candidate(name, seconds, steady[name], peaks[name], graphs, operations, errors[name], pays)
+        found.append(one)
     return BenchmarkReport(
-        candidates=tuple(_candidate(name, first_calls[name], steady, peaks[name], errors[name]) for name in candidates),
+        candidates=tuple(found),
         device=str(place),
         device_name=devices.device_name(place),
         torch_version=torch.__version__,
@@ -97,21 +103,6 @@ def benchmark(
         fresh_cache=fresh_cache,
         notes=notes,
     )
-
-
-def _candidate(
-    name: str,
-    first_call: tuple[float, int, int],
-    steady: Mapping[str, Measurement],
-    peak: int | None,
-    error: float | None,
-) -> Candidate:
-    seconds, graphs, operations = first_call
-    measured = next(iter(steady))
-    pays = None
-    if name != measured:
-        pays = break_even_calls(seconds, steady[measured].median, steady[name].median)
-    return Candidate(name, seconds, steady[name], peak, graphs, operations, error, pays)
 
 
 def _candidates(
@@ -139,10 +130,7 @@ def _candidates(
 
 
 def _call(
-    model: torch.nn.Module | Callable[..., object],
-    backend: str,
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
+    model: torch.nn.Module | Callable[..., object], backend: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Function:
     run: Callable[..., object] = model
     if backend != EAGER:
@@ -153,6 +141,11 @@ def _call(
             known = ", ".join([EAGER, *torch._dynamo.list_backends()])
             raise ValueError(f"unknown backend {backend!r}; this machine has {known}") from error
         run = torch.compile(model, backend=backend)
+    return without_gradients(run, arguments, keywords)
+
+
+def without_gradients(run: Callable[..., object], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Function:
+    """A function without arguments that makes this call and records no gradients."""
 
     def call() -> object:
         with torch.no_grad():
@@ -167,15 +160,12 @@ def _place(tensors: list[torch.Tensor], device: torch.device | str | None) -> to
     return tensors[0].device if tensors else devices.choose_device()
 
 
-@contextlib.contextmanager
-def _cache(fresh: bool) -> Iterator[None]:
+def _cache(fresh: bool) -> contextlib.AbstractContextManager[None]:
     if not fresh:
-        yield
-        return
+        return contextlib.nullcontext()
     from torch._inductor.utils import fresh_inductor_cache
 
-    with fresh_inductor_cache():
-        yield
+    return fresh_inductor_cache()
 
 
 def _captured() -> tuple[int, int]:

@@ -7,35 +7,29 @@ import sys
 from types import ModuleType
 
 from fxopt_core.capture.agreement import Agreement
-from fxopt_core.capture.breaks import GraphBreak
+from fxopt_core.capture.captured_graph import CapturedGraph, GraphInput
 from fxopt_core.capture.capturing import capture, capture_methods
 from fxopt_core.capture.dimensions import Dimension
+from fxopt_core.capture.dynamo_log import GraphBreak, Guard
 from fxopt_core.capture.errors import CaptureError, RefusedInputError
-from fxopt_core.capture.extractor import GraphExtractor
-from fxopt_core.capture.guards import Guard
-from fxopt_core.capture.partition import GraphInput, Partition
-from fxopt_core.capture.result import Attempt, Captured
-from fxopt_core.capture.symbols import Symbol
-from fxopt_core.graphs.names import count_operations, is_operation, operation_name
+from fxopt_core.capture.methods.dynamo import GraphExtractor
+from fxopt_core.capture.result import Attempt, Captured, Symbol
 
 __all__ = [
     "Agreement",
     "Attempt",
     "CaptureError",
     "Captured",
+    "CapturedGraph",
     "Dimension",
     "GraphBreak",
     "GraphExtractor",
     "GraphInput",
     "Guard",
-    "Partition",
     "RefusedInputError",
     "Symbol",
     "capture",
     "capture_methods",
-    "count_operations",
-    "is_operation",
-    "operation_name",
 ]
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +15,10 @@ from fxopt_core.capture.failures import in_one_line
 from fxopt_core.capture.new_values import Call
 from fxopt_core.capture.running import Runner
 from fxopt_core.verification.cases import AGAIN, Case, in_a_row
-from fxopt_core.verification.comparison import EXACT, largest_magnitude, rounding, same_value, tensor_error
+from fxopt_core.verification.equivalence import Comparison
 from fxopt_core.verification.isolation import Model
 from fxopt_core.verification.observation import Observation, observe
-from fxopt_core.verification.state import PLAIN
+from fxopt_core.verification.state import PLAIN, State, with_shared_tensors
 
 
 @dataclass(frozen=True)
@@ -54,35 +51,13 @@ EXAMPLE = "the example"
 """Description of the example inputs: the only ones on which calls begin from the random state at hand, and come four
 times in a row."""
 
-_SPENT: ContextVar[list[float] | None] = ContextVar("seconds of comparisons", default=None)
-
-
-@contextmanager
-def time_comparisons() -> Iterator[list[float]]:
-    """The seconds of each comparison inside, and of each call of the model that it needs, as they come."""
-    spent: list[float] = []
-    token = _SPENT.set(spent)
-    try:
-        yield spent
-    finally:
-        _SPENT.reset(token)
-
-
-@contextmanager
-def _timed() -> Iterator[None]:
-    start, spent = time.perf_counter(), _SPENT.get()
-    try:
-        yield
-    finally:
-        if spent is not None:
-            spent.append(time.perf_counter() - start)
-
 
 class Reference:
     """What calls of the model itself give, on copies of the inputs and from the state that the model has now.
 
     Args:
         model: is as it was afterwards.
+        state: of the model.
         call: what is special about the inputs, and the inputs.
 
     Attributes:
@@ -94,9 +69,9 @@ class Reference:
         Exception: the model's own, where it fails on these inputs.
     """
 
-    def __init__(self, model: Model, call: Call) -> None:
+    def __init__(self, model: Model, state: State, call: Call) -> None:
         self.on, self.args, self.kwargs = call
-        self._model = model
+        self._model, self._state = model, state
         first = Case(*call, gradients=None, seed=None if self.on == EXAMPLE else zlib.crc32(self.on.encode()))
         # Once more just like it: a graph may refuse the other modes, and so hide that it does not follow the state.
         again = first._replace(name=f"{EXAMPLE}, {AGAIN}")
@@ -107,7 +82,6 @@ class Reference:
         if error is not None:
             raise error
 
-    @_timed()
     def without(self, names: frozenset[str]) -> list[Observation]:
         """What the calls did, those entries of the result left out that `names` says."""
 
@@ -119,65 +93,69 @@ class Reference:
             return _leaves(result, set())
 
         if names not in self._seen:
-            self._seen[names] = observe(call, self._model, self.row)
+            self._seen[names] = observe(call, self._state, self.row)
         return self._seen[names]
 
 
-@_timed()
-def compare(runner: Runner, expected: Reference, without: frozenset[str] = frozenset()) -> Agreement:
+def references(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]
+) -> Iterator[Reference]:
+    """The example, for which the model's own error is raised, and of the `others` those that the model can do."""
+    model = with_shared_tensors(model)
+    state = State(model)
+    yield Reference(model, state, (EXAMPLE, args, kwargs))
+    for call in others:
+        try:
+            expected = Reference(model, state, call)
+        except Exception:  # the model itself takes no such inputs: there is nothing to compare with
+            continue
+        yield expected
+
+
+def agreements(
+    runner: Runner, expected: Iterable[Reference], without: frozenset[str] = frozenset()
+) -> Iterator[Agreement]:
     """Make the same calls of `runner`, from the state that it has now, and compare. Its state is as it was afterwards.
 
     Compared are tensors and plain values in the result and, after the call, in the inputs, to the rule of `rounding`;
     gradients, where the model can be differentiated with respect to all its inputs; and what is written. Entries of the
     model's result named in `without` do not count.
     """
+    state = State(runner.module)
+    for one in expected:
+        yield agreement_with(runner, state, one, without)
+
+
+def agreement_with(runner: Runner, state: State, expected: Reference, without: frozenset[str]) -> Agreement:
+    """How `runner`, whose module holds `state` now, agrees with one reference; see `agreements`."""
     wanted = expected.without(without)
-    found = observe(
-        lambda *args, **kwargs: _leaves(runner(*args, **kwargs), set()), runner.module, expected.row[: len(wanted)]
-    )
-    largest, unwritten, gradients = 0.0, tuple(_unwritten(wanted[0], found[0])), ""
-    for case, want, got in zip(expected.row, wanted, found, strict=False):
+    row = expected.row[: len(wanted)]
+    found = observe(lambda *args, **kwargs: _leaves(runner(*args, **kwargs), set()), state, row)
+    largest, gradients = 0.0, ""
+    # Also what only the first call writes, which may be missing where two functions are to do the same.
+    unwritten = dict.fromkeys(f"self.{name}" for name in wanted[0].written if name not in found[0].written)
+    for case, want, got in zip(row, wanted, found, strict=False):
         if want.error is not None:
             break  # the model itself takes no gradients, or its first call leaves a state in which it fails
         if got.error is not None:
             refusal = in_one_line(got.error, "run", NOTHING_DYNAMIC)
             return Agreement(case.name, agrees=False, difference=float("inf"), refusal=refusal)
-        values = [(*one.outputs.values(), *one.inputs.values()) for one in (got, want)]
-        differences = [_difference(*pair) for pair in zip(*values, strict=False)]
-        if len(values[0]) != len(values[1]):
-            differences = [(float("inf"), False)]
-        largest = max((largest, *(one for one, _ in differences)))
-        if not all(close for _, close in differences):
-            return Agreement(case.name, agrees=False, difference=largest, unwritten=unwritten)
-        gradients = gradients or _wrong_gradient(got, want)
-    return Agreement(expected.on, agrees=True, difference=largest, unwritten=unwritten, gradients=gradients)
-
-
-def _unwritten(want: Observation, got: Observation) -> Iterator[str]:
-    for name, value in want.written.items():
-        if name not in got.written or not _difference(got.written[name], value)[1]:
-            yield f"self.{name}"
-
-
-def _wrong_gradient(got: Observation, want: Observation) -> str:
-    """In words; a gradient of zeros is as good as none."""
-    if want.gradient_error is not None:
-        return ""
-    if got.gradient_error is not None:
-        return in_one_line(got.gradient_error, "run", NOTHING_DYNAMIC)
-    for name in {**want.gradients, **got.gradients}:
-        pair = [one.gradients.get(name) for one in (got, want)]
-        if name.startswith("input") or None not in pair:
-            found, expected = (torch.zeros(()) if one is None else one for one in pair)
-            found, expected = (one.expand(max(found.shape, expected.shape, key=len)) for one in (found, expected))
-            if tensor_error(found, expected, EXACT)[1] is None:
-                continue
-            known = [one for one in (*got.gradients.values(), *want.gradients.values()) if one is not None]
-            largest = max(map(largest_magnitude, known), default=0.0)
-            error, wrong = tensor_error(found, expected, rounding(expected.dtype, largest))
-            if wrong:
-                return f"that of {name} is wrong by {error:.3g}"
-    return ""
+        comparison = Comparison(want, got, case.name, values_only=True)
+        agrees = True
+        for one in comparison.differences():
+            if one.what in ("gradient", "exception"):
+                told = f"{one.what} of {one.where}: {one.detail}" if want.gradient_error is None else ""
+                gradients = gradients or told
+            elif one.what in ("mutation", "training flag") and one.where not in want.inputs:
+                unwritten[f"self.{one.where}"] = None
+            elif one.what not in ("aliasing", "random state", "mode"):
+                agrees = False
+        largest = max(largest, comparison.largest)
+        if not agrees:
+            return Agreement(case.name, agrees=False, difference=largest, unwritten=tuple(sorted(unwritten)))
+    return Agreement(
+        expected.on, agrees=True, difference=largest, unwritten=tuple(sorted(unwritten)), gradients=gradients
+    )
 
 
 def _leaves(values: Any, seen: set[int]) -> list[Any]:
@@ -190,14 +168,3 @@ def _leaves(values: Any, seen: set[int]) -> list[Any]:
             seen.add(id(leaf))
             found += _leaves(vars(leaf), seen)
     return found
-
-
-def _difference(found: Any, expected: Any) -> tuple[float, bool]:
-    """The largest difference, and whether it is no more than rounding."""
-    if not (isinstance(found, torch.Tensor) and isinstance(expected, torch.Tensor)):
-        same = not isinstance(found, torch.Tensor) and same_value(found, expected)
-        return (0.0, True) if same else (float("inf"), False)
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        return float("inf"), False
-    error, wrong = tensor_error(found.to(expected.device), expected, rounding(expected.dtype))
-    return error, wrong is None

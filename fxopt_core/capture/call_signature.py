@@ -7,19 +7,25 @@ the model is captured, and the graph remembers the decision, not the question.
 
 from __future__ import annotations
 
+import copy
 import inspect
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import TreeSpec, keystr, tree_flatten, tree_flatten_with_path, tree_map_only
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only
 
-from fxopt_core.capture.dimensions import Dynamic
+from fxopt_core.capture.dimensions import Dynamic, named_leaves, parameters_of
 from fxopt_core.capture.errors import RefusedInputError
+from fxopt_core.verification.comparison import compared_by_identity
 from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.memory import MemoryLocation, location_of
+from fxopt_core.verification.modes import modes
 from fxopt_core.verification.state import PLAIN
 
 _CAPTURE_AGAIN = "or capture again with such an input"
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class TensorFacts(NamedTuple):
@@ -55,6 +61,10 @@ def facts_of(tensor: torch.Tensor) -> TensorFacts:
         tensor.stride() if tensor.layout is torch.strided else (),
         tensor.requires_grad,
     )
+
+
+_Objection = tuple[str, Any, Any, str]
+"""What does not fit, what the graph holds for, what came, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -100,141 +110,102 @@ class CallSignature:
         """
         if len(args) != self.positional or tuple(kwargs) != self.keywords:
             args, kwargs = self._arranged(args, kwargs)
+        objection = next(self._objections(args, kwargs), None)
+        if objection is not None:
+            raise RefusedInputError(*map(str, objection))
+        return args, kwargs
+
+    def _objections(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[_Objection]:
+        """What speaks against a call."""
         leaves, structure = tree_flatten((args, kwargs))
         if structure != self.structure:
-            raise self._another_structure(args, kwargs)
+            yield self._another_structure(args, kwargs)
         for name, expected, found in zip(self.names, self.leaves, leaves, strict=True):
-            if not isinstance(expected, TensorFacts):
-                _check_value(name, expected, found)
-            elif not isinstance(found, torch.Tensor):
-                raise RefusedInputError(name, "a tensor", _described(found), f"Pass a tensor, {_CAPTURE_AGAIN}.")
-            else:
-                self._check_tensor(name, expected, facts_of(found))
-        if self.dynamic.dimensions:
-            self.dynamic.check(dict(zip(self.names, leaves, strict=True)))
-        self._check_memory(leaves)
-        for name, mode in _modes(gradients=self.gradients).items():
-            if mode != self.modes[name]:
-                raise RefusedInputError(
-                    name, str(self.modes[name]), str(mode), "Call it under that mode, or capture again under this one."
-                )
-        return args, kwargs
+            if isinstance(expected, TensorFacts) and isinstance(found, torch.Tensor):
+                facts = facts_of(found)
+                if expected != facts:
+                    yield from self._about_tensor(name, expected, facts)
+            elif isinstance(expected, TensorFacts):
+                yield name, "a tensor", _described(found), f"Pass a tensor, {_CAPTURE_AGAIN}."
+            elif not _same(expected, found):
+                yield name, _described(expected), _described(found), "Pass this value, or capture again with the other."
+        self.dynamic.check(dict(zip(self.names, leaves, strict=True)))
+        yield from self._about_memory(leaves)
+        for name, mode in modes().items():
+            expected = self.modes.get(name, mode)
+            if mode != expected and (self.gradients or name != "grad mode"):
+                yield name, expected, mode, "Call it under that mode, or capture again under this one."
 
     def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call with its arguments split by position and keyword as in the example."""
+        expected = f"{self.positional} by position and {list(self.keywords)} by name"
         if self.parameters is None:
-            raise RefusedInputError(
-                "the arguments",
-                f"{self.positional} by position and {list(self.keywords)} by name",
-                f"{len(args)} and {list(kwargs)}",
-                "Call it as the example was called.",
-            )
+            found, advice = f"{len(args)} and {list(kwargs)}", "Call it as the example was called."
+            raise RefusedInputError("the arguments", expected, found, advice)
         bound = self.parameters.bind(*args, **kwargs)
         bound.apply_defaults()
-        positional: list[Any] = []
-        named: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            kind = self.parameters.parameters[name].kind
-            if kind is inspect.Parameter.VAR_POSITIONAL:
-                positional += value
-            elif kind is inspect.Parameter.VAR_KEYWORD:
-                named |= value
-            elif len(positional) < self.positional and kind is not inspect.Parameter.KEYWORD_ONLY:
-                positional.append(value)
-            else:
-                named[name] = value
+        names = [name for name, one in self.parameters.parameters.items() if one.kind in _BY_POSITION]
+        positional, beyond = bound.args[: self.positional], bound.args[self.positional :]
+        # What was given by position and by name in the example may be given the other way round.
+        named = dict(zip(names[self.positional :], beyond, strict=False)) | bound.kwargs
         given = {name: named.pop(name) for name in self.keywords if name in named}
-        missing = [name for name in self.keywords if name not in given]
-        if missing or len(positional) != self.positional:
-            raise RefusedInputError(
-                "the arguments",
-                f"{self.positional} by position and {list(self.keywords)} by name",
-                f"{len(positional)} and {list(given)}",
-                "Pass as many as at capture, or capture again with these.",
-            )
+        if len(given) < len(self.keywords) or len(bound.args) != max(self.positional, len(names)):
+            found = f"{len(bound.args)} and {list(bound.kwargs)}"
+            advice = "Pass as many as at capture, or capture again with these."
+            raise RefusedInputError("the arguments", expected, found, advice)
         for name, value in named.items():
             parameter = self.parameters.parameters.get(name)
             default = inspect.Parameter.empty if parameter is None else parameter.default
             if not _same(default, value):
-                raise RefusedInputError(
-                    name, "to be left out, as in the example", _described(value), "Capture again with this argument."
-                )
-        return tuple(positional), given
+                expected, advice = "to be left out, as in the example", "Capture again with this argument."
+                raise RefusedInputError(name, expected, _described(value), advice)
+        return positional, given
 
-    def _another_structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RefusedInputError:
-        names = _leaf_names(self.parameters, args, kwargs)
+    def _another_structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Objection:
+        names = list(named_leaves(self.parameters, args, kwargs))
         lost = [name for name in self.names if name not in names]
         new = [name for name in names if name not in self.names]
         found = f"{len(names)} values"
         found += f"; without {', '.join(lost[:5])}" if lost else ""
         found += f"; with {', '.join(new[:5])}" if new else ""
-        return RefusedInputError(
-            next(iter([*lost, *new]), "the arguments"),
-            f"arguments nested as in the example ({len(self.names)} values)",
-            found,
-            "Pass containers of the same kinds, lengths and keys, or capture again with these.",
-        )
+        expected = f"arguments nested as in the example ({len(self.names)} values)"
+        advice = "Pass containers of the same kinds, lengths and keys, or capture again with these."
+        return next(iter([*lost, *new]), "the arguments"), expected, found, advice
 
-    def _check_tensor(self, name: str, expected: TensorFacts, found: TensorFacts) -> None:
-        if expected[:-1] != found[:-1]:
-            for what, advice in (
-                ("dtype", f"Convert it with .to({expected.dtype}), {_CAPTURE_AGAIN}."),
-                ("device", f'Move it with .to("{expected.device}"), {_CAPTURE_AGAIN}.'),
-                ("layout", f"Convert it, {_CAPTURE_AGAIN}."),
-            ):
-                want, got = getattr(expected, what), getattr(found, what)
-                if want != got:
-                    raise RefusedInputError(f"the {what} of {name}", str(want), str(got), advice)
-            if expected.flags != found.flags:
-                raise RefusedInputError(
-                    f"whether {name} is a conjugate and a negative view",
-                    str(expected.flags),
-                    str(found.flags),
-                    "Pass .resolve_conj().resolve_neg(), or capture again.",
-                )
-            self._check_sizes(name, expected.shape, found.shape)
-            if not _same_order(expected, found):
-                raise RefusedInputError(
-                    f"the memory layout of {name}",
-                    _layout(expected),
-                    _layout(found),
-                    f"Copy it into that layout, for example with .contiguous(), {_CAPTURE_AGAIN}.",
-                )
-        if self.gradients and expected.wants_gradients is not found.wants_gradients:
-            raise RefusedInputError(
-                f"requires_grad of {name}",
-                str(expected.wants_gradients),
-                str(found.wants_gradients),
-                f"The model asks for it. Call .requires_grad_({expected.wants_gradients}), {_CAPTURE_AGAIN}.",
-            )
-
-    def _check_sizes(self, name: str, expected: tuple[int, ...], found: tuple[int, ...]) -> None:
-        if len(expected) != len(found):
-            raise RefusedInputError(
-                f"the number of dimensions of {name}", str(len(expected)), str(len(found)), "Capture again with these."
-            )
+    def _about_tensor(self, name: str, expected: TensorFacts, found: TensorFacts) -> Iterator[_Objection]:
+        for what, words, advice in (
+            ("dtype", "dtype", f"Convert it with .to({expected.dtype}), {_CAPTURE_AGAIN}."),
+            ("device", "device", f'Move it with .to("{expected.device}"), {_CAPTURE_AGAIN}.'),
+            ("layout", "layout", f"Convert it, {_CAPTURE_AGAIN}."),
+            ("flags", "conjugate and negative bits", "Pass .resolve_conj().resolve_neg(), or capture again."),
+        ):
+            if getattr(expected, what) != getattr(found, what):
+                yield f"the {words} of {name}", getattr(expected, what), getattr(found, what), advice
+        sizes, others = expected.shape, found.shape
+        if len(sizes) != len(others):
+            yield f"the number of dimensions of {name}", len(sizes), len(others), "Capture again with these."
         open_axes = {axis for one in self.dynamic.dimensions for source, axis in one.places if source == name}
-        for axis, (want, got) in enumerate(zip(expected, found, strict=True)):
+        for axis, (want, got) in enumerate(zip(sizes, others, strict=True)):
             if want != got and not self.dynamic.choice and axis not in open_axes:
-                raise RefusedInputError(
-                    f"the size of {name} in dimension {axis}",
-                    str(want),
-                    str(got),
-                    "Capture with dynamic=True, or name this dimension in dynamic.",
-                )
+                advice = "Capture with dynamic=True, or name this dimension in dynamic."
+                yield f"the size of {name} in dimension {axis}", want, got, advice
+        if not _lie_alike(expected, found):
+            advice = f"Copy it into that layout, for example with .contiguous(), {_CAPTURE_AGAIN}."
+            yield f"the memory layout of {name}", _described_layout(expected), _described_layout(found), advice
+        want, got = expected.wants_gradients, found.wants_gradients
+        if self.gradients and want is not got:
+            advice = f"The model asks for it. Call .requires_grad_({want}), {_CAPTURE_AGAIN}."
+            yield f"requires_grad of {name}", want, got, advice
 
-    def _check_memory(self, leaves: list[Any]) -> None:
+    def _about_memory(self, leaves: list[Any]) -> Iterator[_Objection]:
         found = _shared(self.names, leaves)
-        if not found or found == self.shared:
-            return
-        name = next(name for name in found if found[name] != self.shared.get(name))
-        first, same, apart = found[name]
-        raise RefusedInputError(
-            f"the memory of {name}",
-            "tensors that overlap as those of the example" if self.shared else "memory of its own",
-            f"the same tensor as {first}" if same else f"memory that overlaps with {first}, {apart} bytes behind it",
-            f"Pass {name}.clone(), {_CAPTURE_AGAIN}.",
-        )
+        for name in found:
+            if found[name] != self.shared.get(name):
+                first, same, apart = found[name]
+                expected = "tensors that overlap as those of the example" if self.shared else "memory of its own"
+                overlap = f"memory that overlaps with {first}, {apart} bytes behind it"
+                advice = f"Pass {name}.clone(), {_CAPTURE_AGAIN}."
+                yield f"the memory of {name}", expected, f"the same tensor as {first}" if same else overlap, advice
 
 
 def signature_of(
@@ -249,16 +220,9 @@ def signature_of(
         dynamic: which sizes may vary.
         gradients: whether the model asks for gradients being recorded.
     """
-    try:
-        known = inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
-        # Annotations may be anything, and are of no use here.
-        plain = [one.replace(annotation=inspect.Parameter.empty) for one in known.parameters.values()]
-        parameters = inspect.Signature(plain)
-        parameters.bind(*args, **kwargs)
-    except (TypeError, ValueError):
-        parameters = None
+    parameters = parameters_of(model)
     leaves, structure = tree_flatten((args, kwargs))
-    names = _leaf_names(parameters, args, kwargs)
+    names = tuple(named_leaves(parameters, args, kwargs))
     return CallSignature(
         parameters,
         len(args),
@@ -267,7 +231,7 @@ def signature_of(
         structure,
         tuple(facts_of(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves),
         _shared(names, leaves),
-        _modes(gradients=True),
+        modes(),
         gradients,
         dynamic,
     )
@@ -279,97 +243,37 @@ def separated(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     One tensor given twice would otherwise become one input of the graph, and the other input would be ignored.
     """
     state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
-    taken = [_extent(tensor) for tensor in state]
+    taken = [location_of(tensor) for tensor in state]
 
     def own(tensor: torch.Tensor) -> torch.Tensor:
-        extent = _extent(tensor)
-        alone = not any(_overlap(extent, other) for other in taken)
-        taken.append(extent)
+        location = location_of(tensor)
+        alone = not any(location.overlaps(other) for other in taken)
+        taken.append(location)
         # A deep copy keeps the strides, gaps and repeated elements included.
-        return tensor if alone else _deep_copy(tensor)
+        return tensor if alone else copy.deepcopy(tensor.detach()).requires_grad_(tensor.requires_grad)
 
     separate: tuple[tuple[Any, ...], dict[str, Any]] = tree_map_only(torch.Tensor, own, (args, kwargs))
     return separate
 
 
-def _deep_copy(tensor: torch.Tensor) -> torch.Tensor:
-    copied: torch.Tensor = tensor.detach().__deepcopy__({})
-    return copied.requires_grad_(tensor.requires_grad)
-
-
-def _leaf_names(parameters: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
-    first: list[str] = []
-    for one in parameters.parameters.values() if parameters else ():
-        if one.kind is one.VAR_POSITIONAL:
-            first += [f"{one.name}[{index}]" for index in range(len(args) - len(first))]
-        elif one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD):
-            first.append(one.name)
-    first += [f"argument {index}" for index in range(len(first), len(args))]
-    arguments = {**dict(zip(first, args, strict=False)), **kwargs}
-    return tuple(
-        f"{name}{keystr(path)}" for name, value in arguments.items() for path, _ in tree_flatten_with_path(value)[0]
-    )
-
-
-class _Extent(NamedTuple):
-    tensor: int
-    storage: int
-    first: int
-    last: int
-
-
-def _extent(tensor: torch.Tensor) -> _Extent:
-    """Between which bytes of which storage a tensor lies; one without memory has none."""
-    if tensor.layout is not torch.strided or tensor.numel() == 0:
-        return _Extent(id(tensor), 0, 0, 0)
-    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    first = int(tensor.storage_offset()) * tensor.element_size()
-    storage = tensor.untyped_storage()._cdata
-    return _Extent(id(tensor), storage, first, first + (reach + 1) * tensor.element_size())
-
-
-def _overlap(one: _Extent, other: _Extent) -> bool:
-    return one.tensor == other.tensor or (
-        one.storage == other.storage and one.first < other.last and other.first < one.last
-    )
-
-
-def _shared(names: tuple[str, ...], leaves: list[Any]) -> dict[str, tuple[str, bool, int]]:
-    tensors = [(name, leaf) for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, torch.Tensor)]
-    if len(tensors) < 2:
-        return {}
+def _shared(names: Iterable[str], leaves: Iterable[Any]) -> dict[str, tuple[str, bool, int]]:
     found: dict[str, tuple[str, bool, int]] = {}
-    earlier: list[tuple[str, _Extent]] = []
-    for name, tensor in tensors:
-        extent = _extent(tensor)
-        for first, other in earlier:
-            if _overlap(extent, other):
-                found[name] = (first, extent.tensor == other.tensor, extent.first - other.first)
-                break
-        earlier.append((name, extent))
+    earlier: dict[str, MemoryLocation] = {}
+    for name, leaf in zip(names, leaves, strict=True):
+        if isinstance(leaf, torch.Tensor):
+            own = location_of(leaf)
+            first = next((first for first, other in earlier.items() if own.overlaps(other)), None)
+            if first is not None:
+                found[name] = (first, own.tensor == earlier[first].tensor, own.first - earlier[first].first)
+            earlier[name] = own
     return found
-
-
-def _modes(*, gradients: bool) -> dict[str, Any]:
-    modes: dict[str, Any] = {"torch.get_default_dtype()": torch.get_default_dtype()}
-    for kind in ("cpu", torch._C._get_accelerator().type):
-        autocast = torch.is_autocast_enabled(kind)
-        modes[f"autocast on {kind}"] = torch.get_autocast_dtype(kind) if autocast else "off"
-    return modes | {"torch.is_grad_enabled()": torch.is_grad_enabled()} if gradients else modes
-
-
-def _check_value(name: str, expected: Any, found: Any) -> None:
-    if not _same(expected, found):
-        raise RefusedInputError(
-            name, _described(expected), _described(found), "Pass this value, or capture again with the other."
-        )
 
 
 def _same(expected: Any, found: Any) -> bool:
     """Whether two values that are no tensors are equal; of objects whose class is unknown, whether their types are."""
     if type(expected) is not type(found):
         return False
-    if not any("__eq__" in vars(kind) for kind in type(expected).__mro__[:-1]):
+    if compared_by_identity(expected):
         return expected is found or not isinstance(expected, type)
     return not isinstance(expected, torch.Tensor) and (bool(expected == found) or repr(expected) == repr(found))
 
@@ -380,13 +284,9 @@ def _described(value: Any) -> str:
     return repr(value) if isinstance(value, PLAIN) else f"a value of type {type(value).__name__}"
 
 
-def _strides(shape: tuple[int, ...], order: list[int]) -> tuple[int, ...]:
-    """Of a dense tensor whose dimensions lie in memory in this order, from the outermost to the innermost."""
-    strides, step = [0] * len(shape), 1
-    for axis in reversed(order):
-        strides[axis] = step
-        step *= max(shape[axis], 1)
-    return tuple(strides)
+def _steps(facts: TensorFacts) -> list[int]:
+    # Along a dimension of one element no step is ever taken.
+    return [step for size, step in zip(facts.shape, facts.stride, strict=True) if size > 1]
 
 
 def order_of(stride: tuple[int, ...]) -> list[int]:
@@ -394,42 +294,36 @@ def order_of(stride: tuple[int, ...]) -> list[int]:
     return sorted(range(len(stride)), key=lambda axis: -stride[axis])
 
 
-def _matters(facts: TensorFacts, stride: tuple[int, ...]) -> list[int]:
-    # Along a dimension of one element no step is ever taken.
-    return [step for size, step in zip(facts.shape, stride, strict=True) if size > 1]
-
-
-def is_dense(facts: TensorFacts, order: list[int]) -> bool:
-    """Whether a tensor has no gaps and no repeated elements, in that order of its dimensions."""
-    return _matters(facts, facts.stride) == _matters(facts, _strides(facts.shape, order))
-
-
-def _same_order(expected: TensorFacts, found: TensorFacts) -> bool:
+def _lie_alike(expected: TensorFacts, found: TensorFacts) -> bool:
     """Whether two tensors lie alike in memory. With other sizes: in the same order of dimensions, and dense or not."""
+    if expected.layout is not torch.strided:
+        return True
     if expected.shape == found.shape:
-        return 0 in found.shape or _matters(expected, expected.stride) == _matters(found, found.stride)
+        return 0 in found.shape or _steps(expected) == _steps(found)
     order = order_of(expected.stride)
-    dense = is_dense(expected, order)
+    dense, also = (_without_memory(one).permute(order).is_contiguous() for one in (expected, found))
     steps = [found.stride[axis] for axis in order if found.shape[axis] > 1]
-    return dense == is_dense(found, order) and (dense or steps == sorted(steps, reverse=True))
+    return dense == also and (dense or steps == sorted(steps, reverse=True))
+
+
+def _without_memory(facts: TensorFacts) -> torch.Tensor:
+    return torch.empty_strided(facts.shape, facts.stride, device="meta")
 
 
 def empty_like(tensor: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     """A tensor of another shape that lies in memory as this one does: its dimensions in that order, dense or not."""
-    facts = facts_of(tensor)
-    order = order_of(facts.stride)
-    wider = list(shape)
-    if not is_dense(facts, order):
+    order, wider = order_of(tensor.stride()), list(shape)
+    if not tensor.permute(order).is_contiguous():
         # A gap after each row of the innermost dimension.
         wider[order[-1]] += 1
-    new = torch.empty_strided(wider, _strides(tuple(wider), order), dtype=tensor.dtype, device=tensor.device).zero_()
+    new = torch.empty_permuted(wider, order, dtype=tensor.dtype, device=tensor.device).zero_()
     return new.narrow(order[-1], 0, shape[order[-1]]) if order else new
 
 
-def _layout(facts: TensorFacts) -> str:
-    dimensions = len(facts.shape)
-    if is_dense(facts, list(range(dimensions))):
+def _described_layout(facts: TensorFacts) -> str:
+    tensor = _without_memory(facts)
+    if tensor.is_contiguous():
         return "contiguous"
-    if dimensions == 4 and is_dense(facts, [0, 2, 3, 1]):
+    if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
         return "channels_last"
     return f"strides {list(facts.stride)}"

@@ -7,18 +7,15 @@ from functools import cache
 from types import MappingProxyType
 
 from fxopt_core.capture.auto import capture_automatically
-from fxopt_core.capture.dimensions import named_leaves
-from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
+from fxopt_core.capture.check_against_model import check_against_model
+from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.extensions import Method, Objection, extensions
 from fxopt_core.capture.failures import explain_failure
-from fxopt_core.capture.methods.aot import capture_with_aot_autograd
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
-from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
 from fxopt_core.capture.new_values import new_values
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.second_run import with_second_run
 from fxopt_core.suggestions import did_you_mean
 from fxopt_core.verification.isolation import (
     ExampleInputs,
@@ -26,7 +23,7 @@ from fxopt_core.verification.isolation import (
     private_copy,
     split_example_inputs,
 )
-from fxopt_core.verification.state import same_generators, same_state
+from fxopt_core.verification.state import generators_in, same_state
 
 METHODS: dict[str, Method] = {
     "auto": Method(capture_automatically, 'method="dynamo" tells where the graphs break.'),
@@ -34,21 +31,11 @@ METHODS: dict[str, Method] = {
         capture_with_dynamo,
         "look at the line named; torch.compiler.disable keeps Dynamo out of a function that it cannot read.",
     ),
-    "symbolic_trace": Method(
-        capture_with_symbolic_trace,
-        'method="dynamo" breaks the graph at such a place instead of failing. Or take the decision on data out of the '
-        "model, or express it as a tensor operation (torch.where).",
-        compared=True,
-    ),
     "export": Method(
         capture_with_export,
         'method="dynamo" breaks the graph at such a place instead of failing. Or express the decision as a tensor '
         "operation (torch.where, torch.cond).",
         compared=True,
-    ),
-    "aot": Method(
-        capture_with_aot_autograd,
-        'method="dynamo" captures without lowering to ATen, which tells whether Dynamo or AOTAutograd fails.',
     ),
 }
 """The core's own methods, by the name that `capture` takes."""
@@ -77,17 +64,20 @@ def capture(
     | method | gives | where it cannot follow |
     |---|---|---|
     | `dynamo` | torch-level graphs, with graph breaks and guards | breaks the graph, Python runs the line |
-    | `symbolic_trace` | one torch-level graph, modules as single nodes | error, or fixes Python's decisions |
     | `export` | one ATen graph with its weights | error |
-    | `aot` | ATen graphs of forward and backward, cut as by `dynamo` | breaks the graph |
     | `auto` | one graph that agrees with the model on several inputs, else Dynamo's, verified | error |
 
-    The workbench adds `jit.trace` and `jit.script` (one TorchScript graph; deprecated, to compare with), and further
-    ways for `auto` (see `fxopt_core.capture.extensions`).
+    The workbench adds further ways for `auto` (see `fxopt_core.capture.extensions`), and methods to compare with:
 
-    `export`, `symbolic_trace`, `jit.trace`, `jit.script` and `auto` also call the model itself and compare
-    (`Captured.agreements`): on the example, on new values of the same shapes, and on
-    other sizes where `dynamic` names them. What disagrees is a caveat; `auto` takes no graph that disagrees.
+    | method | gives | where it cannot follow |
+    |---|---|---|
+    | `symbolic_trace` | one torch-level graph, modules as single nodes | error, or fixes Python's decisions |
+    | `aot` | ATen graphs of forward and backward, cut as by `dynamo` | breaks the graph |
+    | `jit.trace`, `jit.script` | one TorchScript graph; deprecated | error, or fixes Python's decisions |
+
+    All of them but `dynamo` and `aot` also call the model itself and compare (`Captured.agreements`): on the example,
+    on new values of the same shapes, and on other sizes where `dynamic` names them. What disagrees is a caveat; `auto`
+    takes no graph that disagrees.
 
     `dynamo`, `aot` and `auto` reset Dynamo before and after (`torch._dynamo.reset()`): what this process has
     compiled so far compiles anew at its next call.
@@ -101,7 +91,7 @@ def capture(
             The same name means the same size. Or `True` puts symbols in place of all sizes, `False` fixes them,
             `None` leaves the choice to the method. `jit.trace` and `jit.script` know no sizes and take only `None`.
         objection: a further condition: given a capture, says why it will not do, or nothing. `auto` then goes on with
-            its next way, and leaves out what extensions add, whose graphs lack something (gradients, a cache).
+            its next way, and leaves out those whose graphs lack something of the model (gradients, a cache).
 
     Raises:
         CaptureError: the method cannot capture this model, or a dimension does not hold its range; it names the
@@ -123,15 +113,20 @@ def capture(
         try:
             if method == "auto":
                 # It makes its own copies, and compares with the model as it is.
-                return capture_automatically(model, args, kwargs, chosen, objection)
-            copied = private_copy(model, args, kwargs)
-            # A graph that draws from a generator of the copy's has to begin where the model would.
-            with same_generators(copied[0]):
-                captured = chosen_method.capture(*copied, chosen)
-            if chosen_method.compared:
-                captured = with_second_run(captured, model, args, kwargs, new_values(model, args, kwargs, chosen))
-            if reason := objection and objection(captured):
-                raise CaptureError(method, reason, 'use method="auto", which looks for one that will do.')
+                captured = capture_automatically(model, args, kwargs, chosen, objection)
+            else:
+                copied = private_copy(model, args, kwargs)
+                # A graph that draws from a generator of the copy's has to begin where the model would.
+                with same_state(*generators_in(copied[0])):
+                    captured = chosen_method.capture(*copied, chosen)
+                if chosen_method.compared:
+                    captured = check_against_model(
+                        captured, model, args, kwargs, new_values(model, args, kwargs, chosen)
+                    )
+                if reason := objection and objection(captured):
+                    raise CaptureError(method, reason, 'use method="auto", which looks for one that will do.')
         except Exception as error:
             raise explain_failure(error, method, chosen_method.advice, model, args, kwargs, chosen) from error
+    for one in extensions():
+        captured = one.explain(captured)
     return captured

@@ -6,13 +6,18 @@ Dynamo offers no complete record of its graph breaks. Measured on torch 2.13 wit
 data-dependent `if` appears there only as `generic_jump TensorVariable()`. The log that
 `TORCH_LOGS=graph_breaks` prints has both, with reason, file and line. Likewise the sizes that a guard compares
 are in the log of `TORCH_LOGS=guards`, not in `explain(...).out_guards`.
+
+What is read here is what Dynamo wrote; the workbench puts it into words for people (`Extension.explain`).
 """
 
 from __future__ import annotations
 
+import linecache
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 # Importing registers the loggers that are listened to.
 import torch._dynamo
@@ -24,43 +29,122 @@ _REPEATED_IN_THE_REPORT: dict[str, str | tuple[str, ...]] = {
 }
 """Logger, and how the warnings begin that say what a graph break or an error says anyway."""
 
+_BREAK = re.compile(
+    r"^Graph break .*?in user code at (?P<file>.+):(?P<line>\d+)\nGraph Break Reason: (?P<reason>.*)", re.DOTALL
+)
+_LEFT_TO_PYTHON = re.compile(r"falling back to eager|then skipping the rest of the function")
+_GUARD = re.compile(r"^[|\s]*\+- (?P<kind>[A-Z][A-Z0-9_]*): (?P<expression>.+)$", re.MULTILINE)
 
-class _Listener(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.messages: list[str] = []
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
+@dataclass(frozen=True)
+class GraphBreak:
+    """One place where Dynamo had to end a graph.
+
+    Attributes:
+        reason: what it could not do. With the workbench, the first line says that and PyTorch's number for it
+            (`[GB0059]`); where the break had a further consequence, a second line says which. Without the workbench,
+            it is all that Dynamo wrote.
+        file: file of the line that could not be captured, or `<ipython-input-…>` in a notebook.
+        line: its number, from 1.
+        source: the line itself, without indentation; empty where Python cannot find it.
+        hints: what PyTorch advises.
+        documentation: address of PyTorch's page about this kind of break, where there is one.
+        skips_function: whether Dynamo left (the rest of) the whole function to Python, so that
+            nothing of it is in any graph.
+        times: how often Dynamo stopped there. A break inside a called function counts for the caller
+            and for the function.
+    """
+
+    reason: str
+    file: str
+    line: int
+    source: str
+    hints: tuple[str, ...] = field(default=(), compare=False)
+    documentation: str | None = field(default=None, compare=False)
+    skips_function: bool = False
+    times: int = 1
+
+    @property
+    def location(self) -> str:
+        """`file:line`, which editors and terminals make a link of."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One condition under which a captured graph may be used again.
+
+    Attributes:
+        expression: the condition. With the workbench, it is readable: `x: Tensor, torch.float32, …, size=[2, 4], …`,
+            `type(self) is Net`, without memory addresses, so that two runs agree.
+        kind: Dynamo's name for the check (`TENSOR_MATCH`, `TYPE_MATCH`, …). Of other methods: `VALUE` where Python
+            read a value, else `SIZE`, `RANGE`, `SHAPE`, `CONSTANT`, …
+        source: the user's line for whose sake it is checked; empty for conditions on the whole
+            program (grad mode, default device).
+        location: file (its end) and line of that source, and the function.
+    """
+
+    expression: str
+    kind: str
+    source: str = ""
+    location: str = ""
+
+
+def graph_breaks(messages: Iterable[str]) -> tuple[GraphBreak, ...]:
+    """The messages of Dynamo's `graph_breaks` log.
+
+    Messages of another form (there are none in torch 2.13) are no graph breaks and left out.
+    """
+    return tuple(
+        GraphBreak(
+            found["reason"],
+            found["file"],
+            int(found["line"]),
+            linecache.getline(found["file"], int(found["line"])).strip(),
+            skips_function=_LEFT_TO_PYTHON.search(found["reason"]) is not None,
+        )
+        for found in map(_BREAK.match, messages)
+        if found is not None
+    )
+
+
+def guards(messages: Iterable[str]) -> tuple[Guard, ...]:
+    """The messages of Dynamo's `guards` log, each guard once."""
+    found = (one for message in messages for one in _GUARD.finditer(message))
+    return tuple(dict.fromkeys(Guard(one["expression"], one["kind"]) for one in found))
 
 
 @contextmanager
-def listening(artifact: str) -> Iterator[list[str]]:
+def messages_of(artifact: str) -> Iterator[list[str]]:
     """Collect what is logged for one of torch's log artifacts (`graph_breaks`, `guards`) inside the block.
 
-    Nothing is printed that would not be printed anyway; levels and handlers are put back at the end.
+    Nothing is printed that would not be printed anyway; the levels are put back at the end.
+
+    Raises:
+        RuntimeError: this torch has no such artifact.
     """
-    listener = _Listener()
-    found = [
-        logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if name.endswith(f".__{artifact}")
-    ]
-    if not found:
+    names = [name for name in logging.root.manager.loggerDict if name.endswith(f".__{artifact}")]
+    if not names:
         raise RuntimeError(
             f"torch {torch.__version__} has no log artifact {artifact!r}; fxopt needs torch 2.11 or newer"
         )
-    before = [(logger, logger.level, logger.propagate) for logger in found]
-    for logger in found:
-        # An artifact that nobody asked for would otherwise reach the handlers of its parents.
-        logger.propagate = logger.propagate and logger.isEnabledFor(logging.DEBUG)
+    before = [(logger, logger.level) for logger in map(logging.getLogger, names)]
+    shown_from = {logger.name: logger.getEffectiveLevel() for logger, _ in before}
+    messages: list[str] = []
+
+    def hear(record: logging.LogRecord) -> bool:
+        messages.append(record.getMessage())
+        return record.levelno >= shown_from[record.name]
+
+    for logger, _ in before:
         logger.setLevel(logging.DEBUG)
-        logger.addHandler(listener)
+        logger.addFilter(hear)
     try:
-        yield listener.messages
+        yield messages
     finally:
-        for logger, level, propagate in before:
-            logger.removeHandler(listener)
+        for logger, level in before:
+            logger.removeFilter(hear)
             logger.setLevel(level)
-            logger.propagate = propagate
 
 
 @contextmanager

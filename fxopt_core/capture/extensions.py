@@ -18,6 +18,7 @@ from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.verification.isolation import Model
 
 if TYPE_CHECKING:
+    from fxopt_core.capture.auto import Search
     from fxopt_core.capture.result import Captured
 
 GROUP = "fxopt.capture_strategies"
@@ -63,29 +64,22 @@ class Adapted:
     without: frozenset[str] = frozenset()
 
 
-def _nothing(*_: Any) -> None:
-    """Has nothing to say."""
-
-
 @dataclass(frozen=True)
 class Extension:
     """What a package adds.
 
     Attributes:
         methods: by name.
-        last_resort: strategies of `auto` by name, tried when no other gave one graph, whatever was adapted.
-        adapt: given the caller's model and what it returned for the example, copies of the model that may be easier
-            to capture, with one more adaptation at a time.
-        unreturnable: given the same, what in the result no graph can return, in words; `None` where there is nothing.
-        open_sizes: given a model and the example's arguments, a copy in which sizes are open that Python fixes;
-            `None` where there are none.
+        ways: the ways that `auto` goes in place of the core's own (`fxopt_core.capture.auto.own_ways`). It gives every
+            capture that `Search.attempt` lets through, the most faithful first, and is asked for the next one only
+            where the last is specialised to the example. Of several packages, the first that has ways decides.
+        explain: the capture with more about itself that people want to read: the symbols, and guards and graph breaks
+            in other words than torch's. Nothing that it says may change what a call of the capture does.
     """
 
     methods: Mapping[str, Method] = field(default_factory=dict)
-    last_resort: Mapping[str, Strategy] = field(default_factory=dict)
-    adapt: Callable[[Model, Any], Iterator[Adapted]] = lambda model, outputs: iter(())
-    unreturnable: Callable[[Model, Any], str | None] = _nothing
-    open_sizes: Callable[[Adapted, tuple[Any, ...], dict[str, Any]], Adapted | None] = _nothing
+    ways: Callable[[Search], Iterator[Captured]] | None = None
+    explain: Callable[[Captured], Captured] = lambda captured: captured
 
 
 @cache

@@ -15,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.traceback import preserve_node_meta
 
+from fxopt_core.graphs.aliases import memory_of
 from fxopt_core.graphs.effects import effects_of
 from fxopt_core.graphs.examples import HELD_BY_MODULE, value_of
 
@@ -171,5 +172,5 @@ def _take_over(graph_module: fx.GraphModule, lowered: fx.GraphModule) -> None:
             # Recording kept the sizes of inputs, and not that gradients reach them.
             new.meta["val"].requires_grad_()
         if "_dynamo_static_input_type" in old.meta.get("tensor_dict", {}):
-            new.meta[HELD_BY_MODULE] = old.meta["grapharg"].example.untyped_storage()._cdata
+            new.meta[HELD_BY_MODULE] = memory_of(old.meta["grapharg"].example)
     lowered.recompile()

@@ -188,19 +188,16 @@ def captured_module(
 
 def _add_unread(module: fx.GraphModule, model: nn.Module) -> None:
     """Register the parameters and buffers that the graph does not read, so that checkpoints of the model fit."""
+    known = {path for path, _ in module.named_modules(remove_duplicate=False)}
     for path, part in model.named_modules(remove_duplicate=False):
         held = {**part._parameters, **part._buffers}
-        if path and held and not _has(module, path):
+        if held and path not in known:
             module.add_submodule(path, nn.Module())
         owner = module.get_submodule(path) if held else module
         for name, tensor in held.items():
             if not hasattr(owner, name):
                 register = owner.register_parameter if name in part._parameters else owner.register_buffer
                 register(name, tensor)
-
-
-def _has(module: nn.Module, path: str) -> bool:
-    return path in dict(module.named_modules(remove_duplicate=False))
 
 
 def keep_state_as_it_was(graph_module: fx.GraphModule, model: nn.Module) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
 
 from fxopt_core.capture.agreement import Agreement
-from fxopt_core.capture.breaks import GraphBreak
+from fxopt_core.capture.captured_graph import CapturedGraph
+from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
+from fxopt_core.capture.dynamo_log import GraphBreak, Guard
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.module import CapturedModule
-from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.running import Runner
-from fxopt_core.capture.symbols import Symbol
 from fxopt_core.display import Displayable
 
 
@@ -37,6 +37,25 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Symbol:
+    """A size that is open in a captured graph.
+
+    Attributes:
+        name: the name given to it in `dynamic`, else torch's own, such as `s17`; `u0` for one that depends on data.
+        in_graph: torch's name for it, as the graph prints it.
+        minimum: the smallest value for which the graph holds, `None` where there is no limit.
+        maximum: the largest, `None` where there is no limit.
+        places: where it stands: `dimension 0 of x`, or `result of item` where an operation gives it.
+    """
+
+    name: str
+    in_graph: str
+    minimum: int | None
+    maximum: int | None
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Captured(Displayable):
     """The graphs of one call of a model.
 
@@ -48,14 +67,16 @@ class Captured(Displayable):
         graph_breaks: where and why Dynamo had to end a graph.
         guards: under which conditions the graphs may be used again.
         caveats: what the graphs do not say about the model, in sentences.
-        symbols: the sizes that the graphs leave open, with their ranges.
+        symbols: the sizes that the graphs leave open, with their ranges; the workbench lists them.
         attempts: what `auto` tried, in order, and what spoke against each.
         adaptations: what `auto` changed about its copy of the model, in words.
         agreements: on which inputs the captured graphs were compared with the model, and how that went.
+        dynamic: which sizes were to vary.
+        ranges: the smallest and largest value of each symbol, where torch's own bookkeeping is not the last word.
         runner: calls the graphs as the model is called; `None` where the method gives nothing that can be called.
     """
 
-    partitions: tuple[Partition, ...]
+    partitions: tuple[CapturedGraph, ...]
     method: str
     level: str
     graph_breaks: tuple[GraphBreak, ...] = ()
@@ -65,6 +86,8 @@ class Captured(Displayable):
     attempts: tuple[Attempt, ...] = ()
     adaptations: tuple[str, ...] = ()
     agreements: tuple[Agreement, ...] = ()
+    dynamic: Dynamic = NOTHING_DYNAMIC
+    ranges: Mapping[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     runner: Runner | None = field(default=None, compare=False, repr=False)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,6 +112,11 @@ class Captured(Displayable):
     def specialised(self) -> tuple[str, ...]:
         """The inputs, in words, on which the graphs refuse to run although the model does. Empty: none was found."""
         return tuple(one.on for one in self.agreements if one.refusal)
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether the gradients were the model's on every trial, wherever it has some."""
+        return not any(one.gradients for one in self.agreements)
 
     @property
     def graphs(self) -> tuple[fx.GraphModule, ...]:

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.partition import Partition
 from fxopt_core.verification.comparison import same_value
 from fxopt_core.verification.isolation import Model
 
@@ -26,20 +26,16 @@ class Runner:
         gradients: whether calls record gradients where the caller's would. They do not where the graph's are wrong.
     """
 
-    def __init__(
-        self, module: Model, signature: Model, dynamic: Dynamic, call: Callable[..., Any] | None = None
-    ) -> None:
-        """`signature` is what the user calls: sizes are checked by the names of its arguments."""
+    def __init__(self, module: Model, call: Callable[..., Any] | None = None) -> None:
+        """`call` is given the module and the arguments."""
         self.module = module
-        self._signature, self._dynamic, self._call = signature, dynamic, call
+        self._call = partial(call, module) if call else module
         self.gradients = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Check the sizes, then run."""
-        if self._dynamic.dimensions:
-            self._dynamic.check(named_leaves(self._signature, args, kwargs))
+        """Run. What is called checks the arguments itself."""
         with nullcontext() if self.gradients else torch.no_grad():
-            return self._call(self.module, *args, **kwargs) if self._call else self.module(*args, **kwargs)
+            return self._call(*args, **kwargs)
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:
@@ -57,7 +53,7 @@ class Replay:
     captured. So a call runs the captured graphs with Dynamo's own guards, or fails.
     """
 
-    def __init__(self, partitions: tuple[Partition, ...], method: str) -> None:
+    def __init__(self, partitions: tuple[CapturedGraph, ...], method: str) -> None:
         self.known = [(_text(one.graph_module), _constants(one.graph_module), one) for one in partitions]
         self.method = method
         self.runs = 0
@@ -79,7 +75,7 @@ class Replay:
             "capture again with these inputs, or name the size that varies in dynamic.",
         )
 
-    def _run(self, partition: Partition, *values: Any) -> Any:
+    def _run(self, partition: CapturedGraph, *values: Any) -> Any:
         self.runs += 1
         return partition.graph_module.forward(*values)
 
@@ -102,22 +98,21 @@ class ReplayRunner(Runner):
         module: the model.
     """
 
-    def __init__(self, module: Model, signature: Model, dynamic: Dynamic, replay: Replay, *, fullgraph: bool) -> None:
-        super().__init__(module, signature, dynamic)
-        self._replay, self._fullgraph = replay, fullgraph
+    def __init__(self, module: Model, dynamic: Dynamic, replay: Replay, *, fullgraph: bool) -> None:
         # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
-        self._compiled: Any = torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED)
+        super().__init__(torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED))
+        self.module = module
+        self._replay, self._dynamic = replay, dynamic
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the captured graphs, with Dynamo's own guards."""
-        leaves = named_leaves(self._signature, args, kwargs)
+        leaves = named_leaves(self.module, args, kwargs)
         self._dynamic.check(leaves)
         with mark_dimensions(self._dynamic, leaves, self._replay.method):
             runs = self._replay.runs
             try:
-                with nullcontext() if self.gradients else torch.no_grad():
-                    result = self._compiled(*args, **kwargs)
+                result = super().__call__(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 raise error.inner_exception from error
         if self._replay.runs == runs and self._replay.known:

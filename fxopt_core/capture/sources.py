@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from fxopt_core.capture.partition import GraphInput
+from fxopt_core.capture.captured_graph import GraphInput
 
 _CONTAINER = re.compile(r"(?:\.|\[')_(?:modules|parameters|buffers)(?:'\])?\['([^']+)'\]")
 _SCOPE = re.compile(r"\b[LG]\['([^']+)'\]")
@@ -36,45 +36,29 @@ def dynamo_inputs(graph_module: fx.GraphModule) -> tuple[GraphInput, ...]:
     Dynamo lifts parameters and buffers to inputs and notes in `node.meta["grapharg"]` where each value comes
     from. It drops this note once the backend has returned, so it has to be read inside the backend.
     """
-    return tuple(
-        describe_input(node.name, _source_of(node), node.meta.get("example_value"))
-        for node in placeholders(graph_module.graph)
-    )
-
-
-def placeholders(graph: fx.Graph) -> Iterator[fx.Node]:
-    """The placeholders of a graph, in order."""
-    return (node for node in graph.nodes if node.op == "placeholder")
+    nodes = graph_module.graph.find_nodes(op="placeholder")
+    values = [node.meta.get("example_value") for node in nodes]
+    return describe_inputs(graph_module, values, [_source_of(node) for node in nodes])
 
 
 def describe_inputs(
-    graph_module: fx.GraphModule, values: Sequence[Any], sources: Sequence[str], kinds: Sequence[str]
+    graph_module: fx.GraphModule,
+    values: Sequence[Any],
+    sources: Sequence[str] = (),
+    kinds: Sequence[str | None] = (),
 ) -> tuple[GraphInput, ...]:
-    """Inputs of which source and kind are known, one for each placeholder, in order."""
-    nodes = list(placeholders(graph_module.graph))
-    return tuple(
-        describe_input(node.name, source, value, kind)
-        for node, source, value, kind in zip(nodes, sources, values, kinds, strict=True)
-    )
+    """What each placeholder of a graph stands for, in order.
 
-
-def plain_inputs(graph_module: fx.GraphModule, values: Sequence[Any]) -> tuple[GraphInput, ...]:
-    """What each placeholder stands for in a graph of which no more is known than the placeholders' names."""
-    names = [str(node.target) for node in placeholders(graph_module.graph)]
-    kinds = [_kind(name, value) for name, value in zip(names, values, strict=True)]
-    return describe_inputs(graph_module, values, names, kinds)
-
-
-def renamed_inputs(
-    graph_module: fx.GraphModule, values: Sequence[Any], before: Sequence[GraphInput]
-) -> tuple[GraphInput, ...]:
-    """Inputs of a graph that a compiler stage made of a Dynamo graph with the inputs `before`.
-
-    Where the stage has changed the number of inputs, the placeholders' own names are all that is known.
+    Args:
+        graph_module: the graph.
+        values: one for each placeholder; fake ones will do.
+        sources: the names of these values for the user; without them, the placeholders' own.
+        kinds: as in `GraphInput`; without them, what sources and values tell.
     """
-    if len(list(placeholders(graph_module.graph))) != len(before):
-        return plain_inputs(graph_module, values)
-    return describe_inputs(graph_module, values, [old.source for old in before], [old.kind for old in before])
+    nodes = graph_module.graph.find_nodes(op="placeholder")
+    sources = sources or [str(node.target) for node in nodes]
+    described = zip(nodes, sources, values, kinds or [None] * len(nodes), strict=True)
+    return tuple(describe_input(node.name, source, value, kind) for node, source, value, kind in described)
 
 
 def _source_of(node: fx.Node) -> str:

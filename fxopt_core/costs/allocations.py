@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -97,10 +97,13 @@ def record_allocations(function: Callable[[], Any], device: torch.device | str =
     kind = torch.device(device).type
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"allocations are recorded on cpu and cuda, not on {kind}: its allocator reports no events.")
-    with (
-        _quiet_profiler(),
-        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile,
-    ):
+    with ExitStack() as stack:
+        # From torch 2.13 on, the profiler writes its process id to stderr, and so into notebooks.
+        if _QUIET not in os.environ:
+            os.environ[_QUIET] = "99"
+            stack.callback(os.environ.pop, _QUIET)
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        profile = stack.enter_context(torch.profiler.profile(activities=activities, profile_memory=True))
         result = function()
     # The tree, because the flat list of events has no addresses.
     tree = profile.profiler.kineto_results.experimental_event_tree()
@@ -134,15 +137,3 @@ def _walk(events: list[Any]) -> Iterator[Any]:
         event = waiting.pop()
         yield event
         waiting.extend(reversed(event.children))
-
-
-@contextmanager
-def _quiet_profiler() -> Iterator[None]:
-    """From torch 2.13 on, the profiler writes its process id to stderr, and so into notebooks."""
-    before = os.environ.get(_QUIET)
-    os.environ.setdefault(_QUIET, "99")
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_QUIET]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import io
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
 from functools import partial
 from typing import Any
 
@@ -16,68 +13,18 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeCopyMode,
     FakeTensor,
     FakeTensorMode,
 )
-from torch.export.graph_signature import InputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from fxopt_core.capture.errors import CaptureError
 from fxopt_core.costs.counting import Counter, plain, storage_of
 from fxopt_core.costs.liveness import live_bytes
 from fxopt_core.costs.report import Analysis, NodeCost
+from fxopt_core.graphs.examples import EXAMPLE_META, value_of
 from fxopt_core.graphs.module_paths import module_path
 from fxopt_core.graphs.names import operation_name
-from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
-
-
-def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:
-    """The costs of one call of a model in its present mode, without gradients.
-
-    Nothing is computed and nothing of the model's size is allocated: a copy on fake tensors goes through
-    `torch.export`. Model and inputs may themselves be built without memory, under `with torch.device("meta"):`; they
-    are analysed as on the CPU.
-
-    Args:
-        model: the model.
-        example_inputs: a tuple or list of positional arguments, or a dictionary of keyword arguments.
-
-    Raises:
-        CaptureError: the model cannot be copied, or `torch.export` cannot follow it.
-        ValueError: a size depends on data.
-        TypeError: `example_inputs` is neither positional nor keyword arguments.
-    """
-    program = export_on_fake_tensors(model, example_inputs)
-    parameters = {
-        spec.arg.name: str(spec.target)
-        for spec in program.graph_signature.input_specs
-        if spec.kind == InputKind.PARAMETER
-    }
-    return analyze_graph(program.graph_module, parameters)
-
-
-def export_on_fake_tensors(model: torch.nn.Module, example_inputs: ExampleInputs) -> torch.export.ExportedProgram:
-    """A copy of a model on fake tensors, exported without gradients; takes and raises what `analyze` does."""
-    args, kwargs = split_example_inputs(example_inputs)
-    tensors = [*model.parameters(), *model.buffers(), *tree_leaves((args, kwargs))]
-    mode = _fake_mode(tensors)
-    printed = io.StringIO()
-    try:
-        with FakeCopyMode(mode):
-            model, args, kwargs = copy.deepcopy((model, args, kwargs), _off_meta(mode, tensors))
-        with redirect_stderr(printed), mode, torch.no_grad():
-            program = torch.export.export(model, args, kwargs)
-    except Exception as error:
-        # What was printed is the graph as far as it came.
-        raise CaptureError(
-            "export",
-            f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
-            'capture the model with another method and analyse each graph with "analyze_graph".',
-        ) from error
-    sys.stderr.write(printed.getvalue())
-    return program
 
 
 def analyze_graph(
@@ -105,37 +52,36 @@ def analyze_graph(
             run.run(*inputs)
         return run.analysis()
     values = [_example(node) for node in graph_module.graph.nodes if node.op == "placeholder"]
-    mode = _fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
+    mode = fake_mode([*values, *graph_module.parameters(), *graph_module.buffers()])
     run = _Costs(graph_module, mode, parameters or {})
     with mode, torch.no_grad(), torch.inference_mode(False):
-        run.run(*(tree_map(partial(_fresh, mode), value) for value in values))
+        run.run(*(tree_map(partial(fake_like, mode), value) for value in values))
     return run.analysis()
 
 
-def _fake_mode(values: list[Any]) -> FakeTensorMode:
+def fake_mode(values: list[Any]) -> FakeTensorMode:
+    """The mode that fake tensors among the values belong to, or a new one."""
     return detect_fake_mode(values) or FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def _off_meta(mode: FakeTensorMode, values: list[Any]) -> dict[int, torch.Tensor]:
-    """Fake tensors on the CPU in the place of tensors on the meta device, by the identities of these."""
-    found: dict[int, torch.Tensor] = {}
-    for value in values:
-        if isinstance(value, torch.Tensor) and value.device.type == "meta":
-            fake = _fresh(mode, value, torch.device("cpu"))
-            parameter = isinstance(value, torch.nn.Parameter)
-            found[id(value)] = torch.nn.Parameter(fake, value.requires_grad) if parameter else fake
-    return found
+def fake_like(mode: FakeTensorMode, value: Any, device: torch.device | None = None) -> Any:
+    """A fake tensor like this one, or a number, with the sizes that symbols have in the example.
 
+    Args:
+        mode: to which the new tensor belongs.
+        value: a tensor, a symbolic size, or anything else, which is returned as it is.
+        device: of the new tensor; by default that of `value`.
 
-def _fresh(mode: FakeTensorMode, value: Any, device: torch.device | None = None) -> Any:
-    """A fake tensor like this one, or a number, with the sizes that symbols have in the example."""
+    Raises:
+        ValueError: a size depends on data.
+    """
     if isinstance(value, torch.SymInt):
         if value.node.hint is None:
             raise ValueError(f"the size {value} depends on data; costs need sizes that are known.")
         return int(value.node.hint)
     if not isinstance(value, torch.Tensor):
         return value
-    shape, strides = ([_fresh(mode, size) for size in sizes] for sizes in (value.shape, value.stride()))
+    shape, strides = ([fake_like(mode, size) for size in sizes] for sizes in (value.shape, value.stride()))
     with mode:
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=device or value.device)
 
@@ -150,12 +96,11 @@ def _was_recorded(node: fx.Node) -> bool:
 
 
 def _example(node: fx.Node) -> Any:
-    for key in ("val", "example_value"):
-        if key in node.meta:
-            return node.meta[key]
-    raise ValueError(
-        f"the placeholder {node.name!r} carries no value in its meta; capture the graph with export, dynamo or aot."
-    )
+    if not node.meta.keys() & set(EXAMPLE_META):
+        raise ValueError(
+            f"the placeholder {node.name!r} carries no value in its meta; capture the graph with export, dynamo or aot."
+        )
+    return value_of(node)
 
 
 class _Costs(fx.Interpreter):
@@ -183,7 +128,7 @@ class _Costs(fx.Interpreter):
                     "costs need sizes that are known. Capture the model, and let its graph compute: "
                     "analyze_graph(partition.graph_module, inputs=partition.example_inputs)."
                 ) from error
-            value = tree_map(partial(_fresh, self.mode), node.meta["val"])
+            value = tree_map(partial(fake_like, self.mode), node.meta["val"])
             if isinstance(node.target, torch._ops.OpOverload):
                 counter.count(node.target, *self.fetch_args_kwargs_from_env(node), value)
         tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

@@ -15,6 +15,8 @@ from torch.utils import flop_counter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from fxopt_core.graphs.arguments import arguments_of
+
 aten = torch.ops.aten
 
 
@@ -154,10 +156,7 @@ OVERWRITES = {getattr(aten, name) for name in ("copy_", "fill_", "zero_", "norma
 
 _MOVES_NOTHING = {
     getattr(aten, name)
-    for name in (
-        *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
-        "_assert_tensor_metadata",
-    )
+    for name in "empty empty_like empty_strided new_empty new_empty_strided _assert_tensor_metadata".split()
 }
 
 
@@ -257,12 +256,10 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
     """The operands that a call writes, by the operator's schema."""
     if isinstance(func, HigherOrderOperator):
         return []
-    found = []
-    for place, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[place] if place < len(args) else kwargs.get(argument.name)
-            found += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-    return found
+    given = arguments_of(func, args, kwargs)
+    written = [each for each in func._schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    leaves = tree_leaves([given.get(argument.name) for argument in written])
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def tensor_bytes(tensor: torch.Tensor) -> int:

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of, is_pure_function
-from fxopt_core.graphs.examples import attribute_of
+from fxopt_core.graphs.examples import HELD_BY_MODULE, attribute_of
 
 OUTSIDE = "<outside>"
 """Stands for all storage that somebody outside the graph may hold."""
@@ -24,20 +24,24 @@ class Storages:
     besides the nodes in it (it *escapes*: it comes from outside, is returned, or was handed to an opaque node), and
     whether it is written anywhere in the graph. Inputs are taken to be separate as long as none of them is written;
     once one is, all inputs, parameters and buffers are one class, since a caller may pass overlapping tensors. Of
-    parameters and buffers it is known which are one storage; one that is written is in a class with the inputs.
+    parameters and buffers, and of the inputs that Dynamo made of such, it is known which are one storage; one that is
+    written is in a class with the inputs.
 
     Time and memory are linear in nodes and edges; values with storage of their own cost nothing.
 
     Args:
         graph: the graph. Its owning module is asked which parameters and buffers share storage.
+        inputs_overlap: whether inputs may overlap with what is written, if the caller wills.
 
     Attributes:
         merges: how often two classes became one.
         returned: the nodes whose own value the graph may return, itself or as a view: what is returned, and what
             that may share storage with because it was computed from it.
+        written_memory: of the parameters and buffers that some node may write, what `memory_of` says; `None` where that
+            may be any: where the graph calls something unknown, or writes an input, which may be one of them.
     """
 
-    def __init__(self, graph: fx.Graph) -> None:
+    def __init__(self, graph: fx.Graph, *, inputs_overlap: bool = True) -> None:
         self._parent: dict[Place, Place] = {}
         self.merges = 0
         self._effects: dict[fx.Node, Effects] = {}
@@ -64,24 +68,28 @@ class Storages:
                 pure_functions[id(target)] = target
         self.returned: set[fx.Node] = self._alias_closure(returned)
         self._escaped.update(outside)
-        self._join_tied(graph, [place for place in outside if isinstance(place, str)])
+        held = _held_memory(graph, outside)
+        self._join_tied(held)
         for place in (*returned, *outside):
             self._escaped.add(self.of(place))
         self._escaped = {self.of(place) for place in self._escaped}
         self._written = {self.of(place) for place in self._written}
-        self._join_outside(outside)
+        self.written_memory = self._join_outside(outside, held) if inputs_overlap else None
 
-    def _join_outside(self, outside: list[Place]) -> None:
-        """Put what may be one storage, if the caller wills, into one class, where that matters: where it is written."""
-        inputs: list[Place] = [OUTSIDE, *(place for place in outside if isinstance(place, fx.Node))]
-        if any(self.written(place) for place in inputs):
-            reached: list[Place] = [*inputs, *outside]
-        else:
-            # A written buffer may be what the caller passes as an input, but it is no other buffer.
-            written = [place for place in outside if self.written(place)]
-            reached = [*inputs, *written] if written else []
+    def _join_outside(self, outside: list[Place], held: Mapping[Place, Hashable]) -> frozenset[Hashable] | None:
+        """Put what may be one storage, if the caller wills, into one class, where that matters: where it is written.
+
+        Returns:
+            `written_memory`.
+        """
+        inputs: list[Place] = [OUTSIDE, *(place for place in outside if place not in held)]
+        # A written buffer may be what the caller passes as an input, but it is no other buffer.
+        written = [place for place in held if self.written(place)]
+        memory = None if any(map(self.written, inputs)) else frozenset(held[place] for place in written)
+        reached = [*inputs, *held] if memory is None else [*inputs, *written] if written else []
         for place in reached:
             self.merge(OUTSIDE, place)
+        return memory
 
     def _record(self, node: fx.Node, effects: Effects, outside: list[Place]) -> None:
         if effects.opaque:
@@ -108,18 +116,12 @@ class Storages:
                 pending += node.all_input_nodes if effects.opaque else effects.aliases
         return closure
 
-    def _join_tied(self, graph: fx.Graph, names: list[str]) -> None:
+    def _join_tied(self, held: Mapping[Place, Hashable]) -> None:
         """Put parameters and buffers that are views of one storage into one class."""
-        owner = graph.owning_module
-        if owner is None:
-            for name in names:
-                self.merge(OUTSIDE, name)
-            return
         first: dict[Hashable, Place] = {}
-        storages = {name: _storage(attribute_of(owner, name)) for name in names}
-        unknown = None in storages.values()
-        for name, storage in storages.items():
-            self.merge(OUTSIDE if unknown else first.setdefault(storage, name), name)
+        unknown = None in held.values()
+        for place, memory in held.items():
+            self.merge(OUTSIDE if unknown else first.setdefault(memory, place), place)
 
     def of(self, place: Place) -> Place:
         """The class of a value, or of a parameter or buffer by its name: one of its members stands for all."""
@@ -167,7 +169,19 @@ class Storages:
         return not self._written
 
 
-def _storage(value: Any) -> Hashable:
+def _held_memory(graph: fx.Graph, outside: list[Place]) -> dict[Place, Hashable]:
+    """The parameters and buffers that a graph names or gets as inputs, with what `memory_of` says of each."""
+    owner = graph.owning_module
+    held: dict[Place, Hashable] = {}
+    for place in outside:
+        if isinstance(place, str):
+            held[place] = memory_of(attribute_of(owner, place))
+        elif HELD_BY_MODULE in place.meta:
+            held[place] = place.meta[HELD_BY_MODULE]
+    return held
+
+
+def memory_of(value: Any) -> Hashable:
     """What tensors over the same memory have in common; `None` where the value may be over the memory of several."""
     if isinstance(value, torch.nn.Module):
         return id(value)

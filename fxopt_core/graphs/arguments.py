@@ -5,23 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Hashable, Mapping
 from functools import cache
-from types import BuiltinFunctionType
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from torch import nn
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import OpOverload
 
 from fxopt_core.graphs.literal_keys import literal_key
-from fxopt_core.graphs.operations import packet_named
+from fxopt_core.graphs.operations import operator_behind
 
 Name = str | int
 """An argument's name; its position where the names are not known."""
-
-
-class _Signature(NamedTuple):
-    positional: tuple[str, ...]
-    keyword_only: tuple[str, ...]
-    defaults: dict[str, Any]
 
 
 class _Layout(NamedTuple):
@@ -48,50 +42,44 @@ def arguments_of(target: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, A
 
 def has_schema(target: Hashable) -> bool:
     """Whether the call goes to an operator, for which a list and a tuple are the same."""
-    return isinstance(target, (OpOverload, OpOverloadPacket)) or _packet(target) is not None
+    return isinstance(target, OpOverload) or operator_behind(target) is not None
 
 
 @cache
 def _layout(target: Hashable, count: int, names: tuple[str, ...]) -> _Layout:
     """What all signatures that fit agree on."""
-    found: _Layout | None = None
-    for signature in _signatures(target):
-        fitted = _fit(signature, count, names)
-        if fitted is None:
-            continue
-        if found is None:
-            found = fitted
-        elif found.given != fitted.given:
-            found = None
-            break
-        else:
-            # A default on which they do not agree is not filled in: then only equal spellings are equal.
-            common = found.left_out.keys() & fitted.left_out.keys()
-            agreed = {name: value for name, value in found.left_out.items() if name in common
-                      and literal_key(value, {}) == literal_key(fitted.left_out[name], {})}  # fmt: skip
-            found = _Layout(found.given, agreed)
-    return found if found is not None else _Layout((*range(count), *names), {})
+    fitted = [one for signature in _signatures(target) if (one := _fit(signature, count, names)) is not None]
+    if len({one.given for one in fitted}) != 1:
+        return _Layout((*range(count), *names), {})
+    first, *others = fitted
+
+    def agreed(name: Name, value: Any) -> bool:
+        found = [one.left_out[name] for one in others if name in one.left_out]
+        same = all(literal_key(other, {}) == literal_key(value, {}) for other in found)
+        return same and len(found) == len(others)
+
+    # A default on which they do not agree is not filled in: then only equal spellings are equal.
+    return _Layout(first.given, {name: value for name, value in first.left_out.items() if agreed(name, value)})
 
 
-def _fit(signature: _Signature, count: int, names: tuple[str, ...]) -> _Layout | None:
-    if count > len(signature.positional):
-        return None
-    if "input" in names and signature.positional[:1] == ("self",):
+def _fit(signature: inspect.Signature, count: int, names: tuple[str, ...]) -> _Layout | None:
+    parameters = list(signature.parameters)
+    if "input" in names and parameters[:1] == ["self"]:
         # So PyTorch's functions call what the schema of the operator calls `self`.
         names = tuple("self" if name == "input" else name for name in names)
-    positional, rest = signature.positional[:count], (*signature.positional[count:], *signature.keyword_only)
-    missing = [name for name in rest if name not in names and name not in signature.defaults]
-    if missing or any(name not in rest for name in names):
+    try:
+        given = signature.bind(*range(count), **dict.fromkeys(names)).arguments
+    except TypeError:
         return None
-    return _Layout((*positional, *names), {name: signature.defaults[name] for name in rest if name not in names})
+    left_out: dict[Name, Any] = {name: each.default for name, each in signature.parameters.items() if name not in given}
+    return _Layout((*parameters[:count], *names), left_out)
 
 
 @cache
-def _signatures(target: Hashable) -> tuple[_Signature, ...]:
+def _signatures(target: Hashable) -> tuple[inspect.Signature, ...]:
     if isinstance(target, OpOverload):
         return (_of_schema(target),)
-    packet = target if isinstance(target, OpOverloadPacket) else _packet(target)
-    if packet is not None:
+    if (packet := operator_behind(target)) is not None:
         return tuple(
             _of_schema(overload)
             for overload in (getattr(packet, name) for name in packet.overloads())
@@ -103,35 +91,24 @@ def _signatures(target: Hashable) -> tuple[_Signature, ...]:
     if not callable(function):
         return ()
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        signature = inspect.signature(function)
     except ValueError:
         return ()
-    kinds = {parameter.kind for parameter in parameters}
-    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+    parameters = list(signature.parameters.values())
+    if {each.kind for each in parameters} & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
         return ()
-    if function is not target:
-        parameters = parameters[1:]
-    return (
-        _Signature(
-            tuple(each.name for each in parameters if each.kind is not inspect.Parameter.KEYWORD_ONLY),
-            tuple(each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY),
-            {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty},
-        ),
-    )
+    return (signature if function is target else signature.replace(parameters=parameters[1:]),)
 
 
-def _packet(target: Hashable) -> OpOverloadPacket | None:
-    """The operator behind a function of PyTorch in C++, or behind a method of tensors."""
-    name = target if isinstance(target, str) else ""
-    if isinstance(target, BuiltinFunctionType) and (target.__module__ or "").startswith("torch"):
-        name = target.__name__
-    return None if name.startswith("_") else packet_named(name)
-
-
-def _of_schema(operator: OpOverload) -> _Signature:
-    arguments = operator._schema.arguments
-    return _Signature(
-        tuple(argument.name for argument in arguments if not argument.kwarg_only),
-        tuple(argument.name for argument in arguments if argument.kwarg_only),
-        {argument.name: argument.default_value for argument in arguments if argument.has_default_value()},
+def _of_schema(operator: OpOverload) -> inspect.Signature:
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                # Python knows no argument called `from`, as that of `uniform_` is.
+                f"{argument.name}_" if iskeyword(argument.name) else argument.name,
+                inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=argument.default_value if argument.has_default_value() else inspect.Parameter.empty,
+            )
+            for argument in operator._schema.arguments
+        ]
     )

@@ -39,7 +39,7 @@ class Behaviour:
         checks: it may stop the program; it is called for that, not for its result.
         raises: whether it succeeds is decided by the values that it is given, not by shapes and dtypes alone.
         divides: it raises where an integer is divided by zero.
-        statistics: arguments that are written unless a mode argument is `False`.
+        statistics: arguments that are written unless a mode argument is `False`; of a module, its own that it writes.
         outs: arguments, given by name only, into which a call writes its result if it is given them.
         joins: groups of arguments; if all of a group are containers of Python, the result holds what they all hold.
         container: its result may be a container of Python that holds tensors.
@@ -65,19 +65,9 @@ class Behaviour:
     @cached_property
     def plain(self) -> bool:
         """Whether every call without one of `outs` returns new storage and does nothing else."""
-        return not (
-            self.writes
-            or self.aliases
-            or self.random
-            or self.context
-            or self.checks
-            or self.raises
-            or self.divides
-            or self.statistics
-            or self.joins
-            or self.opaque
-            or CONDITIONAL.intersection(self.names)
-        )
+        # Whatever else is known of it, now or later, counts.
+        nothing = Behaviour(names=self.names, defaults=self.defaults, outs=self.outs, container=self.container)
+        return self == nothing and not CONDITIONAL.intersection(self.names)
 
 
 CONDITIONAL = frozenset({"inplace", "max_norm", "out"})
@@ -133,18 +123,7 @@ _CHECKING = ("assert", "constrain", "check", "validate")
 _INDICES = frozenset("index indices target offsets repeats pivots LU_pivots".split())
 """Arguments whose values have to lie in a range, where they are tensors: what they pick from ends somewhere."""
 
-_SOLVES = (
-    "linalg_",
-    "_linalg_",
-    "cholesky",
-    "lu_",
-    "inverse",
-    "pinverse",
-    "ormqr",
-    "triangular_solve",
-    "svd",
-    "logdet",
-)
+_SOLVES = tuple("linalg_ _linalg_ cholesky lu_ inverse pinverse ormqr triangular_solve svd logdet".split())
 _SOLVES_NOTHING = frozenset(
     "linalg_vector_norm linalg_cross linalg_vecdot linalg_diagonal linalg_matmul linalg_multi_dot linalg_vander".split()
 )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from torch import fx
+from typing import TypeVar
+
+from torch import fx, nn
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def clone_graph_module(graph_module: fx.GraphModule, class_: type[fx.GraphModule] | None = None) -> fx.GraphModule:
@@ -15,10 +19,7 @@ def clone_graph_module(graph_module: fx.GraphModule, class_: type[fx.GraphModule
         graph_module: what to clone.
         class_: of the clone; by default that of the original.
     """
-    class_ = class_ or type(graph_module)
-    clone: fx.GraphModule = class_.__new__(class_)
-    for name, value in vars(graph_module).items():
-        vars(clone)[name] = value.copy() if isinstance(value, (dict, set)) else value
+    clone: fx.GraphModule = shallow_copy(graph_module, class_)
     graph = _clone_graph(graph_module.graph)
     graph.owning_module = clone
     for old, new in zip(graph_module.graph.nodes, graph.nodes, strict=True):
@@ -28,6 +29,20 @@ def clone_graph_module(graph_module: fx.GraphModule, class_: type[fx.GraphModule
     vars(clone)["_graph"] = graph
     clone.recompile()
     return clone
+
+
+def shallow_copy(module: Module, class_: type[Module] | None = None) -> Module:
+    """A module that holds the same tensors, submodules and settings. Whatever is registered on it later is its own.
+
+    Args:
+        module: what to copy.
+        class_: of the copy; by default that of the original.
+    """
+    class_ = class_ or type(module)
+    copied = class_.__new__(class_)
+    for name, value in vars(module).items():
+        vars(copied)[name] = value.copy() if isinstance(value, (dict, set)) else value
+    return copied
 
 
 def _clone_graph(original: fx.Graph) -> fx.Graph:

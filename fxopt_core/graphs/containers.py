@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import fx
+from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import Behaviour
-from fxopt_core.graphs.examples import value_of
+from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_function, behaviour_of_method
 
@@ -29,7 +29,8 @@ def may_be_container(value: Any, depth: int = _DEPTH) -> bool:
     if value.op == "get_attr":
         return False
     if value.op == "call_module":
-        return _of_module(value)
+        module = attribute_of(value.graph.owning_module, value.target)
+        return not isinstance(module, nn.Module) or behaviour_of_module(module).container
     function = value.op == "call_function"
     behaviour = behaviour_of_function(value.target) if function else behaviour_of_method(str(value.target))
     if behaviour is ITEM:
@@ -41,14 +42,3 @@ def joins_containers(behaviour: Behaviour, arguments: tuple[Any, ...], depth: in
     """Whether a call may put the tensors of containers that it is given into a container."""
     given = dict(zip(behaviour.names, arguments, strict=False))
     return any(all(may_be_container(given.get(name), depth) for name in group) for group in behaviour.joins)
-
-
-def _of_module(node: fx.Node) -> bool:
-    owner = node.graph.owning_module
-    if owner is None:
-        return True
-    try:
-        behaviour = behaviour_of_module(owner.get_submodule(str(node.target)))
-    except AttributeError:
-        return True
-    return behaviour.opaque or behaviour.container

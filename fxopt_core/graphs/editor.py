@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -129,6 +129,7 @@ class GraphEditor:
         self._current: Rewrite | None = None
         self._storages: Storages | None = None
         self._timeline: Timeline | None = None
+        self._registered: dict[str, list[torch.Tensor]] = {}
         self._examples = ExampleValues()
 
     @property
@@ -173,10 +174,35 @@ class GraphEditor:
         self.current.before.append(snapshot(node))
         self.graph.erase_node(node)
 
-    def change(self, node: fx.Node, *, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
-        """Give a node other arguments."""
+    def erase_unused(self, nodes: Iterable[fx.Node]) -> None:
+        """Take out those of these nodes that nobody uses, and what then nobody uses any more. Inputs and results stay.
+
+        Args:
+            nodes: which, like those that they read, do nothing besides computing.
+        """
+        pending = list(nodes)[::-1]
+        erased: set[fx.Node] = set()
+        while pending:
+            node = pending.pop()
+            if not node.users and node.op not in ("placeholder", "output") and node not in erased:
+                erased.add(node)
+                above = node.all_input_nodes
+                self.erase(node)
+                pending += above
+
+    def change(
+        self,
+        node: fx.Node,
+        *,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None = None,
+        function: Callable[..., Any] | None = None,
+    ) -> None:
+        """Give a node other arguments, and where it is to compute the same in another way, another function."""
         log = self.current
         log.before.append(snapshot(node))
+        if function is not None:
+            node.op, node.target = "call_function", function
         node.args = args
         if kwargs is not None:
             node.kwargs = kwargs
@@ -239,6 +265,7 @@ class GraphEditor:
             self.graph_module.register_parameter(name, tensor)
         else:
             self.graph_module.register_buffer(name, tensor, persistent=False)
+        self._registered[name] = [tensor]
         node = self.insert("get_attr", name, like=like)
         for key in EXAMPLE_META:
             example = like.meta.get(key)
@@ -250,7 +277,14 @@ class GraphEditor:
         """Register a new submodule under a free name, which is returned."""
         name = self._free_name(hint)
         self.graph_module.add_submodule(name, module)
+        self._registered[name] = [*module.parameters()]
         return name
+
+    def bytes_added(self, rewrites: Iterable[Rewrite]) -> int:
+        """How many bytes the tensors take that were registered for these rewrites."""
+        names = {str(new.target) for rewrite in rewrites for new in rewrite.after} & self._registered.keys()
+        storages = (tensor.untyped_storage() for name in names for tensor in self._registered[name])
+        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
     def _free_name(self, hint: str) -> str:
         base = re.sub(r"\W", "_", hint)

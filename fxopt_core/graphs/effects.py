@@ -10,7 +10,7 @@ from torch import fx, nn
 
 from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
 from fxopt_core.graphs.containers import joins_containers
-from fxopt_core.graphs.examples import value_of
+from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_attribute, behaviour_of_function, behaviour_of_method
 
@@ -167,20 +167,14 @@ def _is_several(node: fx.Node) -> bool:
 
 
 def _of_module(node: fx.Node) -> Effects:
-    owner = node.graph.owning_module
-    if owner is None:
-        return OPAQUE
-    try:
-        module: nn.Module = owner.get_submodule(str(node.target))
-    except AttributeError:
-        return OPAQUE
-    behaviour = behaviour_of_module(module)
-    if behaviour.opaque:
+    module = attribute_of(node.graph.owning_module, node.target)
+    behaviour = behaviour_of_module(module) if isinstance(module, nn.Module) else None
+    if behaviour is None or behaviour.opaque:
         return OPAQUE
     inputs = tuple(node.all_input_nodes)
-    own = tuple(f"{node.target}.{name}" for name in behaviour.writes)
+    own = tuple(f"{node.target}.{name}" for name in sorted(behaviour.statistics))
     return Effects(
-        writes=(*inputs[:1], *own) if behaviour.writes_input else own,
+        writes=(*inputs[:1], *own) if behaviour.writes else own,
         aliases=inputs if behaviour.aliases else (),
         random=behaviour.random,
         checks=behaviour.checks,

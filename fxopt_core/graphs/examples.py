@@ -12,7 +12,7 @@ EXAMPLE_META = ("val", "example_value")
 """Where captures keep a node's value for the example inputs, as tensors without data: ATen level, torch level."""
 
 HELD_BY_MODULE = "held_by_module"
-"""In the `meta` of an input that stands for a parameter or buffer of the model: which storage that has."""
+"""In the `meta` of an input that stands for a parameter or buffer of the model: what `memory_of` says of that."""
 
 
 def value_of(node: fx.Node) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from torch import nn
 from torch.nn.modules import module as module_globals
 
+from fxopt_core.graphs.behaviours import CHECK, EVERY, OPAQUE, Behaviour
 from fxopt_core.graphs.fused_attention import FusedAttention
 
 _FAMILIES = frozenset(
@@ -29,34 +28,9 @@ _RENORMALISES = (nn.Embedding, nn.EmbeddingBag)
 _WANTS_A_RANGE = (nn.Embedding, nn.EmbeddingBag, nn.modules.loss._Loss, nn.modules.pooling._MaxUnpoolNd)
 
 
-class ModuleBehaviour(NamedTuple):
-    """What one call of a module does.
-
-    Attributes:
-        writes_input: it changes its first input.
-        writes: names of its own parameters and buffers that it changes.
-        aliases: its result may share storage with an input.
-        random: it draws from the random stream.
-        checks: it may stop the program, and is there for that.
-        raises: whether it succeeds is decided by the values that it is given.
-        container: its result may be a container of Python that holds tensors.
-        opaque: nothing is known.
-    """
-
-    writes_input: bool = False
-    writes: tuple[str, ...] = ()
-    aliases: bool = False
-    random: bool = False
-    checks: bool = False
-    raises: bool = False
-    container: bool = False
-    opaque: bool = False
-
-
 _GUARDS_OF_EXPORT = ("torch.export._unlift", "GuardsFn")
 """What `torch.export` puts at the head of a graph: it checks the inputs and returns nothing."""
 
-_OPAQUE = ModuleBehaviour(opaque=True)
 _HOOKS = (
     "forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks", "forward_hooks_always_called",
 )  # fmt: skip
@@ -87,26 +61,30 @@ def _updates_statistics(module: nn.Module) -> bool:
     return isinstance(module, _UPDATES_STATISTICS) and module.training and module.track_running_stats
 
 
-def behaviour_of_module(module: nn.Module) -> ModuleBehaviour:
-    """What a call of `module` does in its present mode; opaque for subclasses, hooks and what is not in the table."""
+def behaviour_of_module(module: nn.Module) -> Behaviour:
+    """What a call of `module` does in its present mode; opaque for subclasses, hooks and what is not in the table.
+
+    In place it changes its first argument, whatever that is called: then `writes` is `EVERY`. `statistics` names those
+    of its own parameters and buffers that it changes.
+    """
     kind = type(module)
     if (kind.__module__, kind.__name__) == _GUARDS_OF_EXPORT:
-        return ModuleBehaviour(checks=True)
+        return CHECK
     if not _is_understood(module):
-        return _OPAQUE
+        return OPAQUE
     in_place = bool(getattr(module, "inplace", False))
     writes: tuple[str, ...] = ()
     if _updates_statistics(module):
         writes = tuple(name for name, buffer in module.named_buffers() if buffer is not None)
     if isinstance(module, _RENORMALISES) and module.max_norm is not None:
         writes = ("weight",)
-    return ModuleBehaviour(
-        writes_input=in_place,
-        writes=writes,
-        aliases=in_place or isinstance(module, _MAY_RETURN_ITS_INPUT),
+    return Behaviour(
+        writes=EVERY if in_place else frozenset(),
+        aliases=EVERY if in_place or isinstance(module, _MAY_RETURN_ITS_INPUT) else frozenset(),
         random=isinstance(module, _DRAWS_ALWAYS)
         or (module.training and isinstance(module, _DRAWS_IN_TRAINING))
         or (module.training and isinstance(module, _RETURNS_SEVERAL) and bool(module.dropout)),
         raises=isinstance(module, _WANTS_A_RANGE),
+        statistics=frozenset(writes),
         container=isinstance(module, _RETURNS_SEVERAL),
     )

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxopt_core.graphs.examples import attribute_of
+
 OPERATIONS = frozenset({"call_function", "call_method", "call_module"})
 """The kinds of node that compute something. Inputs, attributes and the output only hand values over."""
 
@@ -53,14 +55,8 @@ def _function_name(target: Any) -> str:
 
 
 def _module_name(node: fx.Node) -> str:
-    target = str(node.target)
-    owner = node.graph.owning_module
-    if owner is None:
-        return target
-    try:
-        return type(owner.get_submodule(target)).__name__
-    except AttributeError:
-        return target
+    module = attribute_of(node.graph.owning_module, node.target)
+    return str(node.target) if module is None else type(module).__name__
 
 
 def count_operations(graph_module: fx.GraphModule) -> Counter[str]:

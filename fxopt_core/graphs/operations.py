@@ -6,6 +6,7 @@ import builtins
 import operator
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -28,8 +29,7 @@ SYNONYMS = {
 """Other names of PyTorch for an operation of ATen. (Of `max` and `min` this is the form with two tensors.)"""
 
 PYTHON_OPERATORS = {
-    "abs": "abs",
-    "add": "add",
+    **{name: name for name in "abs add eq ge gt le lt mul ne neg pow sub".split()},
     "bitwise_and": "and_",
     "bitwise_left_shift": "lshift",
     "bitwise_not": "invert",
@@ -37,17 +37,7 @@ PYTHON_OPERATORS = {
     "bitwise_right_shift": "rshift",
     "bitwise_xor": "xor",
     "div": "truediv",
-    "eq": "eq",
     "floor_divide": "floordiv",
-    "ge": "ge",
-    "gt": "gt",
-    "le": "le",
-    "lt": "lt",
-    "mul": "mul",
-    "ne": "ne",
-    "neg": "neg",
-    "pow": "pow",
-    "sub": "sub",
 }
 """What the operation is called in the module `operator`."""
 
@@ -60,29 +50,27 @@ COMMUTATIVE = frozenset(
 _FUNCTIONS_ONLY = frozenset({"where"})
 """As methods of tensors these take their arguments in another order."""
 
+_MODULES_IN_CPP = frozenset({"torch", "torch._C._nn", "torch._C._special", "torch._C._linalg", "torch._C._fft"})
+"""Where functions in C++ say that they are from; their `__name__` is that of the operator."""
+
 _DEFAULTS: dict[str, Any] = {"inplace": False, "alpha": 1, "rounding_mode": None}
 """Keyword arguments that mean nothing at these values."""
 
 
+@cache
 def packet_named(name: str) -> OpOverloadPacket | None:
     """The operator of ATen of a name; `None` if there is none."""
     packet = getattr(torch.ops.aten, name, None)
     return packet if isinstance(packet, OpOverloadPacket) else None
 
 
-@cache
-def is_commutative(target: Hashable) -> bool:
-    """Whether the first two arguments may change places, as far as the target of a call decides that."""
-    # Of `max` and `min`, which are `maximum` and `minimum` too, the second argument may be a dimension.
-    names = COMMUTATIVE | {"multiply", "not_equal"}
-    if isinstance(target, OpOverload):
-        both = [str(argument.type) for argument in target._schema.arguments[:2]]
-        return target._schema.name.split("::")[1] in names and both == ["Tensor", "Tensor"]
-    in_python = {PYTHON_OPERATORS[name] for name in COMMUTATIVE & PYTHON_OPERATORS.keys()}
-    if isinstance(target, str):
-        return target in names or target in {f"__{name.strip('_')}__" for name in in_python}
-    known = [getattr(operator, name) for name in in_python] + [getattr(torch, name) for name in names]
-    return any(target is function for function in known)
+def operator_behind(target: object) -> OpOverloadPacket | None:
+    """The operator of ATen behind a function of PyTorch in C++ or a method of tensors, by its name; else `None`."""
+    if isinstance(target, OpOverloadPacket):
+        return target
+    if isinstance(target, BuiltinFunctionType) and target.__module__ in _MODULES_IN_CPP:
+        return packet_named(target.__name__)
+    return packet_named(target) if isinstance(target, str) and not target.startswith("_") else None
 
 
 class Operations:
@@ -104,6 +92,7 @@ class Operations:
                 self._add(name, synonym)
             if name in PYTHON_OPERATORS:
                 self.functions[getattr(operator, PYTHON_OPERATORS[name])] = name
+                self.methods[f"__{PYTHON_OPERATORS[name].strip('_')}__"] = name
         if "abs" in self.methods:
             self.functions[builtins.abs] = "abs"
 
@@ -123,6 +112,21 @@ class Operations:
         if node.op == "call_function":
             return self.functions.get(node.target)
         return self.methods.get(str(node.target)) if node.op == "call_method" else None
+
+
+_COMMUTATIVE = Operations(COMMUTATIVE)
+
+
+@cache
+def is_commutative(target: Hashable) -> bool:
+    """Whether the first two arguments may change places, as far as the target of a call decides that."""
+    if isinstance(target, OpOverload):
+        both = [str(argument.type) for argument in target._schema.arguments[:2]]
+        return target in _COMMUTATIVE.functions and both == ["Tensor", "Tensor"]
+    # Of these, which are `maximum` and `minimum` too, the second argument may be a dimension.
+    if target in (torch.max, torch.min, "max", "min"):
+        return False
+    return target in _COMMUTATIVE.functions or target in _COMMUTATIVE.methods
 
 
 def operands_of(node: fx.Node) -> tuple[Any, ...] | None:

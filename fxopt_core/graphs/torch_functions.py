@@ -9,12 +9,12 @@ import operator
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from types import BuiltinFunctionType, ModuleType
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import OpOverload
 
 from fxopt_core.graphs.behaviours import (
     CHECK,
@@ -28,10 +28,7 @@ from fxopt_core.graphs.behaviours import (
     behaviour_of_packet,
 )
 from fxopt_core.graphs.fused_operators import linear_activation
-from fxopt_core.graphs.operations import packet_named
-
-_NAMESPACES: tuple[ModuleType, ...] = (torch, torch._C._nn, torch.special, torch.linalg, torch.fft)
-"""Where functions implemented in C++ live; their `__name__` is that of the ATen operator."""
+from fxopt_core.graphs.operations import operator_behind, packet_named
 
 _LIKE_ANOTHER_OPERATOR = {
     "cross_entropy": "cross_entropy_loss",
@@ -83,17 +80,10 @@ _CONTEXT_FUNCTIONS = (
 @cache
 def _table() -> dict[Any, Behaviour]:
     table: dict[Any, Behaviour] = {}
-    for namespace in _NAMESPACES:
-        for name in dir(namespace):
-            function = getattr(namespace, name)
-            if isinstance(function, BuiltinFunctionType) and (packet := packet_named(function.__name__)) is not None:
-                table[function] = behaviour_of_packet(packet)
-    for name in dir(functional):
-        function = getattr(functional, name)
-        if inspect.isfunction(function):
-            packet = packet_named(_LIKE_ANOTHER_OPERATOR.get(name, name))
-            if packet is not None:
-                table[function] = _like(packet, function)
+    for name, function in vars(functional).items():
+        packet = packet_named(_LIKE_ANOTHER_OPERATOR.get(name, name))
+        if inspect.isfunction(function) and packet is not None:
+            table[function] = _with_signature(behaviour_of_packet(packet), function)
     for name in _PURE_COMPOSITES.split():
         behaviour = replace(MAY_ALIAS, raises=name in _WANT_A_RANGE)
         table[getattr(functional, name)] = _with_signature(behaviour, getattr(functional, name))
@@ -123,18 +113,6 @@ def _with_signature(behaviour: Behaviour, function: Callable[..., Any]) -> Behav
     )
 
 
-def _like(packet: OpOverloadPacket, function: Callable[..., Any]) -> Behaviour:
-    """What a Python function around an operator of the same name does."""
-    behaviour = behaviour_of_packet(packet)
-    try:
-        return _with_signature(behaviour, function)
-    except ValueError:
-        return OPAQUE
-
-
-_IN_PLACE_OPERATORS = frozenset(
-    "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor".split()
-)
 _IMPURE_OPERATORS = frozenset("call delitem attrgetter itemgetter methodcaller length_hint setitem".split())
 
 
@@ -147,7 +125,7 @@ ITEM = Behaviour(names=_OPERANDS, aliases=frozenset({"left"}))
 def _python_operator(name: str) -> Behaviour:
     plain = name.strip("_")
     left = frozenset({"left"})
-    if plain in _IN_PLACE_OPERATORS:
+    if plain.startswith("i") and f"__{plain[1:]}__" in vars(operator):  # such as `iadd`
         return Behaviour(names=_OPERANDS, writes=left, aliases=left, joins=(("left",),))
     if plain == "setitem":
         return Behaviour(names=("left", "index", "right"), writes=left, joins=(("left",),))
@@ -167,12 +145,15 @@ def behaviour_of_function(target: Any) -> Behaviour:
     """What the target of a `call_function` node does; `OPAQUE` when nothing is known of it."""
     if isinstance(target, OpOverload):
         return behaviour_of_operator(target)
-    if isinstance(target, OpOverloadPacket):
-        return behaviour_of_packet(target)
+    table = _table()
     try:
-        return _table().get(target, OPAQUE)
+        known = table.get(target)
     except TypeError:  # not hashable, hence in no table
         return OPAQUE
+    if known is None and (packet := operator_behind(target)) is not None:
+        # A graph asks for the same few functions again and again.
+        known = table[target] = behaviour_of_packet(packet)
+    return OPAQUE if known is None else known
 
 
 def behaviour_of_attribute(name: Any) -> Behaviour:
@@ -182,34 +163,37 @@ def behaviour_of_attribute(name: Any) -> Behaviour:
     return MAY_ALIAS if name in _VIEW_ATTRIBUTES else OPAQUE
 
 
-_METHODS_WITHOUT_STORAGE = frozenset(
-    "size dim numel nelement ndimension stride storage_offset element_size is_contiguous is_floating_point is_complex "
-    "is_signed item tolist get_device is_pinned is_same_size equal allclose new_tensor".split()
-)
-_CASTS = frozenset(
-    "bfloat16 bool byte cdouble cfloat chalf char double float half int long short type to cpu cuda contiguous view_as "
-    "expand_as reshape_as type_as".split()
-)
-_OPAQUE_METHODS = frozenset(
+_OPAQUE_METHODS = (
     "backward requires_grad_ retain_grad register_hook detach_ set_ resize_ resize_as_ data_ptr apply_ map_ map2_ "
-    "numpy share_memory_ record_stream storage untyped_storage resize resize_as".split()
+    "numpy share_memory_ record_stream storage untyped_storage resize resize_as"
 )
+_METHODS_WITHOUT_STORAGE = (
+    "size dim numel nelement ndimension stride storage_offset element_size is_contiguous is_floating_point is_complex "
+    "is_signed item tolist get_device is_pinned is_same_size equal allclose new_tensor"
+)
+_METHODS_IN_PYTHON = (
+    "bfloat16 bool byte cdouble cfloat chalf char double float half int long short type to cpu cuda contiguous view_as "
+    "expand_as reshape_as type_as"
+)
+_METHODS = {
+    name: behaviour
+    for names, behaviour in (
+        (_OPAQUE_METHODS, OPAQUE),
+        (_METHODS_WITHOUT_STORAGE, FRESH),
+        (_METHODS_IN_PYTHON, MAY_ALIAS),
+        ("unique", MAY_ALIAS_OR_COLLECT),
+    )
+    for name in names.split()
+}
+"""Methods of tensors that do something else than the operator of their name, or have none."""
 
 
 @cache
 def behaviour_of_method(name: str) -> Behaviour:
     """What a method of a tensor does, by the operator of the same name."""
-    if name in _OPAQUE_METHODS or not hasattr(torch.Tensor, name):
-        return OPAQUE
-    if name in _METHODS_WITHOUT_STORAGE:
-        return FRESH
-    if name in _CASTS:
-        return MAY_ALIAS
+    if name in _METHODS or not hasattr(torch.Tensor, name):
+        return _METHODS.get(name, OPAQUE)
     if name.startswith("__") and name.endswith("__"):
         return _python_operator(name) if name.strip("_") in vars(operator) else OPAQUE
     packet = packet_named(name)
-    if packet is None:
-        return (
-            MAY_ALIAS_OR_COLLECT if name in {"unique", "split"} else MAY_ALIAS if name in {"norm", "stft"} else OPAQUE
-        )
-    return behaviour_of_packet(packet)
+    return OPAQUE if packet is None else behaviour_of_packet(packet)

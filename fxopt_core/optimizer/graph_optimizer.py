@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,10 @@ from torch import fx
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from fxopt_core.benchmark import BenchmarkReport, benchmark
+from fxopt_core.benchmark.running import without_gradients
 from fxopt_core.capture import Attempt, Captured
 from fxopt_core.capture import capture as capture_model
-from fxopt_core.capture.dimensions import named_leaves
-from fxopt_core.capture.dynamic_argument import DynamicSpec, read_dynamic
-from fxopt_core.capture.lowering import NotLowerableError, lower
+from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
 from fxopt_core.capture.methods.dynamo import CountedOperators
 from fxopt_core.capture.methods.exporting import LIFTED
 from fxopt_core.capture.module import CapturedModule, hide_new_tensors, tensors_of, tensors_read
@@ -25,26 +23,13 @@ from fxopt_core.capture.new_values import GUESSED, SIZES, new_values
 from fxopt_core.capture.running import ISOLATED
 from fxopt_core.devices import choose_device
 from fxopt_core.display import Displayable
-from fxopt_core.optimizer.pipeline import PipelineResult, run_passes
+from fxopt_core.optimizer.dynamo_graph import optimize_graph
+from fxopt_core.optimizer.pipeline import run_passes
 from fxopt_core.optimizer.report import OptimizationReport, OptimizedGraph
+from fxopt_core.optimizer.verified_passes import Built, Verified, run_verified_passes
 from fxopt_core.passes import OptimizationPass, choose_passes
-from fxopt_core.verification import (
-    EXACT,
-    Equivalence,
-    Gradients,
-    Tolerance,
-    bisect_rewrites,
-    check_equivalence,
-    rounding,
-    same_state,
-)
-from fxopt_core.verification.isolation import (
-    ExampleInputs,
-    Model,
-    as_module,
-    private_copy,
-    split_example_inputs,
-)
+from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, check_equivalence, rounding, same_state
+from fxopt_core.verification.isolation import ExampleInputs, Model, as_module, private_copy, split_example_inputs
 from fxopt_core.verification.state import with_shared_tensors
 
 ROUNDS_OTHERWISE = (
@@ -64,10 +49,6 @@ class OptimizationResult(Displayable):
 
     module: torch.nn.Module
     report: OptimizationReport
-
-
-class VerificationError(RuntimeError):
-    """The captured graph does not do what the model does, before any pass has changed it."""
 
 
 class GraphOptimizer:
@@ -124,9 +105,7 @@ class GraphOptimizer:
         self.attempts = self.captured.attempts or (Attempt(self.captured.method),)
         self._module = self.captured.module
         self._more_inputs = self._other_sizes(args, kwargs)
-        self._result: OptimizationResult | None = None
-        self._tolerance = EXACT
-        self._gradients: Gradients = "all"
+        self._verified: Verified | None = None
 
     def _objection(self, captured: Captured) -> str:
         """Why this capture does not do everything that the model does; empty where it does."""
@@ -140,12 +119,7 @@ class GraphOptimizer:
         try:
             for tolerance in (EXACT, self._own_rounding()):
                 self._rounding = tolerance
-                equivalence = check_equivalence(
-                    self.model,
-                    function,
-                    self.example_inputs,
-                    tolerance=tolerance,
-                )
+                equivalence = check_equivalence(self.model, function, self.example_inputs, tolerance=tolerance)
                 if equivalence:
                     break
         except (ValueError, TypeError) as error:
@@ -202,47 +176,41 @@ class GraphOptimizer:
             VerificationError: the captured graph differs from the model even without a rewrite.
         """
         chosen = choose_passes(passes, **options)
-        denied: frozenset[str] = frozenset()
-        while True:
-            module, graphs = self._build(chosen, denied)
-            self._tolerance, self._gradients = _promise(chosen, graphs, self._rounding)
-            equivalence = self._check(module, self._tolerance) if verify else None
-            if equivalence is None or equivalence:
-                break
-            denied |= {self._guilty(chosen, denied, graphs)}
+        verified = self._verified = run_verified_passes(
+            chosen,
+            self._build,
+            self._check if verify else None,
+            own_rounding=self._rounding,
+            at_fault="the graph without any rewrite already differs from the model, so not the passes but the capture "
+            f"by {self.captured.method} is at fault; capture by another method, or optimise a part of the model.",
+        )
         report = OptimizationReport(
             self.captured.method,
             self.attempts,
             self._caveats(),
             tuple(pass_.name for pass_ in chosen),
-            # What Dynamo captures later, for other modes, goes through the passes too, and may be to blame.
-            graphs[: self._first],
-            equivalence,
-            tuple(sorted(denied)),
+            verified.built.graphs[: verified.built.first],
+            verified.equivalence,
+            verified.denied,
         )
-        self._result = OptimizationResult(module, report)
-        return self._result
+        return OptimizationResult(verified.built.call, report)
 
-    def _build(
-        self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float = math.inf
-    ) -> tuple[torch.nn.Module, list[OptimizedGraph]]:
-        """The module after the first `most` rewrites that are not denied."""
+    def _build(self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float) -> Built:
+        """The model after the first `most` rewrites that are not denied."""
         if self._module is not None:
             result = run_passes(self._module, passes, denied=denied, most=most)
             assert isinstance(result.graph_module, CapturedModule)
             known = tensors_of(self._module)
             result.graph_module.note_baked(known, tensors_read(self._module))
             hide_new_tensors(result.graph_module, known)
-            self._first = 1
-            return result.graph_module, [OptimizedGraph(self._module, result)]
+            return Built(result.graph_module, [OptimizedGraph(self._module, result)])
         graphs: list[OptimizedGraph] = []
         module = self._through_dynamo(graphs, passes, denied, most)
         args, kwargs = split_example_inputs(self.example_inputs)
         _, args, kwargs = private_copy(None, args, kwargs)
         with same_state(module):
             module(*args, **kwargs)
-        self._first = len(graphs)
-        return module, graphs
+        return Built(module, graphs, first=len(graphs), numbered=True)
 
     def _through_dynamo(
         self,
@@ -254,16 +222,11 @@ class GraphOptimizer:
         """A copy of the model that Dynamo compiles; each graph that it captures goes through the passes."""
 
         def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-            # In the operators of torch.export, so that the passes find here what they find there. Where that cannot
-            # be, they see the graph as Dynamo wrote it.
-            with suppress(NotLowerableError):
-                graph_module = lower(graph_module)
             prefix = f"graph {len(graphs)}: "
             own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
             left = most - sum(len(graph.result.rewrites) for graph in graphs)
-            result: PipelineResult = run_passes(graph_module, passes, denied=own, most=left)
-            graphs.append(OptimizedGraph(graph_module, result))
-            return result.graph_module.forward
+            graphs.append(optimize_graph(graph_module, passes, own, left))
+            return graphs[-1].result.graph_module.forward
 
         copied = as_module(private_copy(self.model)[0])
 
@@ -276,43 +239,20 @@ class GraphOptimizer:
         return copied
 
     def _check(
-        self, module: torch.nn.Module, tolerance: Tolerance, more_inputs: Sequence[ExampleInputs] = ()
+        self,
+        module: torch.nn.Module,
+        tolerance: Tolerance,
+        gradients: Gradients,
+        more_inputs: Sequence[ExampleInputs] = (),
     ) -> Equivalence:
         return check_equivalence(
             self.model,
             module,
             self.example_inputs,
             tolerance=tolerance,
-            gradients=self._gradients,
+            gradients=gradients,
             more_inputs=[*self._more_inputs, *more_inputs],
         )
-
-    def _guilty(
-        self, passes: Sequence[OptimizationPass], denied: frozenset[str], graphs: Sequence[OptimizedGraph]
-    ) -> str:
-        """The key of the rewrite that makes a right result wrong.
-
-        The first so many rewrites are made, and no others: one that is left out might let another one match.
-        """
-        keys = [
-            rewrite.key if self._module is not None else f"graph {number}: {rewrite.key}"
-            for number, graph in enumerate(graphs)
-            for rewrite in graph.result.rewrites
-        ]
-        failed = {failure.name for graph in graphs for failure in graph.result.failures}
-        acting = [pass_ for pass_ in passes if pass_.name not in failed]
-
-        def compare(made: int) -> Equivalence:
-            return self._check(self._build(acting, denied, made)[0], self._tolerance)
-
-        unchanged = compare(0)
-        if not unchanged:
-            raise VerificationError(
-                f"the graph without any rewrite already differs from the model, so not the passes but the capture by "
-                f"{self.captured.method} is at fault; capture by another method, or optimise a part of the model. "
-                f"{unchanged}"
-            )
-        return keys[bisect_rewrites(len(keys), lambda made: bool(compare(made)))]
 
     def verify(self, more_inputs: Sequence[ExampleInputs] = (), *, tolerance: Tolerance | None = None) -> Equivalence:
         """Compare the last result of `optimize` with the model, also on inputs of the caller's.
@@ -320,7 +260,9 @@ class GraphOptimizer:
         Raises:
             RuntimeError: `optimize` has not been called.
         """
-        return self._check(self._last().module, self._tolerance if tolerance is None else tolerance, more_inputs)
+        last = self._last()
+        allowed = last.tolerance if tolerance is None else tolerance
+        return self._check(last.built.call, allowed, last.gradients, more_inputs)
 
     def benchmark(self, *, warmup: int = 5, repeats: int = 30) -> BenchmarkReport:
         """Time the model beside the last result of `optimize`, interleaved, without gradients.
@@ -328,24 +270,18 @@ class GraphOptimizer:
         Raises:
             RuntimeError: `optimize` has not been called.
         """
-        args, kwargs = split_example_inputs(self.example_inputs)
-        optimized = self._last().module
-        model: Any
-        model, args, kwargs = private_copy(self.model, args, kwargs)
+        model, args, kwargs = private_copy(self.model, *split_example_inputs(self.example_inputs))
+        functions = {"model": model, "optimized": self._last().built.call}
+        return benchmark(
+            {name: without_gradients(function, args, kwargs) for name, function in functions.items()},
+            warmup=warmup,
+            repeats=repeats,
+        )
 
-        def runs(function: Any) -> Callable[[], object]:
-            def run() -> object:
-                with torch.no_grad():
-                    return function(*args, **kwargs)
-
-            return run
-
-        return benchmark({"model": runs(model), "optimized": runs(optimized)}, warmup=warmup, repeats=repeats)
-
-    def _last(self) -> OptimizationResult:
-        if self._result is None:
+    def _last(self) -> Verified:
+        if self._verified is None:
             raise RuntimeError("nothing has been optimised yet; call optimize() first.")
-        return self._result
+        return self._verified
 
 
 def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -362,14 +298,3 @@ def _require_one_device(model: Model, args: tuple[Any, ...], kwargs: dict[str, A
             f"example_inputs are on {', '.join(map(str, given))}, and the model is on {next(iter(own))}; expected one "
             "device. Move the inputs, or pass device=... to move copies of both."
         )
-
-
-def _promise(
-    passes: Sequence[OptimizationPass], graphs: Sequence[OptimizedGraph], rounding: Tolerance
-) -> tuple[Tolerance, Gradients]:
-    """What the capture and the rewrites promise together: the widest tolerance, and which gradients stay."""
-    rewrites = [rewrite for graph in graphs for rewrite in graph.result.rewrites]
-    used = {rewrite.rule.partition("/")[0] for rewrite in rewrites}
-    promises = [rounding, *(rewrite.tolerance for rewrite in rewrites)]
-    tolerance = Tolerance(max(promise.relative for promise in promises), max(promise.absolute for promise in promises))
-    return tolerance, "all" if all(pass_.keeps_gradients for pass_ in passes if pass_.name in used) else "inputs"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from torch import fx
 
@@ -128,42 +127,3 @@ class OptimizationReport(Displayable):
         if self.equivalence is None:
             return "structure only (every node is defined before it is used, every target exists)"
         return f"structure, and comparison with the model: {self.equivalence}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        return {
-            "method": self.method,
-            "attempts": [{"method": attempt.strategy, "failure": attempt.failure or None} for attempt in self.attempts],
-            "caveats": list(self.caveats),
-            "passes": list(self.passes),
-            **{name: both and {"before": both[0], "after": both[1]} for name, both in self.before_and_after.items()},
-            "verified": self.how_verified,
-            "equivalence": self.equivalence and self.equivalence.as_json(),
-            "denied": list(self.denied),
-            "rewrites": [
-                _rewrite_json(rewrite, graph.cost_of(rewrite))
-                for graph in self.graphs
-                for rewrite in graph.result.rewrites
-            ],
-            "refusals": [
-                {"pass": name, "node": refusal.node, "reason": refusal.reason} for name, refusal in self.refusals
-            ],
-            "failures": [{"pass": failure.name, "reason": failure.reason} for failure in self.failures],
-            "seconds": {name: seconds for graph in self.graphs for name, seconds in graph.result.seconds.items()},
-        }
-
-
-def _rewrite_json(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:
-    flops, moved = cost or (None, None)
-    return {
-        "rule": rewrite.rule,
-        "node": rewrite.node,
-        "source": rewrite.source,
-        "exactness": rewrite.exactness,
-        "before": [str(node) for node in rewrite.before],
-        "after": [str(node) for node in rewrite.after],
-        "reused": rewrite.reused,
-        "nodes": len(rewrite.after) - len(rewrite.before),
-        "flops": flops,
-        "bytes": moved,
-    }

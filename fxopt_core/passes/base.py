@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -71,7 +71,7 @@ class PassResult(Displayable):
         name: of the pass.
         rewrites: every rewrite, in order.
         refusals: every place left alone, with the reason.
-        statistics: how often each rule was applied, and what else the pass counts.
+        statistics: how often each rule was applied; as "bytes added", what new constants and weights take.
     """
 
     name: str
@@ -116,10 +116,6 @@ class OptimizationPass(ABC):
             PassError: the promise is broken.
         """
 
-    def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> Mapping[str, int]:
-        """What a run amounts to, besides how often each rule was applied."""
-        return {}
-
     def require_gone(self, editor: GraphEditor, rewrites: Iterable[Rewrite]) -> None:
         """For `verify`: the nodes that the rewrites were found at are no longer in the graph.
 
@@ -151,7 +147,8 @@ class OptimizationPass(ABC):
                 self.transform(editor, opportunity)
         rewrites = editor.rewrites[first:]
         statistics = Counter(rewrite.rule for rewrite in rewrites)
-        statistics.update(self.statistics(editor, rewrites))
+        if added := editor.bytes_added(rewrites):
+            statistics["bytes added"] = added
         result = PassResult(self.name, rewrites, analysis.refusals, statistics)
         self.verify(editor, result)
         return result

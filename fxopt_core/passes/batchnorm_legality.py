@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from fxopt_core.graphs.aliases import Storages
-from fxopt_core.graphs.effects import Place
-from fxopt_core.graphs.examples import EXAMPLE_META, HELD_BY_MODULE, attribute_of
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.examples import EXAMPLE_META
 from fxopt_core.graphs.legality import legality
-from fxopt_core.passes.batchnorm_arithmetic import ChannelAffine
-from fxopt_core.passes.batchnorm_nodes import BatchNorm, Layer, Weight, storages_of
+from fxopt_core.graphs.timeline import Timeline
+from fxopt_core.passes.batchnorm_arithmetic import ahead, batch_norm_affine, fold
+from fxopt_core.passes.batchnorm_nodes import BatchNorm, Layer
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -25,18 +27,14 @@ class Chain:
 
     Attributes:
         layer: the convolution or linear layer.
-        mode: the number of switches of mode before it.
         norms: what is folded into it, in order.
-        affine: all of them together.
         folded: weight and bias of the layer that does it all; nothing where they are computed at each call.
         made: where the folded layer or weights are, once they are part of the graph: shared by chains over the same
             weights.
     """
 
     layer: Layer
-    mode: int
     norms: list[BatchNorm] = field(default_factory=list)
-    affine: ChannelAffine | None = None
     folded: tuple[torch.Tensor, torch.Tensor] | None = None
     made: dict[str, Any] = field(default_factory=dict)
 
@@ -46,21 +44,65 @@ class Chain:
         return self.norms[-1].values if self.norms else (self.layer.node,)
 
     @property
-    def weights(self) -> list[Weight]:
-        """Everything that the folded weights are computed from."""
-        return [*self.layer.weights.values(), *(weight for norm in self.norms for weight in norm.weights.values())]
+    def weights(self) -> list[list[Any]]:
+        """Those of the layer and of each normalisation: all that the folded weights are computed from."""
+        return [list(part.weights.values()) for part in (self.layer, *self.norms)]
 
     @property
     def at_each_call(self) -> bool:
         """Whether a weight is an input of the graph, so that only at a call it is known what to fold."""
-        return any(isinstance(weight, FakeTensor) for weight in self.weights)
+        return any(isinstance(weight, FakeTensor) for weights in self.weights for weight in weights)
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[Hashable, ...]:
         """Equal for chains that compute the same from the same weights."""
         layer = self.layer
         kind = (id(layer.module), layer.transposed, layer.groups)
-        return (*kind, *map(id, self.weights), *(norm.eps for norm in self.norms))
+        weights = (id(weight) for weights in self.weights for weight in weights)
+        return (*kind, *weights, *(norm.eps for norm in self.norms))
+
+    def fold(
+        self, widen: Callable[[torch.Tensor], torch.Tensor], weights: list[Any], *statistics: list[Any]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weight and bias of the layer that does it all.
+
+        Args:
+            widen: gives each tensor the precision in which to compute.
+            weights: of the layer.
+            statistics: the weights of each normalisation.
+        """
+        affines = [
+            batch_norm_affine(mean, variance, weight, bias, norm.eps, widen)
+            for (mean, variance, weight, bias), norm in zip(statistics, self.norms, strict=True)
+        ]
+        affine = reduce(lambda first, then: then.after(first), affines)
+        weight, bias = weights
+        return fold(weight, bias, affine, transposed=self.layer.transposed, groups=self.layer.groups, widen=widen)
+
+    def extend(self, norm: BatchNorm, editor: GraphEditor) -> str | None:
+        """Take in one more normalisation, or say why not."""
+        reason = (
+            evaluation_only(norm)
+            or has_running_statistics(norm)
+            or nobody_else_uses_it(self, norm)
+            or weights_are_constants(self.layer, norm)
+            or weights_are_not_written(self.layer, norm, editor.storages.written_memory)
+            or nothing_is_being_trained(self.layer)
+            or same_mode(self.layer, norm, editor.timeline)
+            or channels_in_dimension_one(self.layer, norm)
+            or sizes_match(self.layer, norm)
+            or one_dtype(self.layer, norm)
+        )
+        if reason is not None:
+            return reason
+        longer = Chain(self.layer, [*self.norms, norm])
+        if not longer.at_each_call:
+            folded = longer.fold(ahead, *longer.weights)
+            if (reason := weights_stay_finite(folded)) is not None:
+                return reason
+            self.folded = folded
+        self.norms.append(norm)
+        return None
 
 
 @legality("conv_batchnorm_folding: evaluation only")
@@ -76,7 +118,8 @@ def evaluation_only(norm: BatchNorm) -> str | None:
 @legality("conv_batchnorm_folding: running statistics")
 def has_running_statistics(norm: BatchNorm) -> str | None:
     """Without running statistics those of the batch are used, in evaluation too."""
-    if norm.mean is None or norm.variance is None:
+    mean, variance, *_ = norm.weights.values()
+    if mean is None or variance is None:
         return "it has no running statistics and uses those of each batch"
     return None
 
@@ -98,24 +141,21 @@ def weights_are_constants(layer: Layer, norm: BatchNorm) -> str | None:
             return f"its {name} is an input of this graph ({weight}), not a tensor of the module"
         if isinstance(weight, fx.Node):
             return f"its {name} is computed in the graph ({weight}); constant_folding with freeze=True may change that"
-        if weight is None and name != "weight":
-            continue
-        kinds = (torch.Tensor, nn.Parameter, FakeTensor)
-        plain = isinstance(weight, torch.Tensor) and type(weight) in kinds and weight.layout == torch.strided
-        if weight is None or not plain or (weight.is_meta and type(weight) is not FakeTensor):
+        held = type(weight) in (torch.Tensor, nn.Parameter) and not weight.is_meta
+        # One without data is an input that Dynamo made of a tensor of the module.
+        known = held or (type(weight) is FakeTensor and isinstance({**layer.given, **norm.given}[name], fx.Node))
+        if not (known and weight.layout == torch.strided) and (weight is not None or name == "weight"):
             return f"its {name} is no dense tensor with data, but {type(weight).__name__}"
     return None
 
 
 @legality("conv_batchnorm_folding: weights are not written")
-def weights_are_not_written(layer: Layer, norm: BatchNorm, written: frozenset[int] | None) -> str | None:
+def weights_are_not_written(layer: Layer, norm: BatchNorm, written: frozenset[Hashable] | None) -> str | None:
     """A tensor that the graph may write has another value at each call."""
     if written is None:
         return "the graph writes its inputs or calls something unknown, which may write the weights"
-    for name, storage in (*storages_of(layer), *storages_of(norm)):
-        if storage in written:
-            return f"the graph writes its {name}"
-    return None
+    names = [name for name, memory in (*layer.memory(), *norm.memory()) if memory in written]
+    return f"the graph writes its {names[0]}" if names else None
 
 
 @legality("conv_batchnorm_folding: nothing is being trained")
@@ -133,7 +173,7 @@ def channels_in_dimension_one(layer: Layer, norm: BatchNorm) -> str | None:
 
     A linear layer has its channels in the last dimension; a convolution without a batch dimension, in the first.
     """
-    expected = layer.weight.dim()  # type: ignore[union-attr]
+    expected = layer.weight.dim()
     found = norm.dimensions if norm.dimensions is not None else _dimensions(layer.node)
     if expected < 2 or found is None:
         return (
@@ -150,7 +190,7 @@ def sizes_match(layer: Layer, norm: BatchNorm) -> str | None:
     """What raises has to go on raising, and must not be broadcast."""
     if type(layer.groups) is not int or type(layer.transposed) is not bool or type(norm.eps) not in (int, float):
         return "its groups or eps are only known when it runs"
-    shape = layer.weight.shape  # type: ignore[union-attr]
+    shape = layer.weight.shape
     channels = shape[1] * layer.groups if layer.transposed else shape[0]
     for name, weight in (("bias", layer.bias), *norm.weights.items()):
         if isinstance(weight, torch.Tensor) and tuple(weight.shape) != (channels,):
@@ -169,9 +209,11 @@ def one_dtype(layer: Layer, norm: BatchNorm) -> str | None:
 
 
 @legality("conv_batchnorm_folding: same mode")
-def same_mode(chain: Chain, mode: int) -> str | None:
+def same_mode(layer: Layer, norm: BatchNorm, timeline: Timeline) -> str | None:
     """The gradient and autocast modes decide what is computed, in which dtype, and whether gradients flow."""
-    return None if chain.mode == mode else "a mode (gradients, autocast) is switched between the two"
+    if timeline.mode(layer.node) == timeline.mode(norm.node):
+        return None
+    return "a mode (gradients, autocast) is switched between the two"
 
 
 @legality("conv_batchnorm_folding: the weights stay finite")
@@ -180,31 +222,6 @@ def weights_stay_finite(folded: tuple[torch.Tensor, torch.Tensor]) -> str | None
     if all(bool(tensor.isfinite().all()) for tensor in folded):
         return None
     return f"the folded weights are not finite in {folded[0].dtype}"
-
-
-def written_tensors(graph: fx.Graph, storages: Storages) -> frozenset[int] | None:
-    """The storages of the module's tensors that the graph writes; `None` when it may write any of them.
-
-    It may when it calls something unknown, or writes an input of the caller's, who may pass a weight.
-    """
-    if storages.pure:
-        return frozenset()
-    effects = [storages.effects(node) for node in graph.nodes]
-    pending: list[Place] = [place for effect in effects for place in effect.writes]
-    if any(effect.opaque for effect in effects):
-        return None
-    seen: set[Place] = set()
-    while pending:
-        place = pending.pop()
-        if place not in seen:
-            seen.add(place)
-            if isinstance(place, fx.Node):
-                if place.op == "placeholder" and HELD_BY_MODULE not in place.meta:
-                    return None
-                pending += storages.effects(place).aliases
-    inputs = (place.meta[HELD_BY_MODULE] for place in seen if isinstance(place, fx.Node) and place.op == "placeholder")
-    tensors = (attribute_of(graph.owning_module, place) for place in seen if isinstance(place, str))
-    return frozenset((*inputs, *(tensor.untyped_storage()._cdata for tensor in tensors)))
 
 
 def _dimensions(node: fx.Node) -> int | None:

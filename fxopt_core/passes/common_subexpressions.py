@@ -103,50 +103,37 @@ class CommonSubexpressions(OptimizationPass):
         for node in editor.graph.nodes:
             effects = storages.effects(node)
             # What is opaque never equals another: each one counts as a switch of every mode.
-            if node.op not in ("placeholder", "output") and not effects.opaque:
-                reason = None if effects is PURE else draw_is_unique(effects)
-                if reason is None:
-                    now = _computed(node, storages, timeline)
-                    self._look_up(now, storages, table, canonical, outputs, analysis)
-                else:
-                    analysis.refuse(node, reason)
+            if node.op in ("placeholder", "output") or effects.opaque:
+                continue
+            if effects is not PURE and (reason := draw_is_unique(effects)) is not None:
+                analysis.refuse(node, reason)
+                continue
+            try:
+                key = _key(node, canonical)
+            except UnknownLiteralError as error:
+                analysis.refuse(node, f"it cannot be compared: {error}")
+                continue
+            now = _computed(node, storages, timeline)
+            earlier = table.setdefault(key, now)
+            if earlier is now:
+                continue
+            reason = (
+                same_mode(earlier, now)
+                or inputs_unchanged(earlier, now)
+                or result_is_not_written(earlier, now, storages)
+                or returned_stay_apart(earlier, now, storages, outputs)
+            )
+            if reason is not None:
+                analysis.refuse(node, f"same expression as {earlier.node}, but {reason}")
+                table[key] = now
+                continue
+            canonical[node] = earlier.node
+            if node in storages.returned:
+                storages.returned.add(earlier.node)
+            if node in outputs:
+                outputs.add(earlier.node)
+            analysis.opportunities.append(Opportunity(node, earlier.node))
         return analysis
-
-    @staticmethod
-    def _look_up(
-        now: Computed,
-        storages: Storages,
-        table: dict[Hashable, Computed],
-        canonical: dict[fx.Node, fx.Node],
-        outputs: set[fx.Node],
-        analysis: Analysis,
-    ) -> None:
-        """Find the node's value in the table, or enter it."""
-        node = now.node
-        try:
-            key = _key(node, canonical)
-        except UnknownLiteralError as error:
-            analysis.refuse(node, f"it cannot be compared: {error}")
-            return
-        earlier = table.setdefault(key, now)
-        if earlier is now:
-            return
-        reason = (
-            same_mode(earlier, now)
-            or inputs_unchanged(earlier, now)
-            or result_is_not_written(earlier, now, storages)
-            or returned_stay_apart(earlier, now, storages, outputs)
-        )
-        if reason is not None:
-            analysis.refuse(node, f"same expression as {earlier.node}, but {reason}")
-            table[key] = now
-            return
-        canonical[node] = earlier.node
-        if node in storages.returned:
-            storages.returned.add(earlier.node)
-        if node in outputs:
-            outputs.add(earlier.node)
-        analysis.opportunities.append(Opportunity(node, earlier.node))
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Use the value that is there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from fxopt_core.graphs.aliases import Storages
-from fxopt_core.graphs.editor import GraphEditor, Rewrite
+from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import Effects
 from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, value_of
 from fxopt_core.graphs.legality import legality
@@ -143,7 +143,7 @@ class ConstantFolding(OptimizationPass):
 
     def _too_large(self, node: fx.Node, examples: _Examples) -> str | None:
         try:
-            size = _bytes(examples.of(node))
+            size = _bytes(examples[node])
         except Exception as error:  # whatever an operator may raise; the reason says what it was
             return f"its size cannot be told without computing it ({type(error).__name__})"
         if size > self.limit_bytes:
@@ -159,15 +159,6 @@ class ConstantFolding(OptimizationPass):
             assertion.meta |= dict.fromkeys(name for name in EXAMPLE_META if name in node.meta)
         editor.replace(node, constant)
 
-    def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> dict[str, int]:
-        """How much memory the folded values take."""
-        names = [rewrite.after[0].target for rewrite in rewrites]
-        storages = {
-            tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
-            for tensor in (getattr(editor.graph_module, str(name)) for name in names)
-        }
-        return {"bytes added": sum(storages.values())} if storages else {}
-
 
 def _tensor(node: fx.Node) -> torch.Tensor | None:
     """The tensor with data that a `get_attr` node stands for."""
@@ -175,28 +166,22 @@ def _tensor(node: fx.Node) -> torch.Tensor | None:
     return value if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else None
 
 
-class _Examples:
-    """Values without data: as the capture kept them, else found by a computation without data."""
+class _Examples(dict[fx.Node, Any]):
+    """Values without data: as the capture kept them, else found by a computation without data when asked for."""
 
     def __init__(self) -> None:
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
-        self.found: dict[fx.Node, Any] = {}
 
-    def of(self, node: fx.Node) -> Any:
-        """The value of a node whose inputs were asked for before."""
-        if (value := value_of(node)) is not None:
-            return value
-        if node not in self.found:
-            self.found[node] = self._compute(node)
-        return self.found[node]
-
-    def _compute(self, node: fx.Node) -> Any:
-        if node.op == "get_attr":
+    def __missing__(self, node: fx.Node) -> Any:
+        value = value_of(node)
+        if value is None and node.op == "get_attr":
             tensor = _tensor(node)
-            return tensor if tensor is None else self.mode.from_tensor(tensor)
-        inputs = {source: self.of(source) for source in node.all_input_nodes}
-        with self.mode, torch.no_grad():
-            return _call(node, inputs)
+            value = tensor if tensor is None else self.mode.from_tensor(tensor)
+        elif value is None:
+            with self.mode, torch.no_grad():
+                value = _call(node, self)
+        self[node] = value
+        return value
 
 
 def _bytes(value: Any) -> int:
@@ -256,22 +241,19 @@ def _evaluate(constants: dict[fx.Node, Any], used: list[fx.Node], *, autocast: b
 
     The value of a node that cannot be computed, and of those that depend on it, is the exception.
     """
-    needed = set(used)
+    # Of all that is needed: who needs it last. What is asked for is kept.
+    last_user: dict[fx.Node, fx.Node | None] = dict.fromkeys(used)
     for node in reversed(constants):
-        if node in needed:
-            needed.update(node.all_input_nodes)
-    last_user: dict[fx.Node, fx.Node] = {}
-    for node in constants:
-        if node in needed:
-            last_user.update(dict.fromkeys(node.all_input_nodes, node))
-    wanted = set(used)
+        if node in last_user:
+            for source in node.all_input_nodes:
+                last_user.setdefault(source, node)
     values: dict[fx.Node, Any] = {}
     with _mode(autocast, constants):
         for node, tensor in constants.items():
-            if node in needed:
+            if node in last_user:
                 values[node] = tensor if node.op == "get_attr" else _try(node, values)
                 for source in node.all_input_nodes:
-                    if last_user[source] is node and source not in wanted:
+                    if last_user[source] is node:
                         values.pop(source, None)
     return {node: values[node] for node in used}
 

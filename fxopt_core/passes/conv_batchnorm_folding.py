@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from functools import partial
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.editor import GraphEditor, Rewrite
+from fxopt_core.graphs.cloning import shallow_copy
+from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import EXAMPLE_META
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
-from fxopt_core.passes.batchnorm_arithmetic import at_each_call, batch_norm_affine, fold
-from fxopt_core.passes.batchnorm_legality import (
-    Chain,
-    channels_in_dimension_one,
-    evaluation_only,
-    has_running_statistics,
-    nobody_else_uses_it,
-    nothing_is_being_trained,
-    one_dtype,
-    same_mode,
-    sizes_match,
-    weights_are_constants,
-    weights_are_not_written,
-    weights_stay_finite,
-    written_tensors,
-)
-from fxopt_core.passes.batchnorm_nodes import BatchNorm, batch_norm_at, call_with, layer_at
+from fxopt_core.passes.batchnorm_arithmetic import at_each_call
+from fxopt_core.passes.batchnorm_legality import Chain
+from fxopt_core.passes.batchnorm_nodes import batch_norm_at, call_with, layer_at
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.verification import Tolerance
 
@@ -93,65 +79,25 @@ class ConvBatchNormFolding(OptimizationPass):
     def analyze(self, editor: GraphEditor) -> Analysis:
         """Find layers with normalisations behind them, and compute their folded weights."""
         analysis = Analysis()
-        nodes = [node for node in editor.graph.nodes if node.op in ("call_function", "call_module")]
-        norms = {node: norm for node in nodes if (norm := batch_norm_at(node)) is not None}
-        if not norms:
-            return analysis
-        storages = editor.storages
-        written = written_tensors(editor.graph, storages)
         chains: dict[fx.Node, Chain] = {}
         layers: list[Chain] = []
-        for node in nodes:
-            if (norm := norms.get(node)) is not None:
-                if norm.values and (chain := chains.get(norm.input)) is not None:
-                    reason = self._extend(chain, norm, editor.timeline.mode(node).switches, written)
-                    if reason is None:
-                        chains.update(dict.fromkeys(norm.values, chain))
-                    else:
-                        analysis.refuse(node, reason)
-            elif (layer := layer_at(node)) is not None:
-                chains[node] = chain = Chain(layer, editor.timeline.mode(node).switches)
+        for node in editor.graph.nodes:
+            if (layer := layer_at(node)) is not None:
+                chains[node] = chain = Chain(layer)
                 layers.append(chain)
-        shared: dict[tuple[Any, ...], dict[str, Any]] = {}
+            elif chains and (norm := batch_norm_at(node)) is not None and norm.values and norm.input in chains:
+                chain = chains[norm.input]
+                if (reason := chain.extend(norm, editor)) is None:
+                    chains.update(dict.fromkeys(norm.values, chain))
+                else:
+                    analysis.refuse(node, reason)
+        shared: dict[Any, dict[str, Any]] = {}
         for chain in layers:
             if chain.norms:
                 chain.made = shared.setdefault(chain.key, chain.made)
-                weight: torch.Tensor = chain.layer.weight  # type: ignore[assignment]
-                expected = expected_tolerance(weight.dtype, weight.device)
+                expected = expected_tolerance(chain.layer.weight.dtype, chain.layer.weight.device)
                 analysis.opportunities.append(Opportunity(chain.norms[0].node, chain, tolerance=expected))
         return analysis
-
-    @staticmethod
-    def _extend(chain: Chain, norm: BatchNorm, mode: int, written: frozenset[int] | None) -> str | None:
-        """Take one more normalisation into the chain, or say why not."""
-        layer = chain.layer
-        reason = (
-            evaluation_only(norm)
-            or has_running_statistics(norm)
-            or nobody_else_uses_it(chain, norm)
-            or weights_are_constants(layer, norm)
-            or weights_are_not_written(layer, norm, written)
-            or nothing_is_being_trained(layer)
-            or same_mode(chain, mode)
-            or channels_in_dimension_one(layer, norm)
-            or sizes_match(layer, norm)
-            or one_dtype(layer, norm)
-        )
-        if reason is not None:
-            return reason
-        if Chain(layer, mode, [*chain.norms, norm]).at_each_call:
-            chain.norms.append(norm)
-            return None
-        given: dict[str, Any] = {"mean": norm.mean, "variance": norm.variance, "weight": norm.weight, "bias": norm.bias}
-        affine = batch_norm_affine(**given, eps=norm.eps)
-        affine = affine if chain.affine is None else affine.after(chain.affine)
-        given = {"weight": layer.weight, "bias": layer.bias, "transposed": layer.transposed, "groups": layer.groups}
-        folded = fold(**given, affine=affine)
-        reason = weights_stay_finite(folded)
-        if reason is None:
-            chain.norms.append(norm)
-            chain.affine, chain.folded = affine, folded
-        return reason
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Put the folded layer in the place of the old one, and take out what it makes superfluous."""
@@ -161,38 +107,19 @@ class ConvBatchNormFolding(OptimizationPass):
             if chain.layer.module is None
             else _folded_module(editor, chain, chain.layer.module)
         )
-        nodes = [chain.layer.node, *(node for norm in chain.norms for node in (norm.node, *norm.values))]
-        sources = dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in nodes)
+        norms = [norm.node for norm in reversed(chain.norms)]
+        parts = [part for norm in chain.norms if norm.node not in norm.values for part in norm.node.users]
+        sources = [source for node in norms for source in node.all_input_nodes]
         for value in chain.values:
             for name in (*EXAMPLE_META, "tensor_meta"):
                 if name in value.meta:
                     new.meta.setdefault(name, value.meta[name])
             editor.replace(value, new)
-        for norm in reversed(chain.norms):
-            if norm.node not in chain.values:
-                for part in list(norm.node.users):
-                    editor.erase(part)
-                editor.erase(norm.node)
-        editor.erase(chain.layer.node)
-        unused = [source for source in sources if not source.users]
-        while unused:
-            source = unused.pop()
-            above = source.all_input_nodes
-            editor.erase(source)
-            unused += [source for source in above if not source.users]
+        editor.erase_unused(node for node in (*parts, *norms, *sources) if node not in chain.values)
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
         """No normalisation that was folded is left."""
         self.require_gone(editor, result.rewrites)
-
-    def statistics(self, editor: GraphEditor, rewrites: Sequence[Rewrite]) -> dict[str, int]:
-        """How much memory the folded weights take."""
-        made = [new for rewrite in rewrites for new in rewrite.after if new.op in ("get_attr", "call_module")]
-        tensors: list[torch.Tensor] = []
-        for name in {str(new.target) for new in made}:
-            value = getattr(editor.graph_module, name)
-            tensors += value.parameters() if isinstance(value, nn.Module) else [value]
-        return {"bytes added": sum(tensor.nbytes for tensor in tensors)} if tensors else {}
 
 
 def _folded_call(editor: GraphEditor, chain: Chain) -> fx.Node:
@@ -209,34 +136,21 @@ def _folded_call(editor: GraphEditor, chain: Chain) -> fx.Node:
 
 def _computed_at_each_call(editor: GraphEditor, chain: Chain) -> tuple[fx.Node, ...]:
     """The operators that fold the weights, before the layer."""
-    layer, old = chain.layer, chain.layer.node
-    given = [layer.given, *(norm.given for norm in chain.norms)]
+    old = chain.layer.node
     # What the module holds is there from the start, but its node may stand behind the layer.
-    nodes = [
+    given = [
         [editor.insert("get_attr", one.target, like=old) if isinstance(one, fx.Node) and one.op == "get_attr" else one
-         for one in each.values()]
-        for each in given
+         for one in part.given.values()]
+        for part in (chain.layer, *chain.norms)
     ]  # fmt: skip
-
-    def folded(weights: list[Any], *statistics: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        affines = [
-            batch_norm_affine(mean, variance, weight, bias, norm.eps, at_each_call)
-            for (mean, variance, weight, bias), norm in zip(statistics, chain.norms, strict=True)
-        ]
-        affine = reduce(lambda first, then: then.after(first), affines)
-        weight, bias = weights
-        return fold(weight, bias, affine, transposed=layer.transposed, groups=layer.groups, widen=at_each_call)
-
-    return editor.compute(folded, *nodes, like=old)
+    return editor.compute(partial(chain.fold, at_each_call), *given, like=old)
 
 
 def _folded_module(editor: GraphEditor, chain: Chain, module: nn.Module) -> fx.Node:
     """A call of a copy of the layer's module with the folded weights, before the old one."""
     old = chain.layer.node
     if "module" not in chain.made:
-        copied: nn.Module = type(module).__new__(type(module))
-        for name, value in vars(module).items():
-            vars(copied)[name] = value.copy() if isinstance(value, (dict, set)) else value
+        copied = shallow_copy(module)
         for name, parameter in _parameters(chain).items():
             delattr(copied, name)
             copied.register_parameter(name, parameter)
@@ -246,5 +160,6 @@ def _folded_module(editor: GraphEditor, chain: Chain, module: nn.Module) -> fx.N
 
 def _parameters(chain: Chain) -> dict[str, nn.Parameter]:
     assert chain.folded is not None
-    required = any(isinstance(weight, torch.Tensor) and weight.requires_grad for weight in chain.weights)
+    tensors = [one for weights in chain.weights for one in weights if isinstance(one, torch.Tensor)]
+    required = any(tensor.requires_grad for tensor in tensors)
     return {name: nn.Parameter(tensor, required) for name, tensor in zip(("weight", "bias"), chain.folded, strict=True)}

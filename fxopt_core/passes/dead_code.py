@@ -89,11 +89,7 @@ class DeadCode(OptimizationPass):
         pure = storages.pure
         numbers = _numbers_out_of_data(editor.graph)
         for node in reversed(editor.graph.nodes):
-            if node.op in ("placeholder", "output"):
-                used = True
-            else:
-                users = node.users
-                used = bool(users) and not all(user in dead for user in users)
+            used = node.op in ("placeholder", "output") or not dead.issuperset(node.users)
             reason = None if used else self._observed(storages, node, read_later, numbers)
             if not used and reason is None:
                 dead.add(node)

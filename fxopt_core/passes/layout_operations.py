@@ -93,18 +93,28 @@ def geometry(node: fx.Node) -> Hashable:
     return (form(node), size_key((example.storage_offset(),)))
 
 
-def computed(node: fx.Node, value: fx.Node) -> torch.Tensor | None:
+def computed(node: fx.Node, first: torch.Tensor) -> torch.Tensor | None:
     """What a node would give for another first argument, without data; `None` where it would not run."""
-    arguments = (value, *node.args[1:])
-    if any(example_of(each) is None for each in arguments if isinstance(each, fx.Node)):
+    rest = node.args[1:]
+    if any(example_of(each) is None for each in rest if isinstance(each, fx.Node)):
         return None
-    args, kwargs = fx.node.map_arg((arguments, dict(node.kwargs)), example_of)
+    args, kwargs = fx.node.map_arg((rest, dict(node.kwargs)), example_of)
     with torch.no_grad():
         try:
             if node.op == "call_method":
-                result: torch.Tensor = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+                result: torch.Tensor = getattr(first, str(node.target))(*args, **kwargs)
             else:
-                result = node.target(*args, **kwargs)  # type: ignore[operator]
+                result = node.target(first, *args, **kwargs)  # type: ignore[operator]
         except (RuntimeError, ValueError):  # a view of other strides, say: then it has to read what it reads
             return None
     return result
+
+
+def permutation(node: fx.Node) -> list[int] | None:
+    """Which dimension of its argument each dimension of a node's result is; `None` where only a run can tell."""
+    example = example_of(node)
+    if example is None:
+        return None
+    # Where all sizes differ, they say it.
+    found = computed(node, torch.empty(tuple(range(1, example.dim() + 1)), device="meta"))
+    return None if found is None else [size - 1 for size in found.shape]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -28,6 +28,7 @@ from fxopt_core.passes.layout_operations import (
     holds_every,
     may_have_gradient,
     one_cast_does,
+    permutation,
     reads_bits,
 )
 from fxopt_core.passes.registry import register_pass
@@ -89,44 +90,54 @@ class Lineage:
     written: str | None = None
 
 
-@dataclass
-class Change:
+class Change(NamedTuple):
     """What becomes of a node.
 
     Attributes:
-        value: stands for the node; or what it reads from now on; or what is permuted.
+        value: stands for the node; or what it reads from now on.
         reads: whether the node stays, and reads `value`.
-        dimensions: of the one permutation that takes the place of two.
-        before: what becomes of `value` itself, if another node will stand for it by then.
-        made: the permutation, once there is one.
+        dimensions: of the permutation of `value` that the node becomes, if it does.
     """
 
     value: fx.Node
     reads: bool = False
     dimensions: list[int] | None = None
-    before: Change | None = None
-    made: fx.Node | None = None
-
-    @property
-    def now(self) -> fx.Node:
-        """The node that stands for `value` in the graph as it is now."""
-        return self.value if self.before is None or self.before.made is None else self.before.made
 
 
 class _Line:
-    """Values of one kind: those with the same key have the same root, and contain the same."""
+    """Values of one kind: those with the same key have the same root, and contain the same.
 
-    def __init__(self) -> None:
+    Args:
+        key: of a value.
+        words: how it is said that two are the same.
+        why_not: why one may not stand for the other all the same.
+    """
+
+    def __init__(
+        self,
+        key: Callable[[fx.Node], Hashable],
+        words: str,
+        why_not: Callable[[GraphFacts, fx.Node, fx.Node], str | None],
+    ) -> None:
+        self.key, self.words, self.why_not = key, words, why_not
         self.lineages: dict[fx.Node, Lineage] = {}
         self.first: dict[Hashable, fx.Node] = {}
 
-    def of(self, value: fx.Node, key: Hashable) -> Lineage:
+    def of(self, value: fx.Node) -> Lineage:
         """Where a value comes from; one that is of another kind begins a line."""
         lineage = self.lineages.get(value)
         if lineage is None:
             self.lineages[value] = lineage = Lineage(value)
-            self.first.setdefault((value, False, key), value)
+            self.first.setdefault((value, False, self.key(value)), value)
         return lineage
+
+
+def _not_one_view(facts: GraphFacts, node: fx.Node, value: fx.Node) -> str | None:
+    return _object_is_new(facts, node, value) or _CONDITIONS.same_mode(facts, node, (value,))
+
+
+def _not_one_content(facts: GraphFacts, node: fx.Node, value: fx.Node) -> str | None:
+    return _CONDITIONS.why_not(facts, node, value, (example_of(value), example_of(node)))
 
 
 class _Layouts:
@@ -138,10 +149,10 @@ class _Layouts:
         self.names: dict[fx.Node, str] = {}
         self.canonical: dict[fx.Node, fx.Node] = {}
         self.sources: dict[fx.Node, fx.Node] = {}
-        self.permutations: dict[fx.Node, list[int]] = {}
-        self.turned: dict[fx.Node, Change] = {}
+        self.permutations: dict[fx.Node, list[int] | None] = {}
         self.lost: dict[fx.Node, tuple[torch.dtype, str]] = {}
-        self.views, self.elements = _Line(), _Line()
+        self.views = _Line(geometry, "it is the same view as", _not_one_view)
+        self.elements = _Line(form, "it contains the same as", _not_one_content)
 
     @cached_property
     def facts(self) -> GraphFacts:
@@ -173,7 +184,7 @@ class _Layouts:
                 reasons.append(str(known(None)))
         elif change is None:
             change = (
-                self._same_view(node, name, source, reasons)
+                (self._same(self.views, node, source, reasons) if name in VIEWS else None)
                 or self._same_elements(node, name, source, reasons)
                 or self._reads_further_up(node, name, source, reasons)
                 or self._one_permutation(node, name, source, reasons)
@@ -183,10 +194,7 @@ class _Layouts:
             if reasons:
                 self.analysis.refuse(node, "; ".join(dict.fromkeys(reasons)))
             return
-        change.before = self.turned.get(change.value)
-        if change.dimensions is not None:
-            self.turned[node] = change
-        if change.reads or change.dimensions is not None:
+        if change.reads:
             self.sources[node] = change.value
             rule = f"{name}({self.names[source]}(x))"
         else:
@@ -199,12 +207,6 @@ class _Layouts:
         """What a node reads first, as far as it is decided yet."""
         first: Any = node.args[0]
         return self.sources.get(node) or self.canonical.get(first, first)
-
-    def _first(self, line: _Line, key: Hashable, node: fx.Node) -> fx.Node:
-        """The first value of this key that stays in the graph; `node` itself where there is none."""
-        if line.first.get(key, node) in self.canonical:
-            line.first[key] = node
-        return line.first.setdefault(key, node)
 
     def _keeps_order(self, node: fx.Node, name: str | None) -> bool:
         return name in KEEPS_ORDER and not reads_bits(node)
@@ -219,12 +221,12 @@ class _Layouts:
 
     def _undone(self, node: fx.Node, name: str, source: fx.Node) -> Change | None:
         """Two equal exchanges of dimensions are none, whatever the shape."""
-        if name not in ("t", "transpose") or self.names.get(source) != name:
+        if name not in ("t", "transpose") or self.names.get(source) != name or source in self.sources:
             return None
         if (node.args[1:], node.kwargs) != (source.args[1:], source.kwargs):
             return None
         value = self._source(source)
-        reason = self._why_not_view(node, value, self._through(node, source, Lineage(value)), Lineage(value))
+        reason = self._why_not(self.views, node, value, self._through(node, source, Lineage(value)), Lineage(value))
         if reason is not None:
             self.analysis.refuse(node, reason)
         return Change(value) if reason is None else None
@@ -242,63 +244,41 @@ class _Layouts:
         stops = OPERATIONS.name_of(node) == "detach" or reads_bits(node)
         return gradients_stop_here(self.facts, node, source) if stops else None
 
-    def _why_not_view(self, node: fx.Node, value: fx.Node, own: Lineage, other: Lineage) -> str | None:
-        return (
-            own.written
-            or other.written
-            or _object_is_new(self.facts, node, value)
-            or own.switched
-            or other.switched
-            or _CONDITIONS.same_mode(self.facts, node, (value,))
-        )
+    def _why_not(self, line: _Line, node: fx.Node, value: fx.Node, own: Lineage, other: Lineage) -> str | None:
+        in_between = own.written or other.written or own.switched or other.switched
+        return in_between or line.why_not(self.facts, node, value)
 
-    def _same_view(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
-        """Views of one storage with the same offset, shape and strides are the same tensor."""
-        if name not in VIEWS:
-            return None
-        lineage = self._through(node, source, self.views.of(source, geometry(source)))
-        key = (lineage.root, lineage.detached, geometry(node))
-        value = self._first(self.views, key, node)
+    def _same(self, line: _Line, node: fx.Node, source: fx.Node, reasons: list[str]) -> Change | None:
+        """What has the same root and the same key is the same."""
+        lineage = self._through(node, source, line.of(source))
+        key = (lineage.root, lineage.detached, line.key(node))
+        value = line.first.setdefault(key, node)
+        if value in self.canonical:
+            # It does not stay in the graph.
+            value = line.first[key] = node
         if value is not node:
-            reason = self._why_not_view(node, value, lineage, self.views.lineages[value])
+            reason = self._why_not(line, node, value, lineage, line.lineages[value])
             if reason is None:
                 return Change(value)
-            reasons.append(f"it is the same view as {value}, but {reason}")
-        self.views.lineages[node] = lineage
+            reasons.append(f"{line.words} {value}, but {reason}")
+        line.lineages[node] = lineage
         return None
 
     def _same_elements(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
         """What only copies and casts without loss come between contains the same."""
         if not self._keeps_order(node, name):
             return None
-        lineage = self.elements.of(source, form(source))
-        before, after = example_of(lineage.root), example_of(node)
+        root = self.elements.of(source).root
+        before, after = example_of(root), example_of(node)
         assert before is not None
         assert after is not None
         if (lost := cast_loses_nothing(before.dtype, after.dtype)) is not None:
             # A new line begins here.
             self.lost[node] = (before.dtype, lost)
             return None
-        if lineage.root in self.lost and after.dtype == self.lost[lineage.root][0]:
-            reasons.append(self.lost[lineage.root][1])
-        lineage = self._through(node, source, lineage)
-        key = (lineage.root, lineage.detached, form(node))
-        value = self._first(self.elements, key, node)
-        if value is not node:
-            other = self.elements.lineages[value]
-            examples = (example_of(value), after)
-            reason = (
-                lineage.written
-                or other.written
-                or lineage.switched
-                or other.switched
-                or _CONDITIONS.why_not(self.facts, node, value, examples)
-            )
-            if reason is None:
-                return Change(value)
-            reasons.append(f"it contains the same as {value}, but {reason}")
-        self.elements.lineages[node] = lineage
-        return None
+        if root in self.lost and after.dtype == self.lost[root][0]:
+            reasons.append(self.lost[root][1])
+        return self._same(self.elements, node, source, reasons)
 
     def _reads_further_up(self, node: fx.Node, name: str, source: fx.Node, reasons: list[str]) -> Change | None:
         """What only looks at elements in their order need not read a copy or a view of them in that order."""
@@ -308,9 +288,11 @@ class _Layouts:
             if not self._keeps_order(between, self.names.get(between)):
                 break
             value = self._source(between)
-            examples = (computed(node, value), example_of(node))
             first, second, third = (example_of(each) for each in (value, between, node))
-            if first is None or second is None or third is None or examples[0] is None:
+            if first is None or second is None or third is None:
+                break
+            examples = (computed(node, first), third)
+            if examples[0] is None:
                 break
             if same_tensor(*examples) is not None or not one_cast_does(first.dtype, second.dtype, third.dtype):
                 break
@@ -351,27 +333,12 @@ class _Layouts:
             reasons.append(f"it might permute {value}, but {reason}")
             return None
         self.permutations[node] = dimensions = [first[dimension] for dimension in second]
-        return Change(value, dimensions=dimensions)
+        return Change(value, True, dimensions)
 
     def _permutation(self, node: fx.Node) -> list[int] | None:
-        """Which dimension of the argument each dimension of the result is; `None` if that is known only later."""
-        if node in self.permutations:
-            return self.permutations[node]
-        example = example_of(node)
-        given = node.args[1:]
-        given = tuple(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
-        if example is None or node.kwargs or not all(type(dimension) is int for dimension in given):
-            return None
-        rank = example.dim()
-        dimensions: list[Any] = [dimension % rank for dimension in given] if rank else []  # type: ignore[operator]
-        order = list(range(rank))
-        name = OPERATIONS.name_of(node)
-        if name in ("permute", "numpy_T"):
-            return dimensions or order[::-1]
-        if rank > 1:
-            one, other = dimensions or (-1, -2)
-            order[one], order[other] = other, one
-        return order
+        if node not in self.permutations:
+            self.permutations[node] = permutation(node)
+        return self.permutations[node]
 
 
 def _is_read_as_transposed(node: fx.Node, dimensions: list[int]) -> str | None:
@@ -415,15 +382,14 @@ class RedundantLayout(OptimizationPass):
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Use the earlier value, or read it."""
         node, change = opportunity.node, opportunity.data
-        value = change.now
-        if change.reads:
+        value, dimensions = change.value, change.dimensions
+        if dimensions is not None:
+            function = function_like(node, "permute", (value, dimensions))
+            editor.change(node, function=function, args=(value, dimensions), kwargs={})
+        elif change.reads:
             editor.change(node, args=(value, *node.args[1:]))
-        elif change.dimensions is None:
-            editor.replace(node, value)
         else:
-            function = function_like(node, "permute", (value, change.dimensions))
-            change.made = editor.call(function, value, change.dimensions, like=node)
-            editor.replace(node, change.made)
+            editor.replace(node, value)
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:
         """What was taken out is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core.verification.comparison import BITS
 from fxopt_core.verification.isolation import private_copy
-from fxopt_core.verification.state import require_dense
+from fxopt_core.verification.memory import require_dense
 
 
 class Case(NamedTuple):
@@ -80,21 +81,11 @@ def _zeros(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.
     return torch.where(torch.rand(count, generator=generator) < 0.5, -0.0, 0.0)
 
 
-def _special(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+def _special(count: int, dtype: torch.dtype, generator: torch.Generator, *, largest: bool = True) -> torch.Tensor:
     """Each hostile value in turn; of many values half are ordinary, so that not all that is computed is NaN."""
     limits = torch.finfo(dtype)
-    return _among_ordinary(
-        [math.inf, limits.max, math.nan, limits.tiny / 2, -math.inf, limits.min, -0.0, 0.0], count, dtype, generator
-    )
-
-
-def _not_finite(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-    """The same without the largest numbers, whose sums overflow in one order and not in another."""
-    hostile = [math.inf, math.nan, torch.finfo(dtype).tiny / 2, -math.inf, -0.0, 0.0]
-    return _among_ordinary(hostile, count, dtype, generator)
-
-
-def _among_ordinary(hostile: list[float], count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    hostile = [math.inf, limits.max, math.nan, limits.tiny / 2, -math.inf, limits.min, -0.0, 0.0]
+    hostile = [value for value in hostile if largest or abs(value) != limits.max]
     rank = torch.randperm(count, generator=generator)
     turn = (rank + torch.randint(len(hostile), (), generator=generator)) % len(hostile)
     ordinary = _random(count, dtype, generator).double()
@@ -122,8 +113,8 @@ def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, largest: 
     """
     given = Case("as given", args, kwargs, seed=seed)
     for name, fill in FILLS.items():
-        if fill is _special and not largest:
-            fill = _not_finite
+        if name == SPECIAL:
+            fill = partial(_special, largest=largest)
         generator = torch.Generator().manual_seed(seed)
         copied_args, copied_kwargs = given.fresh_inputs()
         for leaf in tree_leaves((copied_args, copied_kwargs)):
@@ -132,22 +123,31 @@ def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, largest: 
         yield given._replace(name=name, args=copied_args, kwargs=copied_kwargs)
 
 
-def _refill(tensor: torch.Tensor, fill: Fill, generator: torch.Generator) -> None:
-    """Give a tensor other values. Elements that share memory get one value."""
+def memory_of(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """One row of memory, and the index there of each element: once, where several elements share their memory.
+
+    Args:
+        tensor: dense and with elements. Numbers that are neither floating-point nor complex come as integers with
+            which every operation works.
+    """
     places = torch.zeros((), dtype=torch.int64)
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         places = places[..., None] + torch.arange(size) * stride
     places = places.flatten().unique().to(tensor.device)
-    # One row of memory, in which every element has one place.
     memory = tensor.as_strided((int(places[-1]) + 1,), (1,))
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        memory = memory.view(BITS[tensor.element_size()])
+    return memory, places
+
+
+def _refill(tensor: torch.Tensor, fill: Fill, generator: torch.Generator) -> None:
+    """Give a tensor other values. Elements that share memory get one value."""
+    memory, places = memory_of(tensor)
     if tensor.is_floating_point() or tensor.is_complex():
         real = tensor.real.dtype if tensor.is_complex() else tensor.dtype
         values = fill(len(places), real, generator)
         if tensor.is_complex():
             values = torch.complex(values.double(), fill(len(places), real, generator).double())
-        values = values.to(tensor.device, tensor.dtype)
+        memory[places] = values.to(tensor.device, tensor.dtype)
     else:
-        # Few operations know unsigned integers.
-        memory = memory.view(BITS[tensor.element_size()])
-        values = memory[places][torch.randperm(len(places), generator=generator).to(tensor.device)]
-    memory[places] = values
+        memory[places] = memory[places][torch.randperm(len(places), generator=generator).to(tensor.device)]

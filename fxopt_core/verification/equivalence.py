@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -18,13 +17,13 @@ from fxopt_core.verification.comparison import (
     largest_magnitude,
     rounding,
     same_scalar,
-    scale_against_overflow,
     tensor_error,
     with_overflow_forgiven,
 )
 from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
-from fxopt_core.verification.observation import Function, Observation, Place, observe
-from fxopt_core.verification.state import module_of
+from fxopt_core.verification.memory import MemoryLocation
+from fxopt_core.verification.observation import Function, Observation, observe
+from fxopt_core.verification.state import State, module_of
 
 Gradients = Literal["all", "inputs", "none"]
 
@@ -144,33 +143,26 @@ def check_equivalence(
             an output is of a type that cannot be compared.
         ValueError: both raise on all inputs, so that nothing was compared.
     """
-    owners = [
-        one if module_of(one) is not None else other
-        for one, other in ((original, transformed), (transformed, original))
-    ]
-
-    def both(row: Sequence[Case], scale: float = 1.0) -> list[tuple[Observation, Observation]]:
-        expected = observe(original, owners[0], row, scale)
-        return list(zip(expected, observe(transformed, owners[1], row[: len(expected)], scale), strict=False))
-
+    state = State(original if module_of(original) is not None else transformed)
+    other_state = State(transformed if module_of(transformed) is not None else original)
     compared: list[str] = []
     raised: list[str] = []
     largest, reason = 0.0, ""
     rows = list(_rows(inputs, more_inputs, seed, gradients, adversarial=adversarial, exact=tolerance.exact))
     while rows:
         row = rows.pop(0)
-        seen = both(row)
-        if len(seen) < len(row):
+        expected = observe(original, state, row)
+        if len(expected) < len(row):
             # A call that raises may leave anything behind: those after it begin anew.
-            rows.insert(0, row[len(seen) :])
-        for case, (expected, found) in zip(row, seen, strict=False):
+            rows.insert(0, row[len(expected) :])
+        found = observe(transformed, other_state, row[: len(expected)])
+        for case, want, got in zip(row, expected, found, strict=False):
             compared.append(case.name)
-            if expected.error and type(expected.error) is type(found.error):
+            if want.error and type(want.error) is type(got.error):
                 raised.append(case.name)
-                reason = f"{type(expected.error).__name__}: {expected.error}"
+                reason = f"{type(want.error).__name__}: {want.error}"
                 continue
-            again = functools.partial(both, [case]) if case.name == SPECIAL else None
-            comparison = _Comparison(expected, found, case.name, tolerance, gradient_tolerance, gradients, again)
+            comparison = Comparison(want, got, case.name, tolerance, gradient_tolerance, gradients)
             differences = tuple(comparison.differences())
             largest = max(largest, comparison.largest)
             if differences:
@@ -208,24 +200,31 @@ def _rows(
 
 
 @dataclass
-class _Comparison:
-    """Compares two observations.
+class Comparison:
+    """Compares what two calls did.
 
     Attributes:
-        look_again: makes both once more, with results weighted `scale` times as much; `None` where overflow counts.
-        largest: the largest error seen among the outputs.
+        expected: what is right.
+        found: what is to be as right.
+        case: the inputs.
+        tolerance: for values of outputs and of what is written; `None` for what `rounding` says of each dtype.
+        gradient_tolerance: for gradients; `None` for what `rounding` says.
+        gradients: which ones count.
+        values_only: whether strides and the part in autograd do not count, and a gradient of zeros is as good as none.
+        largest: the largest error seen among the outputs; infinite where no number says it.
     """
 
     expected: Observation
     found: Observation
     case: str
-    tolerance: Tolerance
-    gradient_tolerance: Tolerance | None
-    gradients: Gradients
-    look_again: Callable[..., list[tuple[Observation, Observation]]] | None = None
+    tolerance: Tolerance | None = None
+    gradient_tolerance: Tolerance | None = None
+    gradients: Gradients = "all"
+    values_only: bool = False
     largest: float = 0.0
 
     def differences(self) -> Iterator[Difference]:
+        """Each difference; after one in an exception or in the structure nothing else can be compared."""
         expected, found = self.expected, self.found
         if expected.error or found.error:
             yield self._difference("exception", "the call", _raised(found.error), _raised(expected.error))
@@ -240,21 +239,20 @@ class _Comparison:
         for name, value in expected.inputs.items():
             yield from self._value("mutation", name, found.inputs[name], value, self.tolerance)
         yield from self._written()
-        for name in expected.random.keys() & found.random.keys():
-            if found.random[name] != expected.random[name]:
-                yield Difference("random state", f"the {name} generator", "another number of draws", self.case)
-        for name, mode in expected.modes.items():
-            if mode != found.modes[name]:
-                yield self._difference("mode", name, found.modes[name], mode)
+        for (what, where), value in expected.process.items():
+            other = found.process.get((what, where), value)  # a device may have come into use in between
+            if other != value:
+                detail = f"{other} instead of {value}" if what == "mode" else "another number of draws"
+                yield Difference(what, where, detail, self.case)
         yield from self._gradients()
 
     def _aliasing(self) -> Iterator[Difference]:
         """Each result and input stands for those of its storage by the first of them that both sides name."""
-        expected, found = self.expected.places, self.found.places
+        expected, found = self.expected.locations, self.found.locations
         shared = [name for name in expected if name in found]
         results = [name for name in shared if name in self.expected.outputs or name in self.expected.inputs]
         for name in results:
-            want, got = (_alias(name, shared, places) for places in (expected, found))
+            want, got = (_alias(name, shared, locations) for locations in (expected, found))
             if want != got:
                 yield self._difference("aliasing", name, got, want)
 
@@ -278,58 +276,55 @@ class _Comparison:
             if type(expected.gradient_error) is not type(found.gradient_error):
                 yield self._difference("exception", "the backward pass", *texts)
             return
-        largest = max(
-            (largest_magnitude(want) for want in expected.gradients.values() if want is not None), default=0.0
-        )
-        for name, want in expected.gradients.items():
-            if self.gradients != "all" and not name.startswith("input"):
+        known = [gradient for gradient in expected.gradients.values() if gradient is not None]
+        largest = max(map(largest_magnitude, known), default=0.0)
+        for name in {**expected.gradients, **found.gradients}:
+            want, got = expected.gradients.get(name), found.gradients.get(name)
+            is_input = name in expected.inputs
+            # Parameters may have other names in the one and in the other.
+            if want is got or not (is_input or (self.gradients == "all" and name in expected.gradients)):
                 continue
-            got = found.gradients.get(name)
+            if self.values_only and is_input:
+                zeros = torch.zeros_like(next(one for one in (want, got) if one is not None))
+                want, got = (zeros if one is None else one for one in (want, got))
+            if (want is None or got is None) and self.values_only:
+                continue
             if want is None or got is None:
-                if want is not got:
-                    kinds = ["none" if gradient is None else "a tensor" for gradient in (got, want)]
-                    yield self._difference("gradient", name, *kinds)
+                kinds = ["none" if gradient is None else "a tensor" for gradient in (got, want)]
+                yield self._difference("gradient", name, *kinds)
                 continue
             tolerance = self.gradient_tolerance or rounding(want.dtype, largest)
-            got = self._with_overflow_forgiven(name, got, want)
-            yield from self._value("gradient", name, got, want, tolerance)
+            yield from self._value("gradient", name, self._with_overflow_forgiven(name, got, want), want, tolerance)
 
     def _with_overflow_forgiven(self, name: str, got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
         traits = (got.shape, got.dtype, got.device) == (want.shape, want.dtype, want.device)
-        if self.look_again is None or not traits or bool((got.isfinite() & want.isfinite()).all()):
+        small = [one.small_gradients.get(name) for one in (self.found, self.expected)]
+        if not traits or small[0] is None or small[1] is None or bool((got.isfinite() & want.isfinite()).all()):
             return got
-        scale, *seen = self._small
-        small = [one.gradients.get(name) for one in seen]
-        if small[0] is None or small[1] is None:
-            return got
-        return with_overflow_forgiven(got, want, (small[1], small[0]), scale, self.gradient_tolerance)
-
-    @functools.cached_property
-    def _small(self) -> tuple[float, Observation, Observation]:
-        """Both once more, in numbers whose sums do not overflow, and by how much smaller they are."""
-        assert self.look_again is not None
-        values = [*self.expected.gradients.values(), *self.expected.outputs.values()]
-        scale = scale_against_overflow(value for value in values if isinstance(value, torch.Tensor))
-        return (scale, *self.look_again(scale=scale)[0])
+        return with_overflow_forgiven(got, want, (small[0], small[1]), self.expected.scale, self.gradient_tolerance)
 
     def _difference(self, what: str, where: str, found: Any, expected: Any) -> Difference:
         return Difference(what, where, f"{found} instead of {expected}", self.case)
 
-    def _value(self, what: str, where: str, found: Any, expected: Any, tolerance: Tolerance) -> Iterator[Difference]:
+    def _value(
+        self, what: str, where: str, found: Any, expected: Any, tolerance: Tolerance | None
+    ) -> Iterator[Difference]:
         if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
             if not same_scalar(found, expected):
+                self.largest = math.inf
                 yield self._difference(what, where, _text(found), _text(expected))
             return
         for trait, got, want in zip(_TRAITS, _traits(found), _traits(expected), strict=True):
-            # How a gradient lies in memory is nobody's promise.
-            if got != want and not (what == "gradient" and trait in ("stride", "part in autograd")):
-                if what == "value":
-                    yield self._difference(trait, where, got, want)
-                else:
-                    yield self._difference(what, where, f"{trait} {got}", want)
-                if trait in ("dtype", "shape", "device"):
-                    return
-        error, wrong = tensor_error(found, expected, tolerance)
+            if got == want or (trait in _TRAITS[3:] and (self.values_only or what == "gradient")):
+                continue  # how a gradient lies in memory is nobody's promise
+            if what == "value":
+                yield self._difference(trait, where, got, want)
+            else:
+                yield self._difference(what, where, f"{trait} {got}", want)
+            if trait in _TRAITS[:3]:
+                self.largest = math.inf
+                return
+        error, wrong = tensor_error(found, expected, tolerance or rounding(expected.dtype))
         if what == "value":
             self.largest = max(self.largest, error)
         if wrong:
@@ -345,19 +340,19 @@ def _traits(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.dtype, tuple(tensor.shape), tensor.device, strides, tensor.requires_grad
 
 
-def _alias(name: str, shared: Sequence[str], places: Mapping[str, Place]) -> str:
+def _alias(name: str, shared: Sequence[str], locations: Mapping[str, MemoryLocation]) -> str:
     """In words, with whom a tensor shares memory."""
-    place = places[name]
+    location = locations[name]
     earlier = shared[: shared.index(name)]
-    same = [other for other in earlier if places[other].storage == place.storage]
+    same = [other for other in earlier if locations[other].storage == location.storage]
     if not same:
         # Under a name of its own, such as that of a folded weight.
-        hidden = any(own.storage == place.storage for other, own in places.items() if other not in shared)
+        hidden = any(own.storage == location.storage for other, own in locations.items() if other not in shared)
         return "part of the module" if hidden else "memory of its own"
-    twin = next((other for other in same if places[other].tensor == place.tensor), None)
+    twin = next((other for other in same if locations[other].tensor == location.tensor), None)
     if twin is not None:
         return f"the same object as {twin}"
-    return f"shares memory with {same[0]}, {place.offset - places[same[0]].offset} bytes behind its start"
+    return f"shares memory with {same[0]}, {location.first - locations[same[0]].first} bytes behind its start"
 
 
 def _raised(error: Exception | None) -> str:

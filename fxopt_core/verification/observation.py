@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -17,33 +16,13 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten_with_path
 
-from fxopt_core.verification.cases import Case
-from fxopt_core.verification.comparison import compared_by_identity
-from fxopt_core.verification.state import (
-    GENERATORS,
-    State,
-    as_bytes,
-    as_it_is,
-    default_generators,
-    require_dense,
-    same_state,
-)
+from fxopt_core.verification.cases import SPECIAL, Case
+from fxopt_core.verification.comparison import compared_by_identity, scale_against_overflow
+from fxopt_core.verification.memory import Copies, MemoryLocation, location_of, require_dense
+from fxopt_core.verification.modes import modes, same_modes
+from fxopt_core.verification.state import GENERATORS, State, as_bytes, as_it_is, default_generators, registered
 
 Function = Callable[..., Any]
-
-
-class Place(NamedTuple):
-    """Where a tensor is in memory.
-
-    Attributes:
-        tensor: identity of the object.
-        storage: identity of its storage.
-        offset: in the storage, in bytes.
-    """
-
-    tensor: int
-    storage: int
-    offset: int
 
 
 @dataclass
@@ -55,13 +34,14 @@ class Observation:
         outputs: leaves of the result by their path.
         inputs: leaves of the inputs after the call, by path.
         structure: of outputs and inputs.
-        places: of outputs, inputs and state in memory, by name.
+        locations: of outputs, inputs and state in memory, by name.
         state: names of what the module held before the call.
         registered: names of parameters, buffers and training flags.
         written: what the call wrote of the state, with the new values.
-        random: states of the random generators after the call, by name.
-        modes: modes of torch after the call.
+        process: states of the random generators, and modes of torch, after the call, by kind and name.
         gradients: by name of input or parameter; `None` where nothing flows.
+        small_gradients: the same of results weighted `scale` times as much, for special values; else empty.
+        scale: a power of two, with which sums in gradients do not overflow.
         gradient_error: the exception that differentiating raised.
         first: whether no other call came before it.
     """
@@ -70,46 +50,60 @@ class Observation:
     outputs: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, Any] = field(default_factory=dict)
     structure: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    locations: dict[str, MemoryLocation] = field(default_factory=dict)
     state: frozenset[str] = frozenset()
     registered: frozenset[str] = frozenset()
     written: dict[str, Any] = field(default_factory=dict)
-    random: dict[str, Any] = field(default_factory=dict)
-    modes: dict[str, Any] = field(default_factory=dict)
+    process: dict[tuple[str, str], Any] = field(default_factory=dict)
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    small_gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    scale: float = 1.0
     gradient_error: Exception | None = None
     first: bool = True
 
 
-def observe(function: Function, owner: Any, row: Sequence[Case], scale: float = 1.0) -> list[Observation]:
+def observe(function: Function, state: State, row: Sequence[Case]) -> list[Observation]:
     """Call a function on copies of the inputs of each case, one call after the other, and put all back at the end.
 
     A call that raises is the last.
 
     Args:
         function: called with the inputs.
-        owner: holds the state that the calls may change: a module, or a function.
+        state: what the calls may change, as it is now and will be again at the end.
         row: the cases; each begins with what the one before left.
-        scale: of the weights with which the results are differentiated. Gradients are linear in it.
 
     Raises:
         TypeError: a tensor is not dense.
     """
     seen: list[Observation] = []
-    with _same_modes(), same_state(owner) as state:
-        for case in row:
-            seen.append(_observed(function, State(owner) if seen else state, case, scale))
-            seen[-1].first = len(seen) == 1
-            if seen[-1].error:
-                break
+    before, live = state, state.live
+    try:
+        with same_modes():
+            for case in row:
+                seen.append(Observation(first=not seen))
+                live = _observe(function, before, live, case, seen[-1])
+                if seen[-1].error:
+                    break
+                if seen[-1].written and case is not row[-1]:
+                    before = State(*state.roots)
+    finally:
+        state.put_back()
     return seen
 
 
-def _observed(function: Function, state: State, case: Case, scale: float) -> Observation:
-    seen = Observation()
+def _observe(function: Function, before: State, live: dict[str, Any], case: Case, seen: Observation) -> dict[str, Any]:
+    """Make one call, note what it did, and give what is held after it.
+
+    Args:
+        function: called with the inputs.
+        before: what is held before the call, with the values that it has.
+        live: the very objects.
+        case: says the inputs.
+        seen: what is noted.
+    """
     args, kwargs = case.fresh_inputs()
     given, _ = named_leaves(("input", args), ("input", kwargs))
-    sources = _once(_in_autograd({**given, **state.live}))
+    sources = _once(_in_autograd({**given, **live}))
     if case.seed is not None:
         random.seed(case.seed)
         np.random.seed(case.seed % 2**32)
@@ -120,26 +114,31 @@ def _observed(function: Function, state: State, case: Case, scale: float) -> Obs
         result = function(*args, **kwargs)
     except Exception as error:  # to raise is something that can be observed
         seen.error = error
-        return seen
-    seen.modes = _modes()
-    seen.random = {name: as_bytes(get()) for name, (get, _) in default_generators().items()}
+        return live
+    drawn = {name: as_bytes(get()) for name, (get, _) in default_generators().items()}
+    seen.process = {("random state", f"the {name} generator"): state for name, state in drawn.items()}
+    seen.process |= {("mode", name): mode for name, mode in modes().items()}
     outputs, seen.structure["the output"] = named_leaves(("output", result))
     inputs, seen.structure["the inputs after the call"] = named_leaves(("input", args), ("input", kwargs))
-    held, registered = state.now()
-    seen.state, seen.registered = frozenset(state.values), state.registered | registered
+    held, copies = before.now(), Copies()
     for names in (held, inputs, outputs):
-        seen.places |= {name: _place(tensor, name) for name, tensor in names.items() if _has_memory(tensor)}
-    storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
-    seen.outputs = {name: _kept(value, storages) for name, value in outputs.items()}
-    seen.inputs = {name: _kept(value, storages) for name, value in inputs.items()}
-    seen.written = {name: _kept(value, storages) for name, value in state.changes(held).items()}
+        seen.locations |= {name: _location(tensor, name) for name, tensor in names.items() if _has_memory(tensor)}
+    changes = before.changes(held)
+    seen.outputs, seen.inputs, seen.written = (
+        {name: _kept(value, copies) for name, value in values.items()} for values in (outputs, inputs, changes)
+    )
+    seen.state = frozenset(before.values)
+    seen.registered = before.registered | registered(before.roots) if changes else before.registered
     if case.gradients:
+        results = _in_autograd({**{name: held[name] for name in changes.keys() & held.keys()}, **inputs, **outputs})
         try:
-            written = {name: held[name] for name in seen.written.keys() & held.keys()}
-            seen.gradients = _gradients(_in_autograd({**written, **inputs, **outputs}), sources, scale)
+            seen.gradients = _gradients(results, sources)
+            if case.name == SPECIAL:
+                seen.scale = scale_against_overflow([*results.values(), *sources.values()])
+                seen.small_gradients = _gradients(results, sources, seen.scale)
         except Exception as error:  # so is to raise in the backward pass
             seen.gradient_error = error
-    return seen
+    return held
 
 
 def named_leaves(*roots: tuple[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -183,25 +182,17 @@ def _has_memory(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() > 0
 
 
-def _place(tensor: torch.Tensor, name: str) -> Place:
+def _location(tensor: torch.Tensor, name: str) -> MemoryLocation:
     require_dense(tensor, name)
-    storage = tensor.untyped_storage()
-    return Place(id(tensor), storage.data_ptr(), int(tensor.storage_offset()) * tensor.element_size())
+    return location_of(tensor)
 
 
-def _kept(value: Any, storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]]) -> Any:
+def _kept(value: Any, copies: Copies) -> Any:
     """A value as it is now. Tensors keep their strides and say whether they are part of autograd."""
     if not isinstance(value, torch.Tensor):
         return as_it_is(value)
     require_dense(value, "an input, an output or a tensor that the module holds")
-    tensor = value.detach().resolve_conj().resolve_neg()
-    storage = tensor.untyped_storage()
-    if storage._cdata not in storages:
-        storages[storage._cdata] = (storage, storage.clone())
-    kept = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    copied = storages[storage._cdata][1]
-    kept.set_(copied, tensor.storage_offset(), tensor.size(), tensor.stride())
-    return kept.requires_grad_(value.requires_grad)
+    return copies.of(value).requires_grad_(value.requires_grad)
 
 
 def _in_autograd(values: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -215,7 +206,7 @@ def _once(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _gradients(
-    results: dict[str, torch.Tensor], sources: dict[str, torch.Tensor], scale: float
+    results: dict[str, torch.Tensor], sources: dict[str, torch.Tensor], scale: float = 1.0
 ) -> dict[str, torch.Tensor | None]:
     """Gradients of what the call computed, weighted at random, with respect to inputs and parameters."""
     computed = {name: value for name, value in results.items() if value.grad_fn is not None}
@@ -233,27 +224,3 @@ def _weights(value: torch.Tensor, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     dtype = torch.complex128 if value.is_complex() else torch.float64
     return torch.randn(value.shape, generator=generator, dtype=dtype).to(value)
-
-
-def _modes() -> dict[str, Any]:
-    kinds = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    return {
-        "grad mode": torch.is_grad_enabled(),
-        "default dtype": torch.get_default_dtype(),
-        **{f"autocast on {kind}": (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds},
-    }
-
-
-@contextmanager
-def _same_modes() -> Iterator[None]:
-    """Put back at the end what a call may leave switched."""
-    before = _modes()
-    try:
-        with torch.inference_mode(False), torch.set_grad_enabled(before["grad mode"]):
-            yield
-    finally:
-        torch.set_default_dtype(before["default dtype"])
-        for name, setting in before.items():
-            if name.startswith("autocast on "):
-                torch.set_autocast_enabled(name.removeprefix("autocast on "), setting[0])
-                torch.set_autocast_dtype(name.removeprefix("autocast on "), setting[1])

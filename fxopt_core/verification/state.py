@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
+from itertools import chain
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import fx, nn
 from torch._dynamo.eval_frame import OptimizedModule
-from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fxopt_core.verification.comparison import same_value
 from fxopt_core.verification.isolation import Model, deep_copy
+from fxopt_core.verification.memory import Copies, what_is_not_dense
 
 GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
@@ -42,32 +43,12 @@ _NOT_SEEN |= {"_is_torch_compile"}
 _FOREIGN = frozenset(sys.stdlib_module_names) | {"torch", "numpy"}
 
 
-class _Held(NamedTuple):
-    tensor: torch.Tensor
-    storage: torch.UntypedStorage
-    offset: int
-    size: torch.Size
-    stride: tuple[int, ...]
-    requires_grad: bool
-    leaf: bool
+PutBack = Callable[[Any], object]
+"""Makes something hold, or be, what it was."""
 
 
-class _Variable(NamedTuple):
-    """Something that can be bound anew: a key of a namespace, or an attribute."""
-
-    owner: Any
-    name: str
-
-    def get(self) -> Any:
-        return self.owner.get(self.name) if isinstance(self.owner, dict) else getattr(self.owner, self.name, None)
-
-    def put_back(self, value: Any) -> None:
-        if self.get() is value:
-            return
-        if isinstance(self.owner, dict):
-            self.owner[self.name] = value
-        else:
-            setattr(self.owner, self.name, value)
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return int(tensor.storage_offset()), tensor.size(), tensor.stride()
 
 
 class State:
@@ -88,30 +69,32 @@ class State:
     """
 
     def __init__(self, *roots: Any) -> None:
-        self._roots = roots
-        self._containers: dict[int, tuple[Any, Any]] = {}
-        self._variables: list[tuple[_Variable, Any]] = []
-        self._tensors: dict[int, _Held] = {}
-        self._storages: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
-        self._generators = [(put_back, get()) for get, put_back in default_generators().values()]
+        self.roots = roots
         self.live: dict[str, Any] = {}
-        for name, value, variable in _reached(roots):
-            self._hold(value)
-            if variable is not None:
-                self._variables.append((variable, value))
+        self._settings: list[tuple[PutBack, Any]]
+        self._settings = [(put_back, get()) for get, put_back in default_generators().values()]
+        # Each with its storage, its layout there, whether it requires grad, and whether it is a leaf of autograd.
+        self._tensors: list[tuple[torch.Tensor, torch.UntypedStorage, tuple[Any, ...], bool, bool]] = []
+        self._copies = Copies()
+        known: dict[int, Any] = {}
+        for name, value, put_back in _reached(roots):
+            if id(value) not in known:
+                known[id(value)] = value
+                self._hold(value)
+            if put_back is not None:
+                self._settings.append((put_back, value))
             if _is_leaf(value):
                 self.live[name] = value
         self.values = {name: self._kept(value) for name, value in self.live.items()}
-        self.registered = _registered(roots)
+        self.registered = registered(roots)
 
-    def now(self) -> tuple[dict[str, Any], frozenset[str]]:
-        """What the roots hold now, by name, and which names are registered. Tensors are no copies."""
-        leaves = {name: value for name, value, _ in _reached(self._roots) if _is_leaf(value)}
-        return leaves, _registered(self._roots)
+    def now(self) -> dict[str, Any]:
+        """What the roots hold now, by name. Tensors are no copies."""
+        return {name: value for name, value, _ in _reached(self.roots) if _is_leaf(value)}
 
     def changes(self, held: dict[str, Any] | None = None) -> dict[str, Any]:
         """What is there now (`held`) and was not, or was otherwise; what is gone is said to be."""
-        held = self.now()[0] if held is None else held
+        held = self.now() if held is None else held
         gone: dict[str, Any] = dict.fromkeys(self.values.keys() - held.keys(), "nothing: it is gone")
         return gone | {
             name: value
@@ -121,52 +104,39 @@ class State:
 
     def _hold(self, value: Any) -> None:
         if isinstance(value, torch.Tensor):
-            if id(value) not in self._tensors and not what_is_not_dense(value):
+            if not what_is_not_dense(value):
                 storage = value.untyped_storage()
-                if storage._cdata not in self._storages:
-                    self._storages[storage._cdata] = (storage, storage.clone())
-                place = (int(value.storage_offset()), value.size(), value.stride())
-                self._tensors[id(value)] = _Held(value, storage, *place, value.requires_grad, value.is_leaf)
-        elif type(value) not in _OFTEN and isinstance(value, GENERATORS):
-            get, put_back = _access(value)
-            self._generators.append((put_back, get()))
-        for container in () if type(value) in _OFTEN else _mutable_parts(value):
-            self._containers.setdefault(id(container), (container, container.copy()))
+                self._copies.of_storage(storage)
+                self._tensors.append((value, storage, _layout(value), value.requires_grad, value.is_leaf))
+        elif type(value) not in _OFTEN:
+            if isinstance(value, GENERATORS):
+                get, put_back = _access(value)
+                self._settings.append((put_back, get()))
+            for container in _mutable_parts(value):
+                self._settings.append((partial(_refill, container), container.copy()))
 
     def _kept(self, value: Any) -> Any:
-        held = self._tensors.get(id(value)) if isinstance(value, torch.Tensor) else None
-        if held is None:
+        if not isinstance(value, torch.Tensor) or what_is_not_dense(value):
             return as_it_is(value)
-        copied = torch.empty(0, dtype=held.tensor.dtype, device=held.tensor.device)
-        copied.set_(self._storages[held.storage._cdata][1], held.offset, held.size, held.stride)
-        return copied.requires_grad_(held.requires_grad) if held.leaf else copied
+        return self._copies.of(value).requires_grad_(value.requires_grad and value.is_leaf)
 
     def put_back(self) -> None:
         """Make everything hold what it held when this was made."""
-        for put_back, state in self._generators:
-            put_back(state)
-        for variable, value in self._variables:
-            variable.put_back(value)
-        for container, before in self._containers.values():
-            if not _same_parts(container, before):
-                container.clear()
-                (container.extend if isinstance(container, (list, deque)) else container.update)(before)
-        for storage, before in self._storages.values():
+        for put_back, before in self._settings:
+            put_back(before)
+        for storage, copied in self._copies.storages.values():
             # Below autograd, so that gradients that the caller has yet to compute do not take it for a change.
-            if storage.nbytes() != before.nbytes():
-                storage.resize_(before.nbytes())
-            storage.copy_(before)
-        for held in self._tensors.values():
-            tensor = held.tensor
-            place = (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.size(), tensor.stride())
+            if storage.nbytes() != copied.nbytes():
+                storage.resize_(copied.nbytes())
+            storage.copy_(copied)
+        for tensor, storage, layout, requires_grad, leaf in self._tensors:
             with torch.no_grad():
-                if place != (held.storage._cdata, held.offset, held.size, held.stride):
-                    tensor.set_(held.storage, held.offset, held.size, held.stride)
-        for held in self._tensors.values():
-            if held.leaf and not held.tensor.is_leaf:
-                held.tensor.detach_()
-            if held.leaf and held.tensor.requires_grad != held.requires_grad:
-                held.tensor.requires_grad_(held.requires_grad)
+                if tensor.untyped_storage()._cdata != storage._cdata or _layout(tensor) != layout:
+                    tensor.set_(storage, *layout)
+            if leaf and not tensor.is_leaf:
+                tensor.detach_()
+            if leaf and tensor.requires_grad != requires_grad:
+                tensor.requires_grad_(requires_grad)
 
 
 @contextmanager
@@ -179,21 +149,14 @@ def same_state(*roots: Any) -> Iterator[State]:
         state.put_back()
 
 
-@contextmanager
-def same_generators(root: Any) -> Iterator[None]:
-    """Put back at the end the random generators that the root holds, and nothing else."""
-    held = [_access(one) for _, one, _ in _reached((root,)) if type(one) not in _OFTEN and isinstance(one, GENERATORS)]
-    before = [get() for get, _ in held]
-    try:
-        yield
-    finally:
-        for (_, put_back), state in zip(held, before, strict=True):
-            put_back(state)
+def generators_in(root: Any) -> list[Any]:
+    """The random generators that a value holds."""
+    return [one for _, one, _ in _reached((root,)) if type(one) not in _OFTEN and isinstance(one, GENERATORS)]
 
 
-def default_generators() -> dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]:
+def default_generators() -> dict[str, tuple[Callable[[], Any], PutBack]]:
     """How to read and to set the state of each random generator that nobody has to name, by name."""
-    found: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    found: dict[str, tuple[Callable[[], Any], PutBack]] = {
         "Python": (random.getstate, random.setstate),
         "NumPy": (np.random.get_state, np.random.set_state),
         "CPU": (torch.get_rng_state, torch.set_rng_state),
@@ -224,7 +187,7 @@ def as_bytes(state: Any) -> bytes:
     return pickle.dumps(state.numpy() if isinstance(state, torch.Tensor) else state)
 
 
-def _access(generator: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
+def _access(generator: Any) -> tuple[Callable[[], Any], PutBack]:
     if isinstance(generator, random.Random):
         return generator.getstate, generator.setstate
     if isinstance(generator, np.random.Generator):
@@ -233,54 +196,21 @@ def _access(generator: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]
     return generator.get_state, generator.set_state
 
 
-def what_is_not_dense(tensor: torch.Tensor) -> str:
-    """What keeps a tensor from being compared by storage and strides, in words; `""` where nothing does."""
-    if isinstance(tensor, UninitializedTensorMixin):
-        return "a parameter that has no shape yet"
-    kinds = {
-        "a sparse or other tensor that is not strided": tensor.layout != torch.strided,
-        "a tensor without values": tensor.is_meta,
-        "a quantized tensor": tensor.is_quantized,
-        "a nested tensor": tensor.is_nested,
-        "a subclass of tensor that wraps others": is_traceable_wrapper_subclass(tensor),
-    }
-    if not any(kinds.values()):
-        last = tensor.storage_offset() + sum(
-            (n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
-        )
-        too_small = tensor.untyped_storage().nbytes() < (last + 1) * tensor.element_size()
-        kinds["a tensor without memory"] = tensor.numel() > 0 and too_small
-    return next((words for words, applies in kinds.items() if applies), "")
-
-
-def require_dense(tensor: torch.Tensor, name: str) -> None:
-    """Refuse a tensor that is not strided or has no values.
-
-    Raises:
-        TypeError: it is sparse, quantized, nested, on the meta device, of a wrapping class, or without memory.
-    """
-    if words := what_is_not_dense(tensor):
-        raise TypeError(
-            f"{name} is {words} ({type(tensor).__name__}, {tensor.layout}, {tensor.device}); expected a dense "
-            "tensor, whose storage and strides can be compared. Convert it, for example by to_dense()."
-        )
-
-
-def _reached(roots: tuple[Any, ...]) -> Iterator[tuple[str, Any, _Variable | None]]:
-    """Everything that the roots hold, with its name, and the variable that alone leads to it, if one does.
+def _reached(roots: tuple[Any, ...]) -> Iterator[tuple[str, Any, PutBack | None]]:
+    """Everything that the roots hold, with its name, and how to put it back where no container leads to it.
 
     A leaf and a module come under each of their names; what else is there twice, under the first.
     """
-    opened: set[int] = set()
-    waiting: list[tuple[str, Any, _Variable | None, frozenset[int]]]
+    opened: dict[int, Any] = {}
+    waiting: list[tuple[str, Any, PutBack | None, frozenset[int]]]
     waiting = [("", root, None, frozenset()) for root in reversed(roots)]
     while waiting:
-        name, value, variable, above = waiting.pop()
-        yield name.removeprefix("."), value, variable
-        known = above if isinstance(value, nn.Module) else opened
+        name, value, put_back, above = waiting.pop()
+        yield name.removeprefix("."), value, put_back
+        known: Container[int] = above if isinstance(value, nn.Module) else opened
         if _is_leaf(value) or id(value) in known:
             continue
-        opened.add(id(value))
+        opened[id(value)] = value
         inside = above | {id(value)} if isinstance(value, nn.Module) else above
         waiting += [(name + key, *part, inside) for key, part in reversed(_parts(value).items())]
 
@@ -289,11 +219,11 @@ def _is_leaf(value: Any) -> bool:
     return type(value) in _OFTEN or isinstance(value, _LEAVES)
 
 
-_Parts = dict[str, tuple[Any, _Variable | None]]
+_Parts = dict[str, tuple[Any, PutBack | None]]
 
 
 def _parts(value: Any) -> _Parts:
-    """What a value holds: key and part, and the variable, where no container leads from the one to the other."""
+    """What a value holds: key and part, and how to put it back, where no container leads from the one to the other."""
     if isinstance(value, OptimizedModule):
         # `torch.compile` puts a module of its own around, which is no part of the names.
         return {"": (value._orig_mod, None)}
@@ -316,7 +246,7 @@ def _parts(value: Any) -> _Parts:
     if isinstance(value, (ModuleType, Enum)) or (_foreign(type(value)) and not isinstance(value, SimpleNamespace)):
         return {}
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(value, name)]
-    found: _Parts = {f".{name}": (getattr(value, name), _Variable(value, name)) for name in slots}
+    found: _Parts = {f".{name}": (getattr(value, name), partial(_bind, value, name)) for name in slots}
     return found | {f".{name}": (one, None) for name, one in getattr(value, "__dict__", {}).items()}
 
 
@@ -344,7 +274,7 @@ def _parts_of_class(kind: type) -> _Parts:
     for name, held in vars(kind).items():
         one = held.__func__ if isinstance(held, staticmethod) else held
         if name == "forward" or (isinstance(one, (*_LEAVES, *_MUTABLE)) and not name.startswith("__")):
-            found[f".{name}"] = (one, _Variable(kind, name))
+            found[f".{name}"] = (one, partial(_bind, kind, name))
     return found
 
 
@@ -354,12 +284,12 @@ def _parts_of_function(function: FunctionType) -> _Parts:
     found: _Parts = {".__defaults__": (function.__defaults__, None), ".__kwdefaults__": (function.__kwdefaults__, None)}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if cell != type(cell)():  # else it is empty
-            found[f".{name}"] = (cell.cell_contents, _Variable(cell, "cell_contents"))
+            found[f".{name}"] = (cell.cell_contents, partial(_bind, cell, "cell_contents"))
     space = function.__globals__
     for name in _names(function.__code__) & space.keys():
         one = space[name]
         if isinstance(one, (*_LEAVES, *_MUTABLE)) or getattr(one, "__globals__", None) is space:
-            found[f".{name}"] = (one, _Variable(space, name))
+            found[f".{name}"] = (one, partial(_bind, space, name))
     return found
 
 
@@ -383,22 +313,34 @@ def _mutable_parts(value: Any) -> list[Any]:
     return [own] if isinstance(own, dict) and _parts(value) and not callable(value) else []
 
 
-def _same_parts(one: Any, other: Any) -> bool:
-    if len(one) != len(other):
-        return False
-    if isinstance(one, dict):
-        return all(a is b for pair in zip(one.items(), other.items(), strict=True) for a, b in zip(*pair, strict=True))
-    return one == other if isinstance(one, set) else all(a is b for a, b in zip(one, other, strict=True))
+def _bind(owner: Any, name: str, value: Any) -> None:
+    """Make a key of a namespace, or an attribute, this very object, unless it is."""
+    inside = isinstance(owner, dict)
+    if (owner.get(name) if inside else getattr(owner, name, None)) is not value:
+        owner.__setitem__(name, value) if inside else setattr(owner, name, value)
 
 
-def _registered(roots: tuple[Any, ...]) -> frozenset[str]:
+def _refill(container: Any, before: Any) -> None:
+    """Make a container hold these very objects, unless it does."""
+    flat = chain.from_iterable
+    if isinstance(container, set):
+        same = container == before
+    else:
+        parts, others = (one.items() if isinstance(one, dict) else zip(one) for one in (container, before))
+        same = len(container) == len(before) and all(map(operator.is_, flat(parts), flat(others)))
+    if not same:
+        container.clear()
+        (container.extend if isinstance(container, (list, deque)) else container.update)(before)
+
+
+def registered(roots: tuple[Any, ...]) -> frozenset[str]:
+    """Names of the parameters, buffers and training flags of the modules among the roots."""
     found: set[str] = set()
-    for root in roots:
-        for path, part in root.named_modules(remove_duplicate=False) if isinstance(root, nn.Module) else ():
-            script = isinstance(part, torch.jit.ScriptModule)
-            own = [] if script else [*part._parameters, *part._buffers]
-            names = [f"{path}.{name}" for name in (*own, "training")]
-            found |= {".".join(step for step in name.split(".") if step not in ("", "_orig_mod")) for name in names}
+    modules = (one.named_modules(remove_duplicate=False) for one in roots if isinstance(one, nn.Module))
+    for path, part in chain.from_iterable(modules):
+        own = () if isinstance(part, torch.jit.ScriptModule) else (*part._parameters, *part._buffers)
+        steps = [step for step in path.split(".") if step not in ("", "_orig_mod")]
+        found |= {".".join([*steps, name]) for name in (*own, "training")}
     return frozenset(found)
 
 

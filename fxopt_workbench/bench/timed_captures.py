@@ -5,24 +5,25 @@ from __future__ import annotations
 import copy
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
 
 from fxopt_core.benchmark.measuring import Measurement
-from fxopt_core.capture import Captured, capture, capture_methods
-from fxopt_core.capture.agreement import time_comparisons
+from fxopt_core.capture import Captured, agreement, capture, capture_methods
+from fxopt_core.capture.captured_graph import CapturedGraph
+from fxopt_core.capture.check_against_model import check_against_model
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
-from fxopt_core.capture.extractor import GraphExtractor
 from fxopt_core.capture.failures import in_one_line
+from fxopt_core.capture.methods.dynamo import GraphExtractor
 from fxopt_core.capture.new_values import new_values
-from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.running import Runner
-from fxopt_core.capture.second_run import with_second_run
 
 Inputs = Mapping[str, Any]
 Way = Callable[[nn.Module, Inputs], Captured]
@@ -40,24 +41,22 @@ def _exporter(model: nn.Module, inputs: Inputs) -> Captured:
     program = exporter.export(model, dict(inputs), config=DynamoConfig(dynamic=False)).program
     runner = Runner(
         program.module(),
-        model,
-        NOTHING_DYNAMIC,
         lambda module, **given: module(**dict(prepare_for_export(model, given)[1])),
     )
-    return Captured((Partition(program.graph_module, ()),), "transformers.exporters", "aten", runner=runner)
+    return Captured((CapturedGraph(program.graph_module, ()),), "transformers.exporters", "aten", runner=runner)
 
 
 def _export(model: nn.Module, inputs: Inputs) -> Captured:
     program = torch.export.export(model, (), dict(inputs))
-    runner = Runner(program.module(), model, NOTHING_DYNAMIC)
-    return Captured((Partition(program.graph_module, ()),), "torch.export.export", "aten", runner=runner)
+    runner = Runner(program.module())
+    return Captured((CapturedGraph(program.graph_module, ()),), "torch.export.export", "aten", runner=runner)
 
 
 def _fullgraph(model: nn.Module, inputs: Inputs) -> Captured:
     extractor = GraphExtractor()
     compiled: Any = torch.compile(model, backend=extractor, fullgraph=True)
     compiled(**inputs)
-    runner = Runner(compiled, model, NOTHING_DYNAMIC)
+    runner = Runner(compiled)
     return Captured(tuple(extractor.partitions), "torch.compile", "torch", runner=runner)
 
 
@@ -150,13 +149,39 @@ def _run(way: Way, model: nn.Module, inputs: Inputs) -> tuple[Captured, float, f
     torch._dynamo.reset()
     copied, given = copy.deepcopy((model, dict(inputs)))
     gc.collect()
-    with time_comparisons() as spent:
+    with _timed_comparisons() as spent:
         start = time.perf_counter()
         captured = way(copied, given)
         if not captured.agreements:
-            captured = with_second_run(captured, model, (), given, new_values(model, (), given, NOTHING_DYNAMIC))
+            captured = check_against_model(captured, model, (), given, new_values(model, (), given, NOTHING_DYNAMIC))
         seconds = time.perf_counter() - start
     return captured, seconds - sum(spent), sum(spent)
+
+
+@contextmanager
+def _timed_comparisons() -> Iterator[list[float]]:
+    """The seconds of each comparison inside, and of each call of the model that it needs, as they come."""
+    spent: list[float] = []
+    inside = False
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal inside
+            if inside:
+                return function(*args, **kwargs)
+            inside, start = True, time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                inside = False
+                spent.append(time.perf_counter() - start)
+
+        return call
+
+    with ExitStack() as stack:
+        for owner, name in ((agreement, "State"), (agreement, "agreement_with"), (agreement.Reference, "without")):
+            stack.enter_context(mock.patch.object(owner, name, timed(getattr(owner, name))))
+        yield spent
 
 
 def _judged(captured: Captured) -> tuple[str, str]:

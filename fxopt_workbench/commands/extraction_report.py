@@ -10,11 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
-from fxopt_core.capture import Captured, Partition
+from fxopt_core.capture import Captured, CapturedGraph
 from fxopt_workbench.commands.method_comparison import METHODS, MODELS, Outcome, counted
 from fxopt_workbench.pictures.nodes import describe
 from fxopt_workbench.tables import Table
-from fxopt_workbench.torchscript.partition import ScriptPartition
+from fxopt_workbench.torchscript.script_graph import ScriptGraph
 
 SHORT = 40
 """Operations up to which a graph is printed node by node without being asked."""
@@ -62,7 +62,8 @@ def _show_trust(captured: Captured, console: Console) -> None:
     """Print what is open, what was tried and adapted, and on what the graphs were compared with the model."""
     sections = {
         "Sizes that may vary": [
-            f"{one.name}: {one.minimum} to {'any' if one.maximum is None else one.maximum}, {', '.join(one.places)}"
+            f"{one.name}: {' to '.join('any' if end is None else str(end) for end in (one.minimum, one.maximum))}, "
+            f"{', '.join(one.places)}"
             for one in captured.symbols
         ],
         "Tried": [
@@ -79,7 +80,7 @@ def _show_trust(captured: Captured, console: Console) -> None:
 
 
 def _show_partition(
-    number: int, partition: Partition, counts: Counter[str], console: Console, *, show_all: bool
+    number: int, partition: CapturedGraph, counts: Counter[str], console: Console, *, show_all: bool
 ) -> None:
     inputs, operations = counted(partition.inputs, "input"), counted(counts.total(), "operation")
     title = f"Graph {number} ({partition.role}): {inputs}, {operations}"
@@ -87,7 +88,7 @@ def _show_partition(
         most = ", ".join(f"{name} {count}" for name, count in counts.most_common(5))
         console.print(f"{title}\n  most frequent: {most}\n  --all prints every node\n")
         return
-    if isinstance(partition, ScriptPartition):
+    if isinstance(partition, ScriptGraph):
         console.print(f"{title}\n{partition.script.inlined_graph}", soft_wrap=True)
         return
     sources = {one.name: one.source for one in partition.inputs}
@@ -145,9 +146,9 @@ def _finite(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: None if value == float("inf") else value for name, value in items}
 
 
-def _nodes(partition: Partition) -> list[dict[str, Any]]:
+def _nodes(partition: CapturedGraph) -> list[dict[str, Any]]:
     """The nodes of an FX graph; of a TorchScript graph none, since they are described by other words."""
-    if isinstance(partition, ScriptPartition):
+    if isinstance(partition, ScriptGraph):
         return []
     return [asdict(node) for node in describe(partition.graph_module.graph)]
 

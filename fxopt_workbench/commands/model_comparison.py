@@ -27,8 +27,8 @@ def analyze_model(
     """
     import torch
 
-    from fxopt_core.costs import analyze
     from fxopt_workbench import zoo
+    from fxopt_workbench.structure.model_costs import analyze
 
     chosen = zoo.build(name, "meta", getattr(torch, dtype), inputs=inputs or (), trust=trust)
     return analyze(chosen.model, chosen.example_inputs)
@@ -36,8 +36,8 @@ def analyze_model(
 
 def comparison(analyses: dict[str, Analysis]) -> Table:
     """A row for each model."""
-    from fxopt_core.costs.report import Group
     from fxopt_workbench.results.costs import HEADINGS, cells
+    from fxopt_workbench.structure.groups import Group
     from fxopt_workbench.tables import Table, format_bytes
 
     rows = [

@@ -101,7 +101,7 @@ def optimize(
         document: dict[str, Any] = {
             "model": model,
             **report.as_json(),
-            "benchmark": timed and json.loads(timed.to_json()),
+            "benchmark": timed and timed.as_json(),
             "written": [str(path) for path in written],
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))

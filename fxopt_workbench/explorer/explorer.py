@@ -19,17 +19,18 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxopt_core.capture import Captured, Partition
+from fxopt_core.capture import Captured, CapturedGraph
 from fxopt_core.costs import Cost, NodeCost, analyze_graph
 from fxopt_core.display import choose_kinds
 from fxopt_core.graphs.module_paths import module_path
-from fxopt_core.graphs.source_lines import source_line, without_folders
+from fxopt_core.graphs.source_lines import source_line
 from fxopt_workbench.files import replacing
 from fxopt_workbench.pictures import GraphPicture, PictureError, draw
 from fxopt_workbench.pictures.dot import box_identifier
 from fxopt_workbench.pictures.drawing import Collapse, Direction, Parameters
 from fxopt_workbench.pictures.nodes import describe
 from fxopt_workbench.results.costs import notes as cost_notes
+from fxopt_workbench.results.source_lines import without_folders
 from fxopt_workbench.tables import Table, aligned, format_bytes, format_count
 
 SCRIPT = Path(__file__).with_name("explorer.js")
@@ -125,7 +126,7 @@ class GraphExplorer:
 
 
 def explore(
-    graph: Captured | Partition | fx.GraphModule | torch.export.ExportedProgram,
+    graph: Captured | CapturedGraph | fx.GraphModule | torch.export.ExportedProgram,
     *,
     number: int = 0,
     title: str | None = None,
@@ -159,7 +160,7 @@ def explore(
             notes = (f"graph {number} of {count}, counted from 0; explore(captured, number=…) shows the others.",)
         graph = graph.partitions[number]
     sources: Mapping[str, str] = {}
-    if isinstance(graph, Partition):
+    if isinstance(graph, CapturedGraph):
         sources = {one.name: one.source for one in graph.inputs}
         state = {one.name: one.source for one in graph.inputs if one.kind == "parameter"}
         graph = graph.graph_module

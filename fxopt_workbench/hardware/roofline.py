@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from fxopt_core.costs.report import Analysis, Group, NodeCost
+from fxopt_core.costs.report import Analysis, NodeCost
 from fxopt_core.display import Displayable
 from fxopt_workbench.hardware.hardware import Hardware
 from fxopt_workbench.results.costs import HEADINGS, cells, costly, notes
+from fxopt_workbench.structure.groups import Group
 from fxopt_workbench.tables import Table, format_seconds
 
 COMPUTE = "compute"

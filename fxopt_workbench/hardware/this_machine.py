@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from fxopt_core.benchmark.measuring import measure
-from fxopt_core.devices import capabilities, choose_device, device_name, synchronize
+from fxopt_core.devices import choose_device, device_name, synchronize
+from fxopt_workbench.capabilities import capabilities
 from fxopt_workbench.files import write_whole
 from fxopt_workbench.hardware.hardware import THIS, Hardware, published
 

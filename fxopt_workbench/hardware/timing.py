@@ -13,10 +13,10 @@ import torch
 from torch import fx
 
 from fxopt_core.benchmark.measuring import Measurement, measure
-from fxopt_core.costs.report import Group
 from fxopt_core.devices import synchronize
 from fxopt_workbench.hardware.roofline import Estimate
 from fxopt_workbench.results.costs import groups
+from fxopt_workbench.structure.groups import Group
 from fxopt_workbench.tables import Table, format_seconds
 
 

@@ -11,8 +11,8 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_structure
 
 from fxopt_core.capture.dimensions import named_arguments, named_leaves
+from fxopt_core.capture.dynamo_log import Guard
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.guards import Guard
 from fxopt_core.verification.isolation import Model
 from fxopt_core.verification.state import PLAIN
 from fxopt_workbench.recording.recorder import METHOD, layout_of
@@ -61,15 +61,13 @@ class CallForm:
     def guards(self) -> tuple[Guard, ...]:
         """What `check` checks, as data."""
         found = [
-            Guard(f"{name} == {value}", "", "", "CONSTANT")
+            Guard(f"{name} == {value}", "CONSTANT")
             if isinstance(value, str)
-            else Guard(f"{name}: {value[0]}, {value[1]}, size={list(value[2])}, stride={value[3]}", "", "", "TENSOR")
+            else Guard(f"{name}: {value[0]}, {value[1]}, size={list(value[2])}, stride={value[3]}", "TENSOR")
             for name, value in self.values.items()
         ]
-        found += [
-            Guard(f"{name} shares memory with {first}", "", "", "ALIAS") for name, (first, _) in self.shared.items()
-        ]
-        return (*found, *(Guard(f"{name} is {value}", "", "", "CONTEXT") for name, value in self.conditions.items()))
+        found += [Guard(f"{name} shares memory with {first}", "ALIAS") for name, (first, _) in self.shared.items()]
+        return (*found, *(Guard(f"{name} is {value}", "CONTEXT") for name, value in self.conditions.items()))
 
 
 def form_of(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallForm:
@@ -98,7 +96,9 @@ def form_of(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call
     for kind in _kinds_of_device():
         enabled = torch.is_autocast_enabled(kind)
         conditions[f"autocast on {kind}"] = torch.get_autocast_dtype(kind) if enabled else "off"
-    return CallForm(tree_structure(named_arguments(model, args, kwargs)), values, shared, conditions)
+    return CallForm(
+        tree_structure(dict(sorted(named_arguments(model, args, kwargs).items()))), values, shared, conditions
+    )
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from fxopt_core.capture.captured_graph import drawn_from, read_random_state
+from fxopt_core.capture.dynamo_log import Guard
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.guards import Guard
-from fxopt_core.capture.partition import drawn_from, read_random_state
 from fxopt_core.verification.comparison import EXACT, tensor_error
 from fxopt_core.verification.state import PLAIN
 from fxopt_workbench.recording.expectations import expect_shape, expect_value
@@ -235,7 +235,7 @@ class Recorder(TorchDispatchMode):
         read = f"{by} at {place} ({place.code})"
         self._describe(self.graph.call_function(expectation, (node, recorded, read)), None)
         what = "shape" if expectation is expect_shape else "value"
-        self.guards.append(Guard(f"{what} of {node.name} == {recorded[:200]}", place.code, str(place), what.upper()))
+        self.guards.append(Guard(f"{what} of {node.name} == {recorded[:200]}", what.upper(), place.code, str(place)))
 
     def _constant(self, tensor: torch.Tensor, *, frozen: bool) -> fx.Node:
         """A copy of `tensor` that the graph holds; with `frozen` nothing may change the tensor during the run."""

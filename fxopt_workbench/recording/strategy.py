@@ -11,9 +11,9 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic, named_leaves
+from fxopt_core.capture.captured_graph import CapturedGraph, clone_tensors
+from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.partition import Partition, clone_tensors
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs
@@ -69,15 +69,16 @@ def capture_with_recorder(model: Model, args: tuple[Any, ...], kwargs: dict[str,
 
     def call(module: Model, *args: Any, **kwargs: Any) -> Any:
         form.check(form_of(model, args, kwargs))
-        given = [value for value in named_leaves(model, args, kwargs).values() if isinstance(value, torch.Tensor)]
+        now = named_leaves(model, args, kwargs)
+        given = [now[name] for name in tensors]
         with below_autograd_and_autocast():
             return tree_unflatten(module(*given), structure)
 
-    partition = Partition(copy.deepcopy(graph_module), inputs)
+    partition = CapturedGraph(copy.deepcopy(graph_module), inputs)
     with below_autograd_and_autocast():
         partition.run(*values)
     partition.graph_module = graph_module
-    runner = Runner(graph_module, model, NOTHING_DYNAMIC, call)
+    runner = Runner(graph_module, call)
     return Captured((partition,), METHOD, "aten", (), (*form.guards(), *recorder.guards), CAVEATS, runner=runner)
 
 

@@ -1,6 +1,6 @@
-"""How the results of `fxopt_core` look: the core holds data, and here are the tables and figures of it.
+"""How the results of `fxopt_core` look: the core holds data, and here are its tables, figures and JSON.
 
-The core finds this package through the entry-point group `fxopt.displays` and calls `as_text` and `as_html`.
+The core finds this package through the entry-point group `fxopt.displays` and calls `as_text`, `as_html` and `as_json`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from fxopt_workbench.tables import Table, tables_of
+from fxopt_workbench.tables import Table, document_of, tables_of
 
 _HOMES = {
     "AllocationRecord": "costs",
@@ -17,20 +17,23 @@ _HOMES = {
     "BenchmarkReport": "benchmarks",
     "Captured": "captures",
     "Equivalence": "equivalences",
-    "GraphDiff": "diffs",
     "OptimizationReport": "optimizations",
     "OptimizationResult": "optimizations",
     "PassResult": "passes",
 }
-"""Class of a result -> the module here that registers its tables. It is imported when one is first shown: nothing else
-of the core needs to be there for that."""
+"""Class of a result -> the module here that registers its tables and its JSON. It is imported when one is first shown:
+nothing else of the core needs to be there for that."""
+
+
+def _import_home(result: Any) -> None:
+    for kind in type(result).__mro__:
+        if kind.__module__.startswith("fxopt_core.") and kind.__name__ in _HOMES:
+            import_module(f"{__name__}.{_HOMES[kind.__name__]}")
 
 
 def tables(result: Any) -> Sequence[Table]:
     """The tables of a result of the core, in the order in which they are read."""
-    for kind in type(result).__mro__:
-        if kind.__module__.startswith("fxopt_core.") and kind.__name__ in _HOMES:
-            import_module(f"{__name__}.{_HOMES[kind.__name__]}")
+    _import_home(result)
     return tables_of(result)
 
 
@@ -46,3 +49,13 @@ def as_text(result: Any) -> str:
 def as_html(result: Any) -> str:
     """The tables of a result for a notebook. Nothing in it needs a style or a script: GitHub takes both out."""
     return "".join(table.html() for table in tables(result))
+
+
+def as_json(result: Any) -> dict[str, Any]:
+    """A result as JSON values.
+
+    Raises:
+        TypeError: this kind of result has no such form.
+    """
+    _import_home(result)
+    return document_of(result)

@@ -1,16 +1,19 @@
-"""What a benchmark found, as a table and as a figure with its text twin."""
+"""What a benchmark found, as a table, as JSON and as a figure with its text twin."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fxopt_core.benchmark.report import UNCLEAR, BenchmarkReport, Candidate
-from fxopt_workbench.tables import NONE, Table, format_bytes, format_calls, format_seconds, tables_of
+from fxopt_core.benchmark.report import BenchmarkReport, Candidate
+from fxopt_workbench.tables import NONE, Table, document_of, format_bytes, format_calls, format_seconds, tables_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+UNCLEAR = "unclear"
+"""What is said of a difference that is smaller than the spread."""
 
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -29,6 +32,20 @@ def settings(report: BenchmarkReport) -> str:
     )
 
 
+def against_first(report: BenchmarkReport, candidate: Candidate) -> str:
+    """How fast a candidate is beside the first, in words; `unclear` where their middle halves overlap."""
+    first = report.candidates[0]
+    if candidate is first:
+        return "the measure"
+    low, high = candidate.measurement.quartiles
+    first_low, first_high = first.measurement.quartiles
+    if low <= first_high and first_low <= high:
+        return UNCLEAR
+    if candidate.measurement.median < first.measurement.median:
+        return f"{first.measurement.median / candidate.measurement.median:.2f}× faster"
+    return f"{candidate.measurement.median / first.measurement.median:.2f}× slower"
+
+
 @tables_of.register
 def _of_benchmark(report: BenchmarkReport) -> Sequence[Table]:
     headings = (
@@ -38,7 +55,7 @@ def _of_benchmark(report: BenchmarkReport) -> Sequence[Table]:
     rows = [
         (
             candidate.name,
-            report.against_first(candidate),
+            against_first(report, candidate),
             format_seconds(candidate.first_call_seconds),
             format_seconds(candidate.measurement.median),
             format_seconds(candidate.measurement.interquartile_range),
@@ -53,9 +70,37 @@ def _of_benchmark(report: BenchmarkReport) -> Sequence[Table]:
     return (Table("", headings, rows, (settings(report), *report.notes)),)
 
 
+@document_of.register
+def _json_of_benchmark(report: BenchmarkReport) -> dict[str, Any]:
+    """In seconds and bytes; `"never"` for a break-even that does not come."""
+    names = ("device", "device_name", "torch_version", "threads", "warmup", "repeats", "fresh_cache", "notes")
+    document = {name: getattr(report, name) for name in names}
+    return {**document, "candidates": [_json_of_candidate(candidate) for candidate in report.candidates]}
+
+
+def _json_of_candidate(candidate: Candidate) -> dict[str, Any]:
+    measurement = candidate.measurement
+    error = candidate.largest_error
+    pays = candidate.break_even_calls
+    return {
+        "name": candidate.name,
+        "first_call_seconds": candidate.first_call_seconds,
+        "median_seconds": measurement.median,
+        "quartiles_seconds": measurement.quartiles,
+        "minimum_seconds": measurement.minimum,
+        "runs": measurement.runs,
+        "seconds": measurement.seconds,
+        "peak_bytes": candidate.peak_bytes,
+        "graphs": candidate.graphs,
+        "operations": candidate.operations,
+        "largest_error": error if error is None or math.isfinite(error) else "infinite",
+        "break_even_calls": pays if pays is None or math.isfinite(pays) else "never",
+    }
+
+
 def pays_after(report: BenchmarkReport, candidate: Candidate) -> str:
     """After how many calls compiling has paid, in words; no claim where the speed is unclear."""
-    if candidate.break_even_calls is not None and report.against_first(candidate) == UNCLEAR:
+    if candidate.break_even_calls is not None and against_first(report, candidate) == UNCLEAR:
         return UNCLEAR
     return format_calls(candidate.break_even_calls)
 
@@ -75,14 +120,14 @@ def plot(report: BenchmarkReport) -> Figure:
         axes.plot(
             calls,
             total,
-            label=f"{candidate.name} ({report.against_first(candidate)})",
+            label=f"{candidate.name} ({against_first(report, candidate)})",
             linestyle=_LINES[place % len(_LINES)],
             marker=_MARKERS[place % len(_MARKERS)],
             markevery=4,
             color=_COLOURS[place % len(_COLOURS)],
         )
         number = candidate.break_even_calls
-        if number is not None and math.isfinite(number) and report.against_first(candidate) != UNCLEAR:
+        if number is not None and math.isfinite(number) and against_first(report, candidate) != UNCLEAR:
             point = (number, _total_seconds(candidate, number))
             axes.plot(*point, marker="*", markersize=16, color=_COLOURS[place % len(_COLOURS)], linestyle="")
             axes.annotate(
@@ -106,7 +151,7 @@ def alt_text(report: BenchmarkReport) -> str:
     for candidate in report.candidates:
         text = f"{candidate.name}: {format_seconds(candidate.measurement.median)} a call"
         if candidate.break_even_calls is not None:
-            text += f", first call {format_seconds(candidate.first_call_seconds)}, {report.against_first(candidate)}; "
+            text += f", first call {format_seconds(candidate.first_call_seconds)}, {against_first(report, candidate)}; "
             pays = pays_after(report, candidate)
             if pays == UNCLEAR:
                 text += "whether it pays is unclear"

@@ -22,7 +22,7 @@ def _of_capture(captured: Captured) -> Sequence[Table]:
     ]
     breaks = [(one.location, one.source, one.reason, str(one.times)) for one in captured.graph_breaks]
     sizes = [
-        (one.name, str(one.minimum), "any" if one.maximum is None else str(one.maximum), ", ".join(one.places))
+        (one.name, *("any" if end is None else str(end) for end in (one.minimum, one.maximum)), ", ".join(one.places))
         for one in captured.symbols
     ]
     tried = [(one.strategy, ", ".join(one.adaptations), one.failure or "agrees") for one in captured.attempts]

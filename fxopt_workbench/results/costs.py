@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fxopt_core.costs import AllocationRecord, Analysis
-from fxopt_core.costs.report import Group
 from fxopt_workbench.structure import structure_of
+from fxopt_workbench.structure.groups import Group, grouped
 from fxopt_workbench.tables import Table, format_bytes, format_count, tables_of
 
 BY = ("node", "module", "operation", "stage")
@@ -39,7 +39,7 @@ def groups(analysis: Analysis, by: str) -> list[Group]:
     Raises:
         ValueError: `by` is another word.
     """
-    return structure_of(analysis).stages() if by == "stage" else analysis.grouped(by)
+    return structure_of(analysis).stages() if by == "stage" else grouped(analysis, by)
 
 
 def costly(analysis: Analysis, by: str) -> list[Group]:

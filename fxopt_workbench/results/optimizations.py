@@ -1,15 +1,17 @@
-"""What an optimisation did and what it left alone, as tables and pictures."""
+"""What an optimisation did and what it left alone, as tables, pictures and JSON."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from fxopt_core.graphs.diff import diff_graphs
-from fxopt_core.graphs.source_lines import without_folders
+from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.optimizer import OptimizationReport, OptimizationResult
 from fxopt_workbench.pictures import GraphPicture, draw
-from fxopt_workbench.tables import Table, tables_of
+from fxopt_workbench.results.source_lines import without_folders
+from fxopt_workbench.structure.diff import diff_graphs
+from fxopt_workbench.tables import Table, document_of, tables_of
 
 MOST_SHOWN = 20
 """How many rewrites the printed report shows one by one."""
@@ -87,6 +89,46 @@ def _sums(made: list[tuple[int, tuple[int, int] | None]]) -> tuple[str, str, str
     if len(costs) < len(made):
         return nodes, "", ""
     return nodes, f"{sum(flops for flops, _ in costs):+,d}", f"{sum(moved for _, moved in costs):+,d}"
+
+
+@document_of.register
+def _json_of_report(report: OptimizationReport) -> dict[str, Any]:
+    return {
+        "method": report.method,
+        "attempts": [{"method": attempt.strategy, "failure": attempt.failure or None} for attempt in report.attempts],
+        "caveats": list(report.caveats),
+        "passes": list(report.passes),
+        **{name: both and {"before": both[0], "after": both[1]} for name, both in report.before_and_after.items()},
+        "verified": report.how_verified,
+        "equivalence": report.equivalence and report.equivalence.as_json(),
+        "denied": list(report.denied),
+        "rewrites": [
+            _json_of_rewrite(rewrite, graph.cost_of(rewrite))
+            for graph in report.graphs
+            for rewrite in graph.result.rewrites
+        ],
+        "refusals": [
+            {"pass": name, "node": refusal.node, "reason": refusal.reason} for name, refusal in report.refusals
+        ],
+        "failures": [{"pass": failure.name, "reason": failure.reason} for failure in report.failures],
+        "seconds": {name: seconds for graph in report.graphs for name, seconds in graph.result.seconds.items()},
+    }
+
+
+def _json_of_rewrite(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str, Any]:
+    flops, moved = cost or (None, None)
+    return {
+        "rule": rewrite.rule,
+        "node": rewrite.node,
+        "source": rewrite.source,
+        "exactness": rewrite.exactness,
+        "before": [str(node) for node in rewrite.before],
+        "after": [str(node) for node in rewrite.after],
+        "reused": rewrite.reused,
+        "nodes": len(rewrite.after) - len(rewrite.before),
+        "flops": flops,
+        "bytes": moved,
+    }
 
 
 def draw_changes(report: OptimizationReport) -> list[tuple[GraphPicture, GraphPicture]]:

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from fxopt_core.costs import Cost
-from fxopt_core.costs.report import Group
 from fxopt_workbench.pictures.nodes import shape_and_dtype
 from fxopt_workbench.results.costs import HEADINGS, cells
 from fxopt_workbench.structure import Block, Part, Structure
+from fxopt_workbench.structure.groups import Group
 from fxopt_workbench.tables import NONE, Table, format_bytes, format_count
 
 MOST_SHAPES = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fxopt_core.graphs.source_lines import without_folders
 from fxopt_core.passes import PassResult
+from fxopt_workbench.results.source_lines import without_folders
 from fxopt_workbench.tables import Table, tables_of
 
 

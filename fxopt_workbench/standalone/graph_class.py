@@ -13,9 +13,8 @@ import torch
 from torch import fx
 from torch.fx.graph import CodeGen
 
+from fxopt_core.capture.captured_graph import GraphInput
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.partition import GraphInput
-from fxopt_core.capture.sources import placeholders
 from fxopt_workbench.standalone.imports import import_statements, operator_imports, used_names
 from fxopt_workbench.standalone.store import ADVICE, TensorStore
 
@@ -71,7 +70,7 @@ def graph_class(
 def _rename_placeholders(graph: fx.Graph, inputs: Sequence[GraphInput]) -> list[str]:
     """Name the placeholders after what they stand for; a line for each as it stands in the signature."""
     lines = []
-    nodes = list(placeholders(graph))
+    nodes = graph.find_nodes(op="placeholder")
     known: Sequence[GraphInput | None] = inputs if len(inputs) == len(nodes) else [None] * len(nodes)
     for node, stands_for in zip(nodes, known, strict=True):
         if stands_for is None:

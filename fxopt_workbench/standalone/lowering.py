@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.extractor import GraphExtractor
-from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.methods.dynamo import GraphExtractor
 from fxopt_workbench.standalone.store import ADVICE
 
 
-def without_module_calls(partition: Partition, method: str) -> Partition:
+def without_module_calls(partition: CapturedGraph, method: str) -> CapturedGraph:
     """The same graph with `call_module` nodes replaced; itself where there are none.
 
     Graphs from `symbolic_trace` call modules (`self.conv1(x)`), whose construction is not in the graph. Dynamo

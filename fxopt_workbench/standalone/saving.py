@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch.utils._pytree import tree_leaves
 
+from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.partition import Partition
 from fxopt_core.capture.result import Captured
 from fxopt_workbench.files import replacing
 from fxopt_workbench.standalone.graph_class import GraphClass, graph_class
@@ -83,7 +83,7 @@ def save_standalone(captured: Captured, path: str | Path) -> tuple[Path, ...]:
     return path, tensors_path
 
 
-def _graph(number: int, partition: Partition, captured: Captured, store: TensorStore) -> tuple[GraphClass, str]:
+def _graph(number: int, partition: CapturedGraph, captured: Captured, store: TensorStore) -> tuple[GraphClass, str]:
     """The class of one graph, and the entry with which it is run."""
     if partition.example_inputs is None:
         raise CaptureError(

@@ -13,7 +13,7 @@ from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner, state_of
 from fxopt_core.verification.isolation import Model
-from fxopt_workbench.torchscript.partition import ScriptPartition
+from fxopt_workbench.torchscript.script_graph import ScriptGraph
 
 DEPRECATED = (
     "TorchScript is deprecated upstream; this graph is TorchScript's and no FX graph. It is here to compare with."
@@ -69,8 +69,8 @@ def _captured(
         args, kwargs = signature.accept(args, kwargs)
         return module(*args, **kwargs)
 
-    runner = Runner(script, model, dynamic, call)
+    runner = Runner(script, call)
     trial = copy.deepcopy(script) if isinstance(script, torch.jit.ScriptModule) else script
-    partition = ScriptPartition(trial, method, args, kwargs)
+    partition = ScriptGraph(trial, method, args, kwargs)
     partition.script = script
     return Captured((partition,), method, "torchscript", caveats=(DEPRECATED, *caveats), runner=runner)

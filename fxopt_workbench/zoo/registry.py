@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from fxopt_core.devices import capabilities, choose_device
+from fxopt_core.devices import choose_device
 from fxopt_core.suggestions import did_you_mean
+from fxopt_workbench.capabilities import capabilities
 from fxopt_workbench.zoo import (
     control,
     convolutional,

@@ -54,7 +54,8 @@ fxopt("doctor")
 # %%
 import torch
 
-from fxopt_core.devices import available_devices, capabilities, choose_device
+from fxopt_core.devices import available_devices, choose_device
+from fxopt_workbench.capabilities import capabilities
 
 device = choose_device()
 print("present here:", ", ".join(available_devices()))

@@ -65,8 +65,9 @@ for name, does, hands_on in STAGES:
 import torch
 from torch import nn
 
-from fxopt_core.devices import capabilities, choose_device
+from fxopt_core.devices import choose_device
 from fxopt_workbench import zoo
+from fxopt_workbench.capabilities import capabilities
 
 device = choose_device()
 entry = zoo.build("simple", device=device)

@@ -563,9 +563,9 @@ check.day2.write_a_pass(MergePass)
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "write_a_pass-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from IPython.display import display
 
-from fxopt_core.graphs.diff import diff_graphs
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_workbench import zoo
+from fxopt_workbench.structure.diff import diff_graphs
 
 wasteful = zoo.build("redundant")
 wasteful.model.requires_grad_(False)  # as it is deployed: only values count, not gradients

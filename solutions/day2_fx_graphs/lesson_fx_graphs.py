@@ -490,7 +490,7 @@ optimized = GraphOptimizer(entry.model, entry.example_inputs).optimize("exact")
 print(optimized.report)
 
 # %%
-from fxopt_core.graphs.diff import diff_graphs
+from fxopt_workbench.structure.diff import diff_graphs
 
 graph = optimized.report.graphs[0]
 difference = diff_graphs(graph.before, graph.result.graph_module)

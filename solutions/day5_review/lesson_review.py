@@ -44,13 +44,13 @@ import torch
 from torch import nn
 
 from fxopt_core.benchmark import measure
-from fxopt_core.costs import analyze
 from fxopt_core.devices import choose_device, synchronize
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_workbench.hardware.hardware import published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import comparison, plot
 from fxopt_workbench.pictures import draw
+from fxopt_workbench.structure.model_costs import analyze
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 device = choose_device()

@@ -16,10 +16,11 @@ from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from fxopt_core.capture import CaptureError, capture
-from fxopt_core.costs import Analysis, Cost, analyze, analyze_graph, record_allocations
+from fxopt_core.costs import Analysis, Cost, analyze_graph, record_allocations
 from fxopt_core.costs.counting import FORMULAS, may_contract, qualified_name
-from fxopt_core.costs.report import Group
 from fxopt_workbench import zoo
+from fxopt_workbench.structure.groups import Group, grouped
+from fxopt_workbench.structure.model_costs import analyze
 
 
 class Calls(nn.Module):
@@ -409,22 +410,22 @@ def test_attributes_of_a_graph_are_held_and_not_made() -> None:
 def test_modules_are_summed_as_far_as_they_are_too_many() -> None:
     blocks = [nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)) for _ in range(20)]
     analysis = analyze(nn.Sequential(*blocks), (t(2, 3),))
-    assert [group.name for group in analysis.grouped("module")] == [str(number) for number in range(20)]
-    assert len(analysis.grouped("module", 2)) == 60
+    assert [group.name for group in grouped(analysis, "module")] == [str(number) for number in range(20)]
+    assert len(grouped(analysis, "module", 2)) == 60
 
 
 def test_sums_over_modules_and_operations_are_the_whole() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(5, 7), nn.ReLU()), nn.Linear(7, 2))
     analysis = analyze(model, (t(3, 5),))
-    modules = {group.name: group.cost.flops for group in analysis.grouped("module")}
+    modules = {group.name: group.cost.flops for group in grouped(analysis, "module")}
     assert modules == {"0.0": 2 * 3 * 5 * 7, "0.1": 0, "1": 2 * 3 * 7 * 2}
-    assert [group.name for group in analysis.grouped("module", 1)] == ["0", "1"]
-    for groups in (analysis.grouped(by) for by in ("module", "operation", "node")):
+    assert [group.name for group in grouped(analysis, "module", 1)] == ["0", "1"]
+    for groups in (grouped(analysis, by) for by in ("module", "operation", "node")):
         assert sum((group.cost for group in groups), Cost()) == analysis.total
         assert analysis.total.bytes > 0
-    assert [group.name for group in analysis.grouped("operation")] == ["aten.linear.default", "aten.relu.default"]
+    assert [group.name for group in grouped(analysis, "operation")] == ["aten.linear.default", "aten.relu.default"]
     with pytest.raises(ValueError, match="by is 'layer'; expected one of node, module, operation"):
-        analysis.grouped("layer")
+        grouped(analysis, "layer")
 
 
 def test_the_model_and_its_inputs_stay_as_they_are() -> None:

@@ -14,14 +14,14 @@ from torch import nn
 
 from fxopt_core.benchmark.measuring import Measurement
 from fxopt_core.capture import capture
-from fxopt_core.costs import analyze
-from fxopt_core.costs.report import Group
 from fxopt_workbench.hardware import hardware, this_machine
 from fxopt_workbench.hardware.hardware import TABLE, Hardware, UnknownHardwareError, published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import comparison, plot, save_plot
 from fxopt_workbench.hardware.this_machine import NotMeasuredError, find_hardware, measure_this
 from fxopt_workbench.hardware.timing import Timing, time_nodes
+from fxopt_workbench.structure.groups import Group
+from fxopt_workbench.structure.model_costs import analyze
 
 CPU = torch.device("cpu")
 TOY = Hardware("toy", "a toy", {"float32": 1000.0, "tf32": 8000.0}, 100.0, 1e6, "made up")

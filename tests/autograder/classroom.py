@@ -15,7 +15,8 @@ from nbformat import NotebookNode
 
 from autograder.authoring.release import release
 from autograder.course.course import Course
-from autograder.course.notebooks import cells_before_check, grade_id, read_notebook
+from autograder.course.notebooks import cells_before_check, grade_id
+from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
 from autograder.course.submission import submit
 from autograder.course.task import DAYS, Task

@@ -14,7 +14,7 @@ from nbgrader.api import Gradebook
 
 from autograder.authoring.release import release
 from autograder.course import checklist
-from autograder.course.notebooks import read_notebook
+from autograder.course.reading import read_notebook
 from autograder.course.sources import ReleaseError, read_source
 from autograder.course.task import WrittenTask
 from autograder.records import gradebook

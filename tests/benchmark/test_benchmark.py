@@ -16,7 +16,7 @@ from fxopt_core.benchmark import BenchmarkReport, Candidate, Measurement, benchm
 from fxopt_core.benchmark.accuracy import largest_error
 from fxopt_core.benchmark.memory import peak_bytes
 from fxopt_core.benchmark.running import EAGER
-from fxopt_workbench.results.benchmarks import alt_text, plot
+from fxopt_workbench.results.benchmarks import against_first, alt_text, plot
 from fxopt_workbench.tables import format_bytes, format_calls, format_seconds
 
 CPU = torch.device("cpu")
@@ -215,7 +215,7 @@ def scripted_report() -> BenchmarkReport:
 
 def test_words_for_differences() -> None:
     report = scripted_report()
-    assert [report.against_first(candidate) for candidate in report] == [
+    assert [against_first(report, candidate) for candidate in report] == [
         "the measure",
         "2.50× faster",
         "unclear",

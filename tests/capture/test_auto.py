@@ -6,11 +6,11 @@ import torch
 from capture_models import Counting
 from torch import fx, nn
 
-from fxopt_core.capture import CaptureError, Partition, capture, capture_methods, extensions
-from fxopt_core.capture.auto import search
-from fxopt_core.capture.methods.symbolic import capture_with_symbolic_trace
+from fxopt_core.capture import CapturedGraph, CaptureError, auto, capture, capture_methods, extensions
 from fxopt_core.capture.running import Replay, Runner
 from fxopt_workbench.capture_extension import EXTENSION
+from fxopt_workbench.capturing import search
+from fxopt_workbench.capturing.symbolic import capture_with_symbolic_trace
 
 EXAMPLE = (torch.linspace(-1, 1, 12).reshape(3, 4),)
 
@@ -126,19 +126,19 @@ def record(model, args, kwargs, dynamic):
     """A strategy that remembers the example's results: right on nothing else."""
     remembered = model(*args, **kwargs)
     captured = capture_with_symbolic_trace(model, args, kwargs, dynamic)
-    return replace(captured, runner=Runner(lambda *_: remembered, model, dynamic))
+    return replace(captured, runner=Runner(lambda *_: remembered))
 
 
 def refuse_all(model, args, kwargs, dynamic):
     def refuse(*_):
         raise ValueError("not these")
 
-    return replace(capture_with_symbolic_trace(model, args, kwargs, dynamic), runner=Runner(refuse, model, dynamic))
+    return replace(capture_with_symbolic_trace(model, args, kwargs, dynamic), runner=Runner(refuse))
 
 
 def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
-    monkeypatch.setattr(search, "STRATEGIES", {"remembering": record, "refusing": refuse_all})
-    monkeypatch.setattr(search, "extensions", tuple)
+    monkeypatch.setattr(auto, "STRATEGIES", {"remembering": record, "refusing": refuse_all})
+    monkeypatch.setattr(auto, "extensions", tuple)
     captured = capture(nn.Linear(4, 2), EXAMPLE, "auto")
     remembering, refusing, taken = captured.attempts
     assert remembering.agreements[0].agrees
@@ -148,9 +148,9 @@ def test_a_strategy_that_is_wrong_on_new_values_is_not_taken(monkeypatch):
 
 
 def test_when_nothing_agrees_the_error_tells_every_attempt(monkeypatch):
-    monkeypatch.setattr(search, "STRATEGIES", {"remembering": record})
-    monkeypatch.setattr(search, "extensions", tuple)
-    monkeypatch.setattr(search, "capture_with_dynamo", record)
+    monkeypatch.setattr(auto, "STRATEGIES", {"remembering": record})
+    monkeypatch.setattr(auto, "extensions", tuple)
+    monkeypatch.setattr(auto, "capture_with_dynamo", record)
     with pytest.raises(CaptureError, match=r"remembering: new values: DIFFERS.*partitions: new values: DIFFERS"):
         capture(nn.Linear(4, 2), EXAMPLE, "auto")
 
@@ -289,7 +289,6 @@ def test_further_adaptations_follow_when_the_first_do_not_help(gpt2, monkeypatch
 
     search_export = search.STRATEGIES["export"]
     monkeypatch.setattr(search, "STRATEGIES", {"picky": only_eager})
-    monkeypatch.setattr(search, "extensions", lambda: (replace(EXTENSION, last_resort={}),))
     with torch.no_grad():
         captured = capture(*gpt2, "auto")
     assert captured.adaptations[1:] == ("return_dict=False", 'attention implementation "eager"')
@@ -330,7 +329,7 @@ def test_a_graph_of_the_same_text_with_another_constant_is_another_graph():
         graph.output(graph.get_attr("constant"))
         return fx.GraphModule(module, graph)
 
-    replay = Replay((Partition(build(1.0), ()),), "dynamo")
+    replay = Replay((CapturedGraph(build(1.0), ()),), "dynamo")
     assert replay(build(1.0), [])().item() == 1.0
     with pytest.raises(CaptureError, match="another graph"):
         replay(build(2.0), [])

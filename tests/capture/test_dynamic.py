@@ -23,9 +23,7 @@ def test_the_result_says_which_sizes_are_open_and_their_ranges(method):
     assert [(one.name, one.minimum, one.maximum) for one in captured.symbols] == [("batch", 2, 64), ("length", 2, 512)]
     assert captured.symbols[0].places == ("dimension 0 of x", "dimension 0 of mask")
     sizes = [one.shape for one in captured.partitions[0].inputs if one.source in ("x", "mask")]
-    # The values that export ran had sizes.
-    open_ = tuple(one.in_graph for one in captured.symbols)
-    assert sizes == [(3, 5) if captured.method == "export" else open_] * 2
+    assert sizes == [tuple(one.in_graph for one in captured.symbols)] * 2
 
 
 @pytest.mark.parametrize("method", ["export", "dynamo", "auto"])
@@ -163,3 +161,14 @@ def test_nested_inputs_have_paths():
 def test_dynamic_of_another_form_is_refused(dynamic, error, message):
     with pytest.raises(error, match=message):
         capture(Masked(), example(), "export", dynamic=dynamic)
+
+
+def test_a_number_without_limits_has_none():
+    def scaled(x, number):
+        return x * number.item()
+
+    captured = capture(scaled, (torch.ones(3), torch.tensor(2)), "export")
+    (one,) = captured.symbols
+    assert (one.minimum, one.maximum, one.places) == (None, None, ("result of item",))
+    assert not [guard.expression for guard in captured.guards if guard.kind == "RANGE"]
+    assert "any" in str(captured)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fxopt_core.capture import CaptureError, capture
-from fxopt_core.capture.auto.formulas import ShortFormulas
+from fxopt_workbench.capturing.formulas import ShortFormulas
 
 
 class Windows(nn.Module):

@@ -3,7 +3,7 @@ import operator
 import torch
 from torch import fx, nn
 
-from fxopt_core.capture import count_operations, is_operation, operation_name
+from fxopt_core.graphs import count_operations, is_operation, operation_name
 
 
 def test_every_dialect_has_a_name():

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_core.capture import CaptureError, capture
-from fxopt_core.capture.auto import search
+from fxopt_core.capture import CaptureError, auto, capture
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.costs import analyze_graph
 from fxopt_core.costs.counting import Counter
 from fxopt_core.verification.isolation import private_copy
+from fxopt_workbench.capturing import search
 from fxopt_workbench.explorer import explore
 from fxopt_workbench.recording import capture_with_recorder, recorder
 from fxopt_workbench.standalone import save_standalone
@@ -144,6 +144,39 @@ def test_auto_takes_it_after_everything_else(monkeypatch):
     assert any("refuses a padded mask" in caveat for caveat in captured.caveats)
 
 
+class GathersMarked(nn.Module):
+    """As Longformer does: the tokens that a mask marks are gathered, so that sizes depend on how many there are."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+
+    def forward(self, tokens, marks_mask):
+        x = self.embedding(tokens)
+        if marks_mask.any():
+            counts = marks_mask.sum(1)
+            places = (torch.arange(counts.max()) < counts[:, None]).nonzero(as_tuple=True)
+            marked = x.new_zeros(len(x), counts.max(), 4)
+            marked[places] = x[marks_mask.nonzero(as_tuple=True)]
+            if 2 * marked.shape[1] < x.shape[1]:
+                x = x + marked.mean(1, keepdim=True)
+        return x
+
+
+def test_a_mask_that_decides_on_sizes_makes_a_graph_that_refuses_other_numbers_of_marks():
+    model, tokens = GathersMarked(), torch.arange(12).reshape(2, 6) % 10
+    mask = torch.tensor([[1, 0, 0, 0, 0, 0]] * 2)
+    with torch.no_grad():
+        captured = capture(model, {"tokens": tokens, "marks_mask": mask}, "auto")
+        assert len(captured.graphs) == 1
+        assert captured.specialised == ("new values", "mirrored values")
+        for marks in (mask, mask.roll(2, 1)):
+            given = {"tokens": tokens.flip(1), "marks_mask": marks}
+            torch.testing.assert_close(captured.run(**given), model(**given), rtol=0, atol=0)
+    with pytest.raises(AssertionError, match=r"marks_mask\.nonzero.*it is \[3, 2\] now|counts\.max\(\)"):
+        captured.run(tokens=tokens, marks_mask=torch.tensor([[1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]))
+
+
 def empty(value, recorded, read):
     """A guard that guards nothing."""
 
@@ -151,7 +184,7 @@ def empty(value, recorded, read):
 def test_without_its_guards_the_padded_mask_is_wrong_and_the_trial_says_so(monkeypatch):
     monkeypatch.setattr(recorder, "expect_value", empty)
     monkeypatch.setattr(search, "STRATEGIES", {})
-    monkeypatch.setattr(search, "capture_with_dynamo", capture_with_recorder)
+    monkeypatch.setattr(auto, "capture_with_dynamo", capture_with_recorder)
     with pytest.raises(CaptureError, match=r"no way gave .*recorder: a padded mask: DIFFERS"):
         capture(DropsFullMasks(), (X, torch.ones(3, 4, dtype=torch.long)), "auto")
 

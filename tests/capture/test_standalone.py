@@ -9,7 +9,7 @@ from capture_models import Conditional, PrintsInALoop, ThreeBreaks
 from safetensors.torch import load_file, save_file
 from torch import fx, nn
 
-from fxopt_core.capture import Captured, CaptureError, Partition, capture
+from fxopt_core.capture import Captured, CapturedGraph, CaptureError, capture
 from fxopt_workbench import zoo
 from fxopt_workbench.standalone import save_standalone
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_saved_is_refused_by_name(tmp_path):
         save_standalone(capture(PrintsInALoop(), (torch.ones(2),)), tmp_path / "none.py")
     with pytest.raises(ValueError, match=r"such as graph\.py"):
         save_standalone(capture(nn.ReLU(), (torch.ones(2),)), tmp_path / "graph.safetensors")
-    never_run = Captured((Partition(fx.symbolic_trace(nn.ReLU()), ()),), "dynamo", "torch")
+    never_run = Captured((CapturedGraph(fx.symbolic_trace(nn.ReLU()), ()),), "dynamo", "torch")
     with pytest.raises(CaptureError, match="never run"):
         save_standalone(never_run, tmp_path / "never.py")
     with pytest.raises(CaptureError, match="complex64"):
@@ -178,6 +178,8 @@ def test_a_function_without_a_module_is_refused(tmp_path):
     graph = fx.Graph()
     local = lambda value: value + 1  # noqa: E731
     graph.output(graph.call_function(local, (graph.placeholder("x"),)))
-    partition = Partition(fx.GraphModule({}, graph), (), example_inputs=(torch.ones(2),), example_outputs=torch.ones(2))
+    partition = CapturedGraph(
+        fx.GraphModule({}, graph), (), example_inputs=(torch.ones(2),), example_outputs=torch.ones(2)
+    )
     with pytest.raises(CaptureError, match="cannot import"):
         save_standalone(Captured((partition,), "symbolic_trace", "torch"), tmp_path / "local.py")

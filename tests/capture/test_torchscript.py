@@ -4,7 +4,7 @@ from torch import nn
 
 from fxopt_core.capture import CaptureError, capture
 from fxopt_workbench.standalone import save_standalone
-from fxopt_workbench.torchscript.partition import ScriptPartition
+from fxopt_workbench.torchscript.script_graph import ScriptGraph
 
 
 class Halves(nn.Module):
@@ -30,7 +30,7 @@ def test_operations_are_counted_in_the_torchscript_graph(method, operations):
     assert {name: counts[name] for name in operations} == operations
     assert not {name for name in counts if name.startswith("prim::")} - {"prim::If"}
     (partition,) = captured.partitions
-    assert isinstance(partition, ScriptPartition)
+    assert isinstance(partition, ScriptGraph)
     assert [(one.source, one.shape) for one in partition.inputs] == [("x", (2, 4))]
     assert "deprecated" in captured.caveats[0]
 

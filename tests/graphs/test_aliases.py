@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.aliases import OUTSIDE, Storages
+from fxopt_core.graphs.aliases import OUTSIDE, Storages, memory_of
+from fxopt_core.graphs.examples import HELD_BY_MODULE
 
 aten = torch.ops.aten
 
@@ -367,3 +368,31 @@ def test_a_long_chain_of_views_is_no_recursion() -> None:
     storages = program.returning(value)
     assert together(storages, first, value)
     assert len(storages.returned) == 20_001
+
+
+@pytest.mark.parametrize("written", ["x", "count", "nothing"])
+def test_inputs_that_dynamo_made_of_parameters_are_parameters(written: str) -> None:
+    """Writing statistics does not touch other weights, though it may touch what a caller passes beside them."""
+    program = Program()
+    weight, count = torch.ones(3), torch.zeros(3)
+    inputs = {name: program.input(name) for name in ("x", "weight", "tied", "count")}
+    for name, tensor in (("weight", weight), ("tied", weight[1:]), ("count", count)):
+        inputs[name].meta[HELD_BY_MODULE] = memory_of(tensor)
+    if written != "nothing":
+        program(aten.add_.Tensor, inputs[written], 1)
+    storages = program.returning(program(aten.add.Tensor, inputs["x"], inputs["weight"]))
+    assert storages.of(inputs["weight"]) == storages.of(inputs["tied"])
+    assert {name for name, node in inputs.items() if storages.written(node)} == {
+        "nothing": set(), "count": {"x", "count"}, "x": set(inputs),
+    }[written]  # fmt: skip
+    found = {"nothing": frozenset(), "count": frozenset({memory_of(count)}), "x": None}
+    assert storages.written_memory == found[written]
+
+
+def test_who_answers_for_overlapping_inputs_may_have_them_apart() -> None:
+    program = Program()
+    x, y = program.input("x"), program.input("y")
+    program(aten.add_.Tensor, x, 1)
+    program.returning(program(aten.sin.default, y))
+    assert Storages(program.graph).written(y)
+    assert not Storages(program.graph, inputs_overlap=False).written(y)

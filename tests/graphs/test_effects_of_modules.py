@@ -268,7 +268,7 @@ def test_the_present_mode_counts() -> None:
 
 def test_written_statistics_are_named_from_the_root() -> None:
     writes = effects_of(node_of(nn.BatchNorm1d(4), (x3,))).writes
-    assert writes == ("m.running_mean", "m.running_var", "m.num_batches_tracked")
+    assert set(writes) == {"m.running_mean", "m.running_var", "m.num_batches_tracked"}
 
 
 def test_a_module_that_is_not_there_is_opaque() -> None:

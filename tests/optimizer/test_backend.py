@@ -14,7 +14,8 @@ import pytest
 import torch
 from torch import nn
 
-from fxopt_core.optimizer import PipelineResult
+from fxopt_core.capture.lowering import lower
+from fxopt_core.optimizer import GraphOptimizer, PipelineResult, dynamo_graph
 from fxopt_core.passes import Analysis, GraphEditor, Opportunity, OptimizationPass
 
 
@@ -217,16 +218,49 @@ def test_verification_takes_out_what_is_wrong_and_keeps_the_rest() -> None:
     assert not torch.equal(unverified, function(x, torch.ones(3)))
 
 
+def test_a_graph_that_is_lowered_wrongly_is_no_passs_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lower_wrongly(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        lowered = lower(graph_module)
+        for node in lowered.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default):
+            node.target = torch.ops.aten.cos.default
+        lowered.recompile()
+        return lowered
+
+    monkeypatch.setattr(dynamo_graph, "lower", lower_wrongly)
+    compiled = torch.compile(lambda x: x.sin() + x.sin(), backend="fxopt", options={"then": "eager", "verify": True})
+    fault = "the graph of ATen operators differs from the one that Dynamo captured, before any pass: value of output"
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=fault):
+        compiled(torch.randn(3))
+
+
+class Reversed(torch.autograd.Function):
+    """Hands its input on, and the gradient with the other sign."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return -gradient
+
+
+def test_the_optimizer_says_too_what_is_only_known_by_its_call() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = Reversed.apply(x.sin() + x.sin())
+        torch._dynamo.graph_break()
+        return y.cos() + y.cos()
+
+    x = torch.zeros(3, requires_grad=True)
+    result = GraphOptimizer(program, (x,), capture="dynamo").optimize("exact")
+    ((name, refusal),) = result.report.refusals
+    assert name == "lowering"
+    assert "fwd_body_0, which the graph itself holds" in refusal.reason
+    assert len(result.report.graphs) == 2
+    assert {rewrite.rule for rewrite in result.report.rewrites} == {"common_subexpressions"}
+
+
 def test_what_is_only_known_by_its_call_stays_as_dynamo_wrote_it() -> None:
-    class Reversed(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            return x.view_as(x)
-
-        @staticmethod
-        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-            return -gradient
-
     seen: list[PipelineResult] = []
     compiled = torch.compile(
         lambda x: Reversed.apply(x.sin() + x.sin()), backend="fxopt", options={"then": "eager", "report": seen.append}

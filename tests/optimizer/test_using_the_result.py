@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 
 from fxopt_core.capture import CaptureError, RefusedInputError
-from fxopt_core.optimizer import GraphOptimizer
+from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.optimizer import GraphOptimizer, OptimizationResult
+from fxopt_core.passes import OptimizationPass, choose_passes
+from fxopt_core.passes.base import Analysis, Opportunity
 
 METHODS = ["export", "symbolic_trace", "dynamo"]
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
@@ -233,19 +237,44 @@ def test_passes_are_compared_on_other_sizes_too() -> None:
     assert any(case.startswith("more inputs") for case in cases)
 
 
+class Watching(OptimizationPass):
+    """Changes nothing, and counts how often it looks at a graph."""
+
+    name = "watching"
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        self.looks += 1
+        return Analysis()
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        raise AssertionError("there is nothing to transform")
+
+
 def test_dynamo_captures_the_same_class_as_often_as_one_likes() -> None:
     kept = []
     for _ in range(11):
+        watching = Watching()
         optimizer = GraphOptimizer(Net().eval(), (X,), capture="dynamo")
-        result = optimizer.optimize("exact")
+        result = optimizer.optimize([*choose_passes("exact"), watching])
         assert result.report.nodes_before > result.report.nodes_after > 5
-        kept.append(result)
-    for result in kept:
-        graphs = len(result.report.graphs)
+        kept.append((result, watching))
+
+    def captured_by_a_call(result: OptimizationResult, watching: Watching) -> tuple[int, bool]:
+        """How many graphs Dynamo captures in a call, and whether the passes see them."""
+        graphs, looks = counters["stats"]["unique_graphs"], watching.looks
         torch.testing.assert_close(result.module(X), Net().eval()(X))
-        # Where a later capture has reset Dynamo, it captures this one once more, and the passes run again.
-        assert len(result.report.graphs) in (graphs, graphs + 1)
-        assert result.report.nodes_after < result.report.nodes_before
+        return counters["stats"]["unique_graphs"] - graphs, watching.looks > looks
+
+    # Each capture resets Dynamo, which then captures the results made before once more, at their next call: only then,
+    # and through the passes again. The last result is not touched by that.
+    once_more = [captured_by_a_call(*each) for each in kept]
+    assert once_more == [(1, True)] * 10 + [(0, False)]
+    assert [captured_by_a_call(*each) for each in kept] == [(0, False)] * 11
+    # The report is that of `optimize`.
+    assert all(len(result.report.graphs) == 1 for result, _ in kept)
 
 
 def test_nothing_captured_is_no_success() -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from passes.programs import aten, bits, graph_module
 from torch import fx, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.nn import functional
 from torch.nn.utils import parametrizations
@@ -383,6 +384,14 @@ def test_sizes_may_be_dynamic() -> None:
     assert len(fold(module, X).rewrites) == 4
     assert module(torch.randn(5, 3, 6, 6)).shape == (5, 4)
     assert all(isinstance(node.meta["val"].shape[0], torch.SymInt) for node in module.graph.output_node().args[0])
+
+
+def test_a_model_without_data_is_left_alone() -> None:
+    """Only of inputs that stand for tensors of the module is it known that they have data at each call."""
+    with FakeTensorMode():
+        module = fx.symbolic_trace(pair().eval())
+    (refusal,) = run_pass(NAME, module).refusals
+    assert "its weight is no dense tensor with data, but FakeTensor" in refusal.reason
 
 
 def test_a_graph_without_normalisation_is_left_alone() -> None:

@@ -14,7 +14,6 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
 from fxopt_core.costs import record_allocations
-from fxopt_core.graphs.aliases import Storages
 from fxopt_core.optimizer import GraphOptimizer, OptimizationResult
 from fxopt_core.passes import disabled, run_pass
 from fxopt_core.passes.recomputation import BudgetError, Recomputation, RecomputedRegion
@@ -399,9 +398,9 @@ HAZARDS: dict[str, tuple[Callable[[], nn.Module], str, str]] = {
 def outcomes(build: Callable[[], nn.Module]) -> Iterator[list[torch.Tensor]]:
     """What a step gives, and how often `CALLS` were made: unchanged, then with each legal stretch as a region."""
     module = traced(build(), *inputs())
-    nodes = [node for node in module.graph.nodes if node.op.startswith("call_")]
-    hazards = Hazards(Storages(module.graph), nodes)
-    pairs = [(first, end) for first in range(len(nodes)) for end in range(first + 1, len(nodes) + 1)]
+    hazards = Hazards(module.graph)
+    count = len(hazards.nodes)
+    pairs = [(first, end) for first in range(count) for end in range(first + 1, count + 1)]
     for stretches in [[], *([pair] for pair in pairs if hazards.legal(*pair))]:
         fresh = traced(build(), *inputs())
         CALLS.clear()
@@ -439,12 +438,12 @@ def test_modes_and_generators_of_their_own_are_no_part_of_a_region() -> None:
     graph.output(tuple(nodes))
     owner = nn.Module()
     owner.generator = torch.Generator()
-    hazards = Hazards(Storages(fx.GraphModule(owner, graph).graph), nodes)
+    hazards = Hazards(fx.GraphModule(owner, graph).graph)
     assert [bool(hazards.legal(number, number + 1)) for number in range(5)] == [True, False, True, False, True]
     assert hazards.legal(0, 3) is None
     for check in ("modes are switched once", "draws come again"):
         with disabled(f"recomputation: {check}"):
-            assert sum(reason is None for reason in Hazards(Storages(graph), nodes).barriers) == 4
+            assert sum(reason is None for reason in Hazards(graph).barriers) == 4
 
 
 def test_a_region_whose_inputs_overlap_with_what_it_writes_runs_once() -> None:

@@ -377,6 +377,40 @@ def test_equal_exchanges_cancel_without_knowing_shapes() -> None:
     assert not run_pass("redundant_layout", module).changed
 
 
+def test_an_exchange_that_became_a_permutation_of_something_else_is_not_undone() -> None:
+    """Of the last exchange nothing is known, as of one that somebody else's pass has put in."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = placeholder(graph, "x")
+        whole = graph.call_method("unsqueeze", (x, 0))
+        for first, second in ((0, 1), (1, 2), (1, 2)):
+            whole = graph.call_method("transpose", (whole, first, second))
+        return graph.call_method("exp", (whole,))
+
+    original = with_values(build, X)
+    *_, last, _, _ = original.graph.nodes
+    last.meta.clear()
+    module = clone_graph_module(original)
+    result = run_pass("redundant_layout", module)
+    assert [rewrite.rule for rewrite in result.rewrites] == ["redundant_layout/transpose(transpose(x))"]
+    assert check_equivalence(original, module, (X,))
+
+
+def test_two_permutations_given_by_name_are_one() -> None:
+    def build(graph: fx.Graph) -> Any:
+        whole = graph.call_method("unsqueeze", (placeholder(graph, "x"), 0))
+        turned = graph.call_method("transpose", (whole,), {"dim0": 0, "dim1": -1})
+        return graph.call_method("exp", (graph.call_method("permute", (turned,), {"dims": (1, 0, 2)}),))
+
+    original = with_values(build, X)
+    module = clone_graph_module(original)
+    run_pass("redundant_layout", module)
+    (turn,) = module.graph.find_nodes(op="call_function", target=torch.permute)
+    assert turn.args[1:] == ([1, 2, 0],)
+    assert not turn.kwargs
+    assert check_equivalence(original, module, (X,))
+
+
 def test_under_no_grad_detach_is_nothing() -> None:
     def build(graph: fx.Graph) -> Any:
         x = graph.placeholder("x")

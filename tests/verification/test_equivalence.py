@@ -282,6 +282,21 @@ def test_parameters_that_are_only_read_may_differ() -> None:
     assert check_equivalence(Weighted(2.0, 3.0), Weighted(6.0), (X,)).differences[0].what == "gradient"
 
 
+def test_a_parameter_whose_name_begins_as_that_of_an_input_is_a_parameter() -> None:
+    class Scaled(nn.Module):
+        def __init__(self, weight: float, factor: float) -> None:
+            super().__init__()
+            self.input_scale = nn.Parameter(torch.full((3,), weight))
+            self.factor = factor
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * (self.input_scale * self.factor)
+
+    found = check_equivalence(Scaled(2.0, 3.0), Scaled(6.0, 1.0), (X,), gradients="inputs")
+    assert found, str(found)
+    assert check_equivalence(Scaled(2.0, 3.0), Scaled(6.0, 1.0), (X,)).differences[0].where == "input_scale"
+
+
 def test_a_result_may_share_memory_with_a_weight_of_another_name() -> None:
     class Renamed(nn.Module):
         def __init__(self) -> None:

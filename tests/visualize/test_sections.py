@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 import torch
 
-from fxopt_core.costs.costs import export_on_fake_tensors
 from fxopt_workbench import zoo
 from fxopt_workbench.pictures import GraphPicture, draw
 from fxopt_workbench.pictures.grouping import MOST_FRAMED
 from fxopt_workbench.pictures.style import STAGES
+from fxopt_workbench.structure.model_costs import export_on_fake_tensors
 
 
 @cache

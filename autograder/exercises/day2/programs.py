@@ -152,8 +152,8 @@ def rewrite_evidence(case: Case, function: Callable[[fx.GraphModule], Any]) -> E
 
 def show_rewrite(case: Case, evidence: Evidence) -> list[Any]:
     """The graph before and after, drawn with what changed marked, and the change as text."""
-    from fxopt_core.graphs.diff import diff_graphs
     from fxopt_workbench.pictures import draw
+    from fxopt_workbench.structure.diff import diff_graphs
 
     if "graph" not in evidence.graphs:
         return []

@@ -12,25 +12,21 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch._functorch.config
-import torch.fx.experimental._config
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.capture.call_signature import separated, signature_of
+from fxopt_core.capture.captured_graph import CapturedGraph, GraphInput, clone_tensors
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
-from fxopt_core.capture.dynamo_log import without_repeated_warnings
+from fxopt_core.capture.dynamo_log import Guard, without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.gradient_questions import gradient_questions
-from fxopt_core.capture.guards import Guard
 from fxopt_core.capture.module import ASSERTION, captured_module
-from fxopt_core.capture.partition import GraphInput, Partition, clone_tensors
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
-from fxopt_core.capture.sources import describe_inputs, placeholders, readable_source
-from fxopt_core.capture.symbols import Symbol, symbols
+from fxopt_core.capture.sources import describe_inputs, readable_source
 from fxopt_core.verification.isolation import Model, as_module
 
 LIFTED = "Parameters and buffers are inputs of the graph, before the caller's own, which are flattened."
@@ -46,9 +42,7 @@ def capture_with_export(
     dynamic: Dynamic,
     *,
     strict: bool = False,
-    real_values: bool = False,
     axes: int | None = None,
-    sizes_unseen: bool = False,
 ) -> Captured:
     """Export, and keep the graph in which parameters, buffers and constants are inputs, as Dynamo's are.
 
@@ -58,11 +52,7 @@ def capture_with_export(
         kwargs: keyword arguments.
         dynamic: which sizes may vary.
         strict: Dynamo reads the code, which notices more of what a graph cannot say, and fails more often.
-        real_values: the example's values are computed along. What Python asks of them (a branch, a number of pieces)
-            is answered from them, and the graph checks at every call that the answer is the same.
         axes: where `dynamic` lets all sizes vary: only those of so many first dimensions.
-        sizes_unseen: where torch asks whether a size is 0 or 1, the general case is taken, not that of the example, so
-            that one less than two images (1) is a size like any other.
 
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
@@ -75,64 +65,44 @@ def capture_with_export(
         without_partial_graph(),
         without_repeated_warnings(),
         _len_may_be_open(),
-        torch._functorch.config.patch(fake_tensor_propagate_real_tensors=real_values),
-        torch.fx.experimental._config.patch(backed_size_oblivious=sizes_unseen),  # type: ignore[attr-defined]
     ):
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=strict)
     # Dynamo, which reads the code for the strict export, does not tell what was asked.
     signature = replace(signature, gradients=questions is None or questions.asked)
-    runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)), model, dynamic)
+    runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
-    partition = Partition(program.graph_module, inputs)
-    partition.run(*clone_tensors(values))
-    found = symbols((partition,), dynamic.dimensions, program.range_constraints)
-    conditions = _guards(program, inputs, values, found)
-    return Captured((partition,), "export", "aten", (), conditions, _caveats(dynamic, axes), found, runner=runner)
+    captured = CapturedGraph(program.graph_module, inputs)
+    captured.run(*clone_tensors(values))
+    return Captured(
+        (captured,),
+        "export",
+        "aten",
+        guards=tuple(_guards(program)),
+        caveats=_caveats(dynamic, axes),
+        dynamic=dynamic,
+        ranges=program.range_constraints,
+        runner=runner,
+    )
 
 
 def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, axes: int | None) -> Any:
     if not dynamic.dimensions:
         return tree_map(partial(_every_dimension, axes), kwargs or args) if dynamic else None
     leaves, shapes = named_leaves(model, args, kwargs), torch.export.ShapesCollection()
-    chosen: dict[str, dict[int, Any]] = {}
     for dimension in dynamic.dimensions:
         size = torch.export.Dim(dimension.name, min=dimension.minimum, max=dimension.maximum)
         for source, axis in dimension.places:
-            chosen.setdefault(source, {})[axis] = size
-    for source, sizes in chosen.items():
-        shapes[leaves[source]] = sizes
+            shapes[leaves[source]][axis] = size
     return shapes.dynamic_shapes(as_module(model), args, kwargs)
 
 
-def _guards(
-    program: ExportedProgram, inputs: tuple[GraphInput, ...], values: list[Any], found: tuple[Symbol, ...]
-) -> tuple[Guard, ...]:
-    """What the exported module checks at every call: fixed values and sizes, ranges, relations, values read."""
-    names = {one.in_graph: one.name for one in found}
-    conditions = []
-    for one, value in zip(inputs, values, strict=True):
-        if one.kind == "input" and one.shape is not None:
-            sizes = ", ".join(names.get(str(size), str(size)) for size in _open_shape(program, one))
-            conditions.append(Guard(f"{one.source}.size() == [{sizes}]", "", "", "SIZE"))
-        elif one.kind in ("input", "size"):
-            conditions.append(Guard(f"{one.source} == {value!r}", "", "", "CONSTANT"))
-    conditions += [
-        Guard(f"{one.minimum} <= {one.name}" + (f" <= {one.maximum}" if one.maximum else ""), "", "", "RANGE")
-        for one in found
-    ]
-    conditions += [
-        Guard(str(node.args[1]).removeprefix(ASSERTION).partition(" on node ")[0], "", "", "VALUE")
-        for node in program.graph.nodes
-        if node.target is torch.ops.aten._assert_scalar.default
-    ]
+def _guards(program: ExportedProgram) -> Iterator[Guard]:
+    """Which values that Python read, and which relations of sizes, the exported module checks at every call."""
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_scalar.default):
+        yield Guard(str(node.args[1]).removeprefix(ASSERTION).partition(" on node ")[0], "VALUE")
     # Not in every torch since 2.11; the exported module checks it all the same.
-    conditions += [Guard(readable_source(code), "", "", "SHAPE") for code in getattr(program, "_guards_code", ())]
-    return tuple(conditions)
-
-
-def _open_shape(program: ExportedProgram, one: GraphInput) -> tuple[Any, ...]:
-    (node,) = [node for node in placeholders(program.graph) if node.name == one.name]
-    return tuple(node.meta["val"].shape)
+    for code in getattr(program, "_guards_code", ()):
+        yield Guard(readable_source(code), "SHAPE")
 
 
 @contextmanager
@@ -175,25 +145,24 @@ def _every_dimension(axes: int | None, value: Any) -> Any:
 
 
 def _inputs_and_values(program: ExportedProgram, users: list[Any]) -> tuple[tuple[GraphInput, ...], list[Any]]:
+    """What the placeholders stand for, with open sizes as symbols, and the values that the example gives them."""
     held = {**program.constants, **program.state_dict}
     remaining = iter(users)
     sources, kinds, values = [], [], []
     for spec in program.graph_signature.input_specs:
-        if spec.kind == InputKind.USER_INPUT:
-            sources.append(spec.arg.name)
-            kinds.append("input")
-            values.append(next(remaining))
-        elif spec.kind in KINDS and spec.target in held:
-            sources.append(spec.target)
-            kinds.append(KINDS[spec.kind])
-            values.append(held[spec.target])
-        else:
+        of_user = spec.kind == InputKind.USER_INPUT
+        if not of_user and not (spec.kind in KINDS and spec.target in held):
             raise CaptureError(
                 "export",
                 f"the exported graph takes {spec.arg.name!r}, which is a {spec.kind.name}.",
                 "keep script objects and effect tokens out of the model, or use torch.export directly.",
             )
-    return describe_inputs(program.graph_module, values, sources, kinds), values
+        sources.append(spec.arg.name if of_user else str(spec.target))
+        kinds.append("input" if of_user else KINDS[spec.kind])
+        values.append(next(remaining) if of_user else held[str(spec.target)])
+    fakes = [node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")]
+    shown = [fake if isinstance(fake, torch.Tensor) else value for fake, value in zip(fakes, values, strict=True)]
+    return describe_inputs(program.graph_module, shown, sources, kinds), values
 
 
 def _caveats(dynamic: Dynamic, axes: int | None) -> tuple[str, ...]:

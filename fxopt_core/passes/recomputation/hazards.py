@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from torch import fx
 
-from fxopt_core.graphs.aliases import Storages
+from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.effects import Effects, Place
 from fxopt_core.graphs.legality import legality
 
@@ -49,56 +48,51 @@ def what_is_read_stays(later: bool) -> str | None:
 class Hazards:
     """Why nodes, or stretches of them, must not run a second time.
 
-    Memory is told apart by where it comes from: by the input, parameter, buffer or node whose storage it is. Should
-    inputs that are written overlap with others all the same, the region notices when it runs.
+    Inputs are taken to be separate. Should one that is written overlap with others all the same, the region notices
+    when it runs.
 
     Args:
-        storages: of the graph.
-        nodes: those that compute, in order.
+        graph: the graph.
+
+    Attributes:
+        nodes: those that compute, in order. Stretches are numbers of these.
+        barriers: why each of them must not run a second time, if so.
     """
 
-    def __init__(self, storages: Storages, nodes: Sequence[fx.Node]) -> None:
-        self._nodes = nodes
-        self._place = {node: number for number, node in enumerate(nodes)}
-        self._roots: dict[Place, frozenset[Place]] = {}
+    def __init__(self, graph: fx.Graph) -> None:
+        self._storages = storages = Storages(graph, inputs_overlap=False)
+        self.nodes = computing(graph)
+        self._effects = [storages.effects(node) for node in self.nodes]
+        self.barriers = [
+            unknown_runs_once(effects)
+            or modes_are_switched_once(effects)
+            or statistics_are_updated_once(node, effects)
+            or draws_come_again(node, effects)
+            or ("it checks what is given, and once is enough" if effects.checks else None)
+            for node, effects in zip(self.nodes, self._effects, strict=True)
+        ]
+        numbers = {node: number for number, node in enumerate(self.nodes)}
+        # Of each storage: the number of the node that makes it, and of those that write it.
+        self._made: dict[Place, int] = {}
+        for node in graph.nodes:
+            self._made.setdefault(storages.of(node), numbers.get(node, -1))
         self._writes: dict[Place, list[int]] = {}
-        self.barriers: list[str | None] = []
-        self._effects = [storages.effects(node) for node in nodes]
-        touched = []
-        for number, (node, effects) in enumerate(zip(nodes, self._effects, strict=True)):
-            self.barriers.append(
-                unknown_runs_once(effects)
-                or modes_are_switched_once(effects)
-                or statistics_are_updated_once(node, effects)
-                or draws_come_again(node, effects)
-                or ("it checks what is given, and once is enough" if effects.checks else None)
-            )
-            inputs = node.all_input_nodes
-            self._roots[node] = self.roots(inputs if effects.opaque else effects.aliases) or frozenset({node})
-            touched.append(self._roots[node] | self.roots(inputs))
-            for root in self.roots(inputs if effects.opaque else effects.writes):
-                self._writes.setdefault(root, []).append(number)
-        self._touched = [roots & self._writes.keys() for roots in touched]
+        for number, effects in enumerate(self._effects):
+            for place in (OUTSIDE,) if effects.opaque else effects.writes:
+                self._writes.setdefault(storages.of(place), []).append(number)
+        touched = [{storages.of(value) for value in (node, *node.all_input_nodes)} for node in self.nodes]
+        self._touched = [places & self._writes.keys() for places in touched]
         # How many nodes so far must not run again, and how many work on memory that is written.
         self._barred = list(accumulate((reason is not None for reason in self.barriers), initial=0))
-        self._risky = list(accumulate((bool(roots) for roots in self._touched), initial=0))
-
-    def roots(self, places: Iterable[Place]) -> frozenset[Place]:
-        """Where the memory of values comes from."""
-        found: set[Place] = set()
-        for place in places:
-            if isinstance(place, fx.Node) and place.op == "get_attr":
-                place = str(place.target)
-            found |= self._roots.get(place, {place})
-        return frozenset(found)
+        self._risky = list(accumulate((bool(places) for places in self._touched), initial=0))
 
     def reason(self, first: int, end: int) -> str | None:
         """Why the second run of a stretch would not find what the first found, if so; `barriers` aside."""
         if self._risky[first] == self._risky[end]:
             return None
-        for root in frozenset().union(*self._touched[first:end]):
-            writes = self._writes[root]
-            made = isinstance(root, fx.Node) and first <= self._place.get(root, -1) < end
+        for place in frozenset().union(*self._touched[first:end]):
+            writes = self._writes[place]
+            made = self._made.get(place, -1) >= first
             # Of what it writes itself the region keeps a copy as it was.
             copied = not made and any(first <= number < end and not self._effects[number].opaque for number in writes)
             if not copied and (reason := what_is_read_stays(writes[-1] >= end)):
@@ -115,9 +109,12 @@ class Hazards:
 
     def written(self, first: int, end: int) -> frozenset[str]:
         """Names of the values from before a stretch that lie in memory which the stretch writes."""
-        written = {root for root, writes in self._writes.items() if any(first <= number < end for number in writes)}
-        if not written:
-            return frozenset()
-        inputs = {source for node in self._nodes[first:end] for source in node.all_input_nodes}
-        inside = set(self._nodes[first:end])
-        return frozenset(source.name for source in inputs - inside if self.roots([source]) & written)
+        written = {place for place, writes in self._writes.items() if any(first <= number < end for number in writes)}
+        inside = self.nodes[first:end]
+        inputs = {source for node in inside for source in node.all_input_nodes} - set(inside)
+        return frozenset(source.name for source in inputs if self._storages.of(source) in written)
+
+
+def computing(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes that compute, in order."""
+    return [node for node in graph.nodes if node.op in ("call_function", "call_method", "call_module")]

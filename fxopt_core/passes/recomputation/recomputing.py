@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import fx
@@ -14,7 +13,7 @@ from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, example_of
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, RequestError
-from fxopt_core.passes.recomputation.hazards import Hazards
+from fxopt_core.passes.recomputation.hazards import Hazards, computing
 from fxopt_core.passes.recomputation.planning import Plan, Stretch, plans
 from fxopt_core.passes.recomputation.region import RecomputedRegion, mark_for_partitioner
 from fxopt_core.passes.recomputation.simulation import Simulation, SimulationError
@@ -49,17 +48,17 @@ class Peaks(NamedTuple):
 
 
 class _Region(NamedTuple):
-    """What to make a region of, starting from a node.
+    """What to make a region of.
 
     Attributes:
-        length: how many nodes that compute.
+        nodes: what is computed in it.
         written: names of the values from outside that it writes.
         draws: whether it draws random numbers.
         number: among the regions of the graph.
         peaks: of the plan that it belongs to.
     """
 
-    length: int
+    nodes: Sequence[fx.Node]
     written: frozenset[str]
     draws: bool
     number: int
@@ -103,7 +102,7 @@ class Recomputation(OptimizationPass):
     def analyze(self, editor: GraphEditor) -> Analysis:
         """Find the cheapest plan within the budget."""
         analysis = Analysis()
-        nodes = _computing(editor.graph)
+        nodes = computing(editor.graph)
         if not nodes or any(isinstance(_called(node), RecomputedRegion) for node in nodes):
             return analysis
         inputs = map(example_of, editor.graph.find_nodes(op="placeholder"))
@@ -117,18 +116,18 @@ class Recomputation(OptimizationPass):
             if not any(record.saved for record in records):
                 analysis.refuse(nodes[-1], "nothing is saved for backward: gradients are off, or nothing needs a value")
                 return analysis
-            hazards = Hazards(editor.storages, nodes)
+            hazards = Hazards(editor.graph)
             for number, node in enumerate(nodes):
                 reason = hazards.barriers[number] if records[number].saved else None
                 if reason := reason or hazards.reason(number, number + 1):
                     analysis.refuse(node, reason)
             regions = self._cheapest(simulation, hazards, plans(records, sizes, hazards.legal))
-            analysis.opportunities += [Opportunity(nodes[first], region) for first, region in regions]
+            analysis.opportunities += [Opportunity(region.nodes[0], region) for region in regions]
         except SimulationError as error:
             analysis.refuse(nodes[0], f"{error}; a memory budget needs sizes")
         return analysis
 
-    def _cheapest(self, simulation: Simulation, hazards: Hazards, proposals: list[Plan]) -> list[tuple[int, _Region]]:
+    def _cheapest(self, simulation: Simulation, hazards: Hazards, proposals: list[Plan]) -> list[_Region]:
         """The regions of the cheapest plan that is within the budget by its simulated peak.
 
         Where the cheapest proposal frees more than needed, only a first part of the graph, as short as possible, is
@@ -157,7 +156,7 @@ class Recomputation(OptimizationPass):
                     stretches, planned, enough = mixed, mixed_peak, half
                 else:
                     too_few = half
-            return list(_regions(hazards, stretches, Peaks(unchanged, planned)))
+            return _regions(hazards, hazards.nodes, stretches, Peaks(unchanged, planned))
         raise BudgetError(
             f"memory_budget {self.memory_budget} is {allowed:.0f} bytes; the least that can be reached in this graph "
             f"is {least / unchanged:.4f} ({least} of {unchanged} bytes).",
@@ -167,18 +166,16 @@ class Recomputation(OptimizationPass):
     def _trial(self, module: fx.GraphModule, hazards: Hazards, stretches: Sequence[Stretch]) -> fx.GraphModule:
         """A clone of a graph with these stretches as regions."""
         trial = GraphEditor(clone_graph_module(module))
-        nodes = _computing(trial.graph)
-        for first, region in _regions(hazards, stretches, Peaks(0, 0)):
-            with trial.rewrite(self.name, nodes[first]):
-                self.transform(trial, Opportunity(nodes[first], region))
+        for region in _regions(hazards, computing(trial.graph), stretches, Peaks(0, 0)):
+            with trial.rewrite(self.name, region.nodes[0]):
+                self.transform(trial, Opportunity(region.nodes[0], region))
         trial.finish()
         return trial.graph_module
 
     def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
         """Put nodes into a region, which is called in their place."""
         region: _Region = opportunity.data
-        nodes = list(islice(filter(_computes, _from(opportunity.node)), region.length))
-        inside = set(nodes)
+        nodes, inside = region.nodes, set(region.nodes)
         inputs = list(
             dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside)
         )
@@ -222,25 +219,11 @@ class Recomputation(OptimizationPass):
             )
 
 
-def _regions(hazards: Hazards, stretches: Sequence[Stretch], peaks: Peaks) -> Iterator[tuple[int, _Region]]:
-    """The number of the first node of each region, and the region."""
-    for number, (first, end) in enumerate(stretches):
-        yield first, _Region(end - first, hazards.written(first, end), hazards.draws(first, end), number, peaks)
-
-
-def _computing(graph: fx.Graph) -> list[fx.Node]:
-    return [node for node in graph.nodes if _computes(node)]
-
-
-def _computes(node: fx.Node) -> bool:
-    return node.op in ("call_function", "call_method", "call_module")
-
-
-def _from(node: fx.Node) -> Iterator[fx.Node]:
-    """A node and all after it."""
-    while node.op != "root":
-        yield node
-        node = node.next
+def _regions(hazards: Hazards, nodes: Sequence[fx.Node], stretches: Sequence[Stretch], peaks: Peaks) -> list[_Region]:
+    return [
+        _Region(nodes[first:end], hazards.written(first, end), hazards.draws(first, end), number, peaks)
+        for number, (first, end) in enumerate(stretches)
+    ]
 
 
 def _called(node: fx.Node) -> Any:

@@ -35,7 +35,7 @@ class GraphInput:
 
 
 @dataclass
-class Partition:
+class CapturedGraph:
     """One captured graph. A call of the model runs one or several of them, with Python in between.
 
     Attributes:

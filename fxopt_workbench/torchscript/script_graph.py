@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import torch
 
+from fxopt_core.capture.captured_graph import CapturedGraph, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.sources import describe_input
 
 Script = torch.jit.ScriptModule | torch.jit.ScriptFunction
@@ -18,7 +18,7 @@ CONTROL = frozenset({"prim::If", "prim::Loop"})
 """Of TorchScript's own nodes those that decide what runs; the rest makes lists, constants and attributes."""
 
 
-class ScriptPartition(Partition):
+class ScriptGraph(CapturedGraph):
     """What `jit.trace` or `jit.script` gave. It has no `graph_module`, so that nobody takes it for an FX graph.
 
     Attributes:

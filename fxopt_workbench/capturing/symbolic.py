@@ -11,14 +11,14 @@ from torch import fx
 from torch.fx.passes.shape_prop import ShapeProp
 
 from fxopt_core.capture.call_signature import separated, signature_of
+from fxopt_core.capture.captured_graph import CapturedGraph, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.gradient_questions import gradient_questions
 from fxopt_core.capture.module import captured_module, tensors_of
-from fxopt_core.capture.partition import Partition, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
-from fxopt_core.capture.sources import plain_inputs
+from fxopt_core.capture.sources import describe_inputs
 from fxopt_core.verification.isolation import Model, as_module
 from fxopt_core.verification.state import PLAIN
 
@@ -51,16 +51,16 @@ def capture_with_symbolic_trace(
     example_outputs = clone_tensors(outputs)
     # The run may have changed buffers (batch normalisation in training).
     traced.load_state_dict(state)
-    partition = Partition(
+    partition = CapturedGraph(
         traced,
-        plain_inputs(traced, values),
+        describe_inputs(traced, values),
         example_inputs=example_inputs,
         example_outputs=example_outputs,
         random_state=drawn_from(random_state),
     )
     called = captured_module(traced, module, replace(signature, gradients=questions.asked))
     called.note_baked(known, names)
-    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called, model, dynamic))
+    return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called))
 
 
 class _Tracer(fx.Tracer):

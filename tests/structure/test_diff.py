@@ -14,10 +14,10 @@ from passes.programs import traced
 from torch import fx, nn
 
 from fxopt_core.graphs.cloning import clone_graph_module
-from fxopt_core.graphs.diff import GraphDiff, diff_graphs
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.passes import run_pass
 from fxopt_workbench.pictures import draw
+from fxopt_workbench.structure.diff import GraphDiff, diff_graphs
 
 
 def program(x: Any, y: Any) -> Any:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from fxopt_core.capture.agreement import EXAMPLE, Agreement, Reference, compare
+from fxopt_core.capture.agreement import Agreement, agreements, references
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.new_values import SIZES, Call
 from fxopt_core.capture.result import Captured
 from fxopt_core.verification.isolation import Model
-from fxopt_core.verification.state import with_shared_tensors
 
 
-def feasible(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]
-) -> Iterator[Reference]:
-    """The example, for which the model's own error is raised, and of the `others` those that the model can do."""
-    model = with_shared_tensors(model)
-    yield Reference(model, (EXAMPLE, args, kwargs))
-    for call in others:
-        try:
-            expected = Reference(model, call)
-        except Exception:  # the model itself takes no such inputs: there is nothing to compare with
-            continue
-        yield expected
-
-
-def with_second_run(
+def check_against_model(
     captured: Captured, model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], others: Iterable[Call]
 ) -> Captured:
     """The capture with what a comparison on the example and on other calls found, as agreements and caveats.
@@ -38,7 +23,7 @@ def with_second_run(
     """
     if captured.runner is None:
         return captured
-    found = tuple(compare(captured.runner, expected) for expected in feasible(model, args, kwargs, others))
+    found = tuple(agreements(captured.runner, references(model, args, kwargs, others)))
     for one in found:
         # Only named dimensions make other sizes, and these were promised to hold.
         if one.on.startswith(SIZES) and not one.agrees:

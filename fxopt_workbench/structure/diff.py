@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from torch import fx
 from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import NodeSnapshot, snapshot
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
+from fxopt_workbench.tables import Table
+
+_WORDS = {"-": "removed", "+": "added", "~": "changed", " ": "kept"}
 
 GraphLike = fx.GraphModule | fx.Graph | Iterable[NodeSnapshot]
 
@@ -120,6 +123,17 @@ class GraphDiff(Displayable):
 
     def __str__(self) -> str:
         return self.as_text()
+
+    def tables(self) -> Sequence[Table]:
+        """The same as `as_text()`, with words for the signs."""
+        rows = [
+            ("kept", f"… {one} more", f"… {one} more")
+            if isinstance(one, int)
+            else (_WORDS[one.sign], str(one.before or ""), str(one.after or ""))
+            for one in self.excerpt(2)
+        ]
+        headings = ("what became", "before", "after")
+        return [Table(self.summary, headings, rows, words=headings)]
 
     def as_json(self) -> dict[str, Any]:
         """Everything as JSON values, nodes as text."""

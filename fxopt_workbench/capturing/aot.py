@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,12 +12,11 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._pytree import tree_leaves
 
-from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
-from fxopt_core.capture.extractor import GraphExtractor
-from fxopt_core.capture.methods.dynamo import run_dynamo
-from fxopt_core.capture.partition import Partition
+from fxopt_core.capture.captured_graph import CapturedGraph
+from fxopt_core.capture.dimensions import Dynamic
+from fxopt_core.capture.methods.dynamo import GraphExtractor, run_dynamo
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.sources import dynamo_inputs, plain_inputs, renamed_inputs
+from fxopt_core.capture.sources import describe_inputs, dynamo_inputs
 from fxopt_core.verification.isolation import Model
 
 CAVEAT = (
@@ -36,17 +36,20 @@ class AotGraphExtractor(GraphExtractor):
         before = dynamo_inputs(graph_module)
 
         def forward(graph: fx.GraphModule, values: Sequence[Any]) -> Callable[..., Any]:
-            return self._keep(Partition(graph, renamed_inputs(graph, values, before)))
+            # Where AOTAutograd has changed the number of inputs, the placeholders' own names are all that is known.
+            same = len(graph.graph.find_nodes(op="placeholder")) == len(before)
+            known = ([one.source for one in before], [one.kind for one in before]) if same else ()
+            return self._keep(CapturedGraph(graph, describe_inputs(graph, values, *known)))
 
         def backward(graph: fx.GraphModule, values: Sequence[Any]) -> Callable[..., Any]:
-            return self._keep(Partition(graph, plain_inputs(graph, values), role="backward"))
+            return self._keep(CapturedGraph(graph, describe_inputs(graph, values), role="backward"))
 
         compiled: Callable[..., Any] = aot_autograd(fw_compiler=forward, bw_compiler=backward)(
             graph_module, example_inputs
         )
         return compiled
 
-    def _keep(self, partition: Partition) -> Callable[..., Any]:
+    def _keep(self, partition: CapturedGraph) -> Callable[..., Any]:
         self.partitions.append(partition)
         run: Callable[..., Any] = make_boxed_func(partition.run)
         return run
@@ -56,14 +59,12 @@ def capture_with_aot_autograd(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     """Compile with an `AotGraphExtractor`; where a result wants gradients, run the backward pass from ones."""
+    extractor = AotGraphExtractor()
+    captured = run_dynamo(model, args, kwargs, dynamic, extractor, method="aot", level="aten", then=_differentiate)
+    return replace(captured, caveats=(*captured.caveats, CAVEAT))
 
-    def call(compile_: Callable[[Model], Model]) -> None:
-        with mark_dimensions(dynamic, named_leaves(model, args, kwargs), "aot"):
-            outputs = [
-                value for value in tree_leaves(compile_(model)(*args, **kwargs)) if isinstance(value, torch.Tensor)
-            ]
-            wanting = [output for output in outputs if output.requires_grad]
-            if wanting:
-                torch.autograd.backward(wanting, [torch.ones_like(output) for output in wanting])
 
-    return run_dynamo(call, AotGraphExtractor(), dynamic, method="aot", level="aten", caveats=(CAVEAT,))
+def _differentiate(outputs: Any) -> None:
+    wanting = [value for value in tree_leaves(outputs) if isinstance(value, torch.Tensor) and value.requires_grad]
+    if wanting:
+        torch.autograd.backward(wanting, [torch.ones_like(value) for value in wanting])

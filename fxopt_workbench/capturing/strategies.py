@@ -1,8 +1,8 @@
-"""The ways that `auto` tries for a single graph, the most faithful first.
+"""The ways that `auto` tries for a single graph, the most faithful first, and which of them a failure rules out.
 
-A further one is a function of this form, and an entry in `STRATEGIES` or in an `Extension`. It may change the model
-and inputs that it is given, which are copies; it returns a `Captured` with one partition and a `runner` that refuses
-(raises) what its graph is not for. `auto` compares the runner with the model before it takes the result.
+A further one is a function of this form, and an entry in `STRATEGIES`. It may change the model and inputs that it is
+given, which are copies; it returns a `Captured` with one partition and a `runner` that refuses (raises) what its graph
+is not for. `Search.attempt` compares the runner with the model before it takes the result.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from fxopt_core.capture.auto.formulas import ShortFormulas
+import torch
+import torch._functorch.config
+import torch.fx.experimental._config
+
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.extensions import Strategy
 from fxopt_core.capture.methods.dynamo import capture_with_dynamo
 from fxopt_core.capture.methods.exporting import capture_with_export
 from fxopt_core.capture.result import Captured
 from fxopt_core.verification.isolation import Model
+from fxopt_workbench.capturing.formulas import ShortFormulas
 
 
-def _capture_with_short_formulas(
+def _export_with_short_formulas(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     # Only where fewer sizes may vary instead: those that were named have to, however long it takes.
@@ -30,11 +34,34 @@ def _capture_with_short_formulas(
         return capture_with_export(model, args, kwargs, dynamic)
 
 
+def _export_with_real_values(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, *, axes: int
+) -> Captured:
+    """The example's values are computed along.
+
+    What Python asks of them (a branch, a number of pieces) is answered from them, and the graph checks at every call
+    that the answer is the same.
+    """
+    with torch._functorch.config.patch(fake_tensor_propagate_real_tensors=True):
+        return capture_with_export(model, args, kwargs, dynamic, axes=axes)
+
+
+def _export_with_sizes_unseen(
+    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
+) -> Captured:
+    """Where torch asks whether a size is 0 or 1, the general case is taken, not that of the example.
+
+    So one less than two images (1) is a size like any other.
+    """
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+        return capture_with_export(model, args, kwargs, dynamic)
+
+
 STRATEGIES: dict[str, Strategy] = {
-    "export": _capture_with_short_formulas,
+    "export": _export_with_short_formulas,
     "export, batch and length": partial(capture_with_export, axes=2),
-    "export, real values": partial(capture_with_export, real_values=True, axes=2),
-    "export, real values, fixed sizes": partial(capture_with_export, real_values=True, axes=0),
+    "export, real values": partial(_export_with_real_values, axes=2),
+    "export, real values, fixed sizes": partial(_export_with_real_values, axes=0),
     "export, strict": partial(capture_with_export, strict=True),
     "dynamo, fullgraph": partial(capture_with_dynamo, fullgraph=True),
     "export, fixed sizes": partial(capture_with_export, axes=0),
@@ -43,17 +70,18 @@ STRATEGIES: dict[str, Strategy] = {
 
 OPENED: dict[str, Strategy] = {
     "export": capture_with_export,
-    "export, sizes unseen": partial(capture_with_export, sizes_unseen=True),
+    "export, sizes unseen": _export_with_sizes_unseen,
 }
 """Tried on a copy of the model in which sizes are opened that Python fixes."""
+
+READS_AUTOGRAD = "dynamo, fullgraph"
+"""The one whose graph holds what only a backward pass shows: an `autograd.Function`, a hook of a tensor."""
 
 _ON_DATA = re.compile(r"data-?dependent|unbacked|data is not allocated", re.IGNORECASE)
 _BATCH_OR_LENGTH = re.compile(r"dimension [01] of")
 _READS_DATA = ("export, real values", "export, real values, fixed sizes")
 _FEWER_SIZES = ("export, batch and length", "export, fixed sizes")
 _READS_CODE = ("export, strict", "dynamo, fullgraph")
-READS_AUTOGRAD = "dynamo, fullgraph"
-"""The one whose graph holds what only a backward pass shows: an `autograd.Function`, a hook of a tensor."""
 
 
 def refuses_batch_or_length(refused: Sequence[str]) -> bool:

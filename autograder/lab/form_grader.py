@@ -1,0 +1,124 @@
+"""nbgrader's form grader, behind a strict content security policy. Imports no torch.
+
+A Jupyter server extension in the place of nbgrader's own: the same pages and the same addresses. What is different is
+what a browser is allowed to do with them: see `autograder.records.pages`. Submissions were made safe to show when they
+were graded (`autograder.records.display`); the policy holds where that should ever fail, and for names in URLs.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from jupyter_server.serverapp import ServerApp
+from jupyter_server.utils import url_path_join
+from nbconvert.exporters import HTMLExporter
+from nbformat import NotebookNode
+from nbgrader.server_extensions.formgrader import apihandlers, handlers
+from nbgrader.server_extensions.formgrader.formgrader import FormgradeExtension
+from tornado import web
+from tornado.web import Application
+
+from autograder.records.pages import StrictTemplates, handlers_of, harmless, page_policy
+
+TEMPLATES = Path(handlers.template_path)
+
+HANDLERS = frozenset(
+    text for path in TEMPLATES.rglob("*") if path.is_file() for text in handlers_of(path.read_text(encoding="utf-8"))
+)
+"""The event handlers in nbgrader's templates, which the policy allows by their text."""
+
+
+class SubmissionExporter(HTMLExporter):
+    """Writes the page of one submission; its template asks `resources.nonce` for the page's nonce."""
+
+    def _create_environment(self) -> Environment:
+        environment = super()._create_environment()
+        environment.loader = StrictTemplates(environment.loader, "(resources or {}).nonce")
+        return environment
+
+
+class _PageExporter:
+    """The exporter as one request sees it: with that page's nonce, and names that can stand anywhere."""
+
+    def __init__(self, exporter: HTMLExporter, nonce: str) -> None:
+        self._exporter, self._nonce = exporter, nonce
+
+    def from_filename(self, filename: str, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        safe = {key: harmless(value) for key, value in resources.items()}
+        return self._exporter.from_filename(filename, resources=safe | {"nonce": self._nonce})
+
+
+class StrictPage:
+    """Gives a handler of nbgrader a policy, and its page the nonce of that policy."""
+
+    settings: dict[str, Any]
+    _drawn: str | None = None
+
+    @property
+    def nonce(self) -> str:
+        """A number that nobody can know before this page is made."""
+        if self._drawn is None:
+            self._drawn = secrets.token_urlsafe(18)
+        return self._drawn
+
+    @property
+    def content_security_policy(self) -> str:
+        """What the browser may do with this page."""
+        return page_policy(self.nonce, HANDLERS)
+
+    @property
+    def exporter(self) -> _PageExporter:
+        """Makes the page of a submission."""
+        return _PageExporter(self.settings["nbgrader_exporter"], self.nonce)
+
+    def render(self, name: str, **names: Any) -> str:
+        """One of the other pages."""
+        return self.settings["nbgrader_jinja2_env"].get_template(name).render(nonce=self.nonce, **names)
+
+
+def _strict(kind: type) -> type:
+    """A handler of nbgrader with a policy; handlers of plain files need none."""
+    if not issubclass(kind, handlers.BaseHandler):
+        return kind
+    return type(f"Strict{kind.__name__}", (StrictPage, kind), {})
+
+
+class FormGrader(FormgradeExtension):
+    """nbgrader's extension with strict pages."""
+
+    def init_tornado_settings(self, webapp: Application) -> None:
+        """Make what the handlers share."""
+        super().init_tornado_settings(webapp)
+        loader = StrictTemplates(FileSystemLoader([str(TEMPLATES)]), "nonce")
+        webapp.settings.update(
+            nbgrader_exporter=SubmissionExporter(config=self.config),
+            nbgrader_jinja2_env=Environment(loader=loader, autoescape=True, finalize=harmless),
+        )
+
+    def init_handlers(self, webapp: Application) -> None:
+        """Serve nbgrader's addresses."""
+        pages = [(address, _strict(kind), *options) for address, kind, *options in handlers.default_handlers]
+        pages += apihandlers.default_handlers
+        pages += [
+            (r"/formgrader/static/(.*)", web.StaticFileHandler, {"path": handlers.static_path}),
+            (r"/formgrader/.*", _strict(handlers.Template404)),
+        ]
+        base = webapp.settings["base_url"]
+        webapp.add_handlers(".*$", [(url_path_join(base, page[0].lstrip("/")), *page[1:]) for page in pages])
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "autograder.lab.form_grader"}]
+
+
+def _load_jupyter_server_extension(server: ServerApp) -> None:
+    """Load the form grader into a Jupyter server."""
+    form_grader = FormGrader(parent=server)
+    form_grader.root_dir = server.root_dir
+    form_grader.log = server.log
+    form_grader.initialize([])
+    form_grader.init_tornado_settings(server.web_app)
+    form_grader.init_handlers(server.web_app)

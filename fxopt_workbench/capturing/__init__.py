@@ -1,0 +1,1 @@
+"""What the workbench knows about capture beyond the core: methods to compare with, ways for `auto`, explanations."""
