@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -35,7 +36,7 @@ class Batch:
         if jobs < 1:
             raise ValueError(f"--jobs {jobs}: at least one process must grade")
         self.jobs = jobs
-        self._announced: dict[str, Future[dict[str, Any]]] = {}
+        self._announced: defaultdict[str, deque[Future[dict[str, Any]]]] = defaultdict(deque)
 
     def __enter__(self) -> Self:
         # Started anew, not forked: this process may hold threads, a database and a learner's notebook.
@@ -56,15 +57,14 @@ class Batch:
     ) -> None:
         """Have a notebook graded that will be asked for. The arguments are those of `grade_notebook`."""
         known = tuple(tasks)
-        key = key_of(notebook, release, known, seed)
-        if key in self._announced:
-            return
         work = work_for(name, notebook, release, known, seed)
         try:
-            self._announced[key] = self._pool.submit(do, work)
+            future = self._pool.submit(do, work)
         except BrokenProcessPool:
             self._replace_pool()
-            self._announced[key] = self._pool.submit(do, work)
+            future = self._pool.submit(do, work)
+        # Two students may hand in the same, the empty notebook above all: each is graded.
+        self._announced[key_of(notebook, release, known, seed)].append(future)
 
     def _replace_pool(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -74,9 +74,13 @@ class Batch:
         self, notebook: NotebookNode, release: NotebookNode, tasks: Sequence[Task], seed: str | None
     ) -> NotebookOutcome | None:
         """The outcome of a notebook that was announced, as soon as it is there; `None` for one that is not coming."""
-        future = self._announced.pop(key_of(notebook, release, tuple(tasks), seed), None)
-        if future is None:
+        key = key_of(notebook, release, tuple(tasks), seed)
+        waiting = self._announced.get(key)
+        if not waiting:
             return None
+        future = waiting.popleft()
+        if not waiting:
+            del self._announced[key]
         try:
             return outcome_of(future.result())
         except BrokenProcessPool:
