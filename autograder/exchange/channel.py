@@ -131,6 +131,43 @@ class Channel:
             content += part
         return content
 
+    def hand_over(self, other: Channel) -> None:
+        """Give one end of another connection to the other side, and close it here. There, `take_over` receives it.
+
+        Raises:
+            ChannelClosedError: the other side is gone.
+        """
+        try:
+            socket.send_fds(self._socket, [b"+"], [other.fileno()])
+        except OSError as error:
+            raise ChannelClosedError("the other side closed the channel") from error
+        finally:
+            other.close()
+
+    def take_over(self, timeout: float | None = None) -> Channel:
+        """The end of a connection that the other side hands over.
+
+        Raises:
+            ChannelTimeoutError: it did not come in time.
+            ChannelClosedError: the other side is gone, or sent something else.
+        """
+        try:
+            self._socket.settimeout(timeout)
+            _, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+        except TimeoutError as error:
+            raise ChannelTimeoutError("no connection was handed over in time") from error
+        except OSError as error:
+            raise ChannelClosedError("the other side closed the channel") from error
+        if not descriptors:
+            raise ChannelClosedError("the other side handed no connection over")
+        taken = socket.socket(fileno=descriptors[0])
+        taken.set_inheritable(False)
+        return Channel(taken)
+
+    def fileno(self) -> int:
+        """The number of the open file behind this end, to wait for it or to let a new process inherit it."""
+        return self._socket.fileno()
+
     def _check_size(self, text_length: int, blob_length: int) -> None:
         header_limit, blob_limit = self._limits
         if text_length > header_limit or blob_length > blob_limit:
@@ -179,6 +216,19 @@ class Rendezvous:
         """Give the place up."""
         self._socket.close()
         self.path.unlink(missing_ok=True)
+
+
+def channel_pair() -> tuple[Channel, Channel]:
+    """Both ends of a new connection, which lies in no folder: only who is given an end can use it."""
+    first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(first), Channel(second)
+
+
+def inherited_channel(number: int) -> Channel:
+    """The channel whose open file this process inherited under `number`; its own children inherit it no more."""
+    connection = socket.socket(fileno=number)
+    connection.set_inheritable(False)
+    return Channel(connection)
 
 
 def connect(path: str, **limits: int) -> Channel:
