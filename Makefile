@@ -13,7 +13,7 @@ PIP_ARGS ?=
 
 FXOPT := .venv/bin/fxopt
 
-.PHONY: help setup lab instructor test fuzz notebooks clean
+.PHONY: help setup lab instructor test fuzz torture notebooks clean
 
 help:
 	@echo "make lab                         set up, fill workspace/ and open JupyterLab at Week 1"
@@ -22,6 +22,7 @@ help:
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
 	@echo "make test                        set up, then run every test (JOBS=processes; PYTEST_ARGS=... goes to pytest)"
 	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
+	@echo "make torture N=2000              call every operator that a learner's graph may call so often with hostile arguments"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
 	@echo ""
@@ -41,6 +42,9 @@ test: setup
 
 fuzz: setup
 	@FXOPT_FUZZ=$(or $(N),50000) .venv/bin/python -m pytest tests/fuzz
+
+torture: setup
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/operator_fuzzer.py --calls $(or $(N),2000)
 
 notebooks: setup
 	@$(FXOPT) release

@@ -21,6 +21,7 @@ from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.grading.grading import Grader
+from autograder.grading.judging import Judge
 
 GATE_SEED = "the gate"
 """Seed of the hidden cases in the gate; any would do, a fixed one makes failures repeatable."""
@@ -170,22 +171,24 @@ def run_gate(course: Course, only: str | None = None, sandboxed: bool | None = N
     """
     wanted = {find_task(only).name} if only else {task.name for task in all_tasks()}
     result = GateResult()
-    for notebook, group in groupby(all_tasks(), key=lambda task: (DAYS[task.day], task.notebook)):
-        tasks = list(group)
-        if not any(task.name in wanted for task in tasks):
-            continue
-        day, name = notebook
-        solution = read_source(course.solutions / day / f"{name}.py")
-        blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
-        references = {grade_id(cell) or "": cell.source for cell in solution.cells}
-        stubs = {grade_id(cell) or "": cell.source for cell in blank.cells}
-        with Grader(tasks, GATE_SEED, sandboxed=sandboxed) as grader:
-            for task in tasks:
-                if task.name not in wanted:
-                    continue
-                for answer in answers(task, references[task.answer_id], stubs[task.answer_id]):
-                    cells = compose(blank, references, tasks, task, answer.source)
-                    result.rows.append(_grade(grader, task, answer, cells))
+    with Judge(GATE_SEED, sandboxed=sandboxed) as judge:
+        judge.start()
+        for notebook, group in groupby(all_tasks(), key=lambda task: (DAYS[task.day], task.notebook)):
+            tasks = list(group)
+            if not any(task.name in wanted for task in tasks):
+                continue
+            day, name = notebook
+            solution = read_source(course.solutions / day / f"{name}.py")
+            blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
+            references = {grade_id(cell) or "": cell.source for cell in solution.cells}
+            stubs = {grade_id(cell) or "": cell.source for cell in blank.cells}
+            with Grader(tasks, GATE_SEED, sandboxed=sandboxed, judge=judge) as grader:
+                for task in tasks:
+                    if task.name not in wanted:
+                        continue
+                    for answer in answers(task, references[task.answer_id], stubs[task.answer_id]):
+                        cells = compose(blank, references, tasks, task, answer.source)
+                        result.rows.append(_grade(grader, task, answer, cells))
     return result
 
 

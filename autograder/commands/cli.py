@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from fxopt_workbench.bench.bench import bench
 from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ def register(app: typer.Typer) -> None:
     # jsonschema, which reads every notebook, builds forty grammars of internet addresses when this package is there:
     # a second for each command, for formats that no notebook has.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
     from autograder.commands import lab as commands_lab
 
+    bench.command()(bench_grading.grading)
     commands_lab.register(app)
     commands_capstone.register(app)
     app.command()(check)
@@ -92,12 +95,13 @@ def grade(
     who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
     day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
     force: Annotated[bool, typer.Option(help="Grade also what has been graded since it was handed in.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
 ) -> None:
     """Grade what was handed in, into the gradebook, and write the feedback pages."""
-    _grade(who, day, force)
+    _grade(who, day, force, jobs)
 
 
-def _grade(who: str | None, day: str | None, force: bool) -> None:
+def _grade(who: str | None, day: str | None, force: bool, jobs: int = 1) -> None:
     from autograder.course.course import NoCourseError, find_course, student
     from autograder.course.progress import append_event
     from autograder.course.sources import ReleaseError
@@ -113,7 +117,7 @@ def _grade(who: str | None, day: str | None, force: bool) -> None:
     failed = False
     try:
         course = find_course()
-        for graded in gradebook.grade(course, who, day, force):
+        for graded in gradebook.grade(course, who, day, force, jobs):
             if graded.failure:
                 failed = True
                 console.print(f"{graded.student} / {graded.notebook}: not graded: {escape(graded.failure)}")

@@ -51,8 +51,18 @@ class Message(NamedTuple):
 class Channel:
     """One end of a connection. After an error the channel is of no more use: close it."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(
+        self, connection: socket.socket, header_limit: int = HEADER_LIMIT, blob_limit: int = MESSAGE_LIMIT
+    ) -> None:
+        """Use a connected socket.
+
+        Args:
+            connection: the socket.
+            header_limit: largest header that is sent or accepted, in bytes.
+            blob_limit: largest binary part that is sent or accepted, in bytes.
+        """
         self._socket = connection
+        self._limits = header_limit, blob_limit
 
     def send(self, header: dict[str, Any], blob: bytes = b"", timeout: float | None = None) -> None:
         """Send one message.
@@ -69,7 +79,7 @@ class Channel:
             RecursionError, TypeError, ValueError: `header` is not JSON; nothing was sent.
         """
         text = json.dumps(header).encode()
-        _check_size(len(text), len(blob))
+        self._check_size(len(text), len(blob))
         try:
             self._socket.settimeout(timeout)
             # `sendall` counts its time limit over the whole of what it sends.
@@ -93,7 +103,7 @@ class Channel:
         """
         end = None if timeout is None else time.monotonic() + timeout
         text_length, blob_length = _LENGTHS.unpack(self._read(_LENGTHS.size, end))
-        _check_size(text_length, blob_length)
+        self._check_size(text_length, blob_length)
         text, blob = self._read(text_length, end), self._read(blob_length, end)
         try:
             header = json.loads(text)
@@ -121,6 +131,50 @@ class Channel:
             content += part
         return content
 
+    def hand_over(self, other: Channel) -> None:
+        """Give one end of another connection to the other side, and close it here. There, `take_over` receives it.
+
+        Raises:
+            ChannelClosedError: the other side is gone.
+        """
+        try:
+            socket.send_fds(self._socket, [b"+"], [other.fileno()])
+        except OSError as error:
+            raise ChannelClosedError("the other side closed the channel") from error
+        finally:
+            other.close()
+
+    def take_over(self, timeout: float | None = None) -> Channel:
+        """The end of a connection that the other side hands over.
+
+        Raises:
+            ChannelTimeoutError: it did not come in time.
+            ChannelClosedError: the other side is gone, or sent something else.
+        """
+        try:
+            self._socket.settimeout(timeout)
+            _, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+        except TimeoutError as error:
+            raise ChannelTimeoutError("no connection was handed over in time") from error
+        except OSError as error:
+            raise ChannelClosedError("the other side closed the channel") from error
+        if not descriptors:
+            raise ChannelClosedError("the other side handed no connection over")
+        taken = socket.socket(fileno=descriptors[0])
+        taken.set_inheritable(False)
+        return Channel(taken)
+
+    def fileno(self) -> int:
+        """The number of the open file behind this end, to wait for it or to let a new process inherit it."""
+        return self._socket.fileno()
+
+    def _check_size(self, text_length: int, blob_length: int) -> None:
+        header_limit, blob_limit = self._limits
+        if text_length > header_limit or blob_length > blob_limit:
+            raise OversizeMessageError(
+                f"a message of {text_length} + {blob_length} bytes; at most {header_limit} + {blob_limit} are accepted"
+            )
+
     def ready(self, timeout: float) -> bool:
         """Whether a message begins (or the channel ends) within `timeout` seconds."""
         return bool(wait([self._socket], timeout))
@@ -128,13 +182,6 @@ class Channel:
     def close(self) -> None:
         """Close this end."""
         self._socket.close()
-
-
-def _check_size(text_length: int, blob_length: int) -> None:
-    if text_length > HEADER_LIMIT or blob_length > MESSAGE_LIMIT:
-        raise OversizeMessageError(
-            f"a message of {text_length} + {blob_length} bytes; at most {HEADER_LIMIT} + {MESSAGE_LIMIT} are accepted"
-        )
 
 
 class Rendezvous:
@@ -146,8 +193,12 @@ class Rendezvous:
         self._socket.bind(str(self.path))
         self._socket.listen(1)
 
-    def accept(self, timeout: float) -> Channel:
+    def accept(self, timeout: float, **limits: int) -> Channel:
         """The channel to the process that connects. The place is gone afterwards, whatever came of it.
+
+        Args:
+            timeout: seconds to wait.
+            limits: `header_limit` and `blob_limit` of the channel.
 
         Raises:
             ChannelTimeoutError: nobody connected in time.
@@ -159,7 +210,7 @@ class Rendezvous:
             raise ChannelTimeoutError(f"no process connected within {timeout:g} seconds") from error
         finally:
             self.close()
-        return Channel(connection)
+        return Channel(connection, **limits)
 
     def close(self) -> None:
         """Give the place up."""
@@ -167,11 +218,24 @@ class Rendezvous:
         self.path.unlink(missing_ok=True)
 
 
-def connect(path: str) -> Channel:
-    """The channel to the process that waits at a `Rendezvous`."""
+def channel_pair() -> tuple[Channel, Channel]:
+    """Both ends of a new connection, which lies in no folder: only who is given an end can use it."""
+    first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(first), Channel(second)
+
+
+def inherited_channel(number: int) -> Channel:
+    """The channel whose open file this process inherited under `number`; its own children inherit it no more."""
+    connection = socket.socket(fileno=number)
+    connection.set_inheritable(False)
+    return Channel(connection)
+
+
+def connect(path: str, **limits: int) -> Channel:
+    """The channel to the process that waits at a `Rendezvous`; `limits` are `header_limit` and `blob_limit`."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
-    return Channel(connection)
+    return Channel(connection, **limits)
 
 
 def private_folder() -> tempfile.TemporaryDirectory[str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_flatten
 
 from autograder.exchange.evidence import Evidence, agrees
-from autograder.exchange.graph_form import decode, process_state_restored
+from autograder.exchange.graph_form import ask, decode
+from autograder.exchange.graph_form.nodes import all_nodes, inner_graph, own_nodes
+from autograder.exchange.graph_form.questions import observed, state_of
 from fxopt_core.graphs import is_operation, operation_name
 
 COMMON = {
@@ -41,7 +42,7 @@ class Observation:
 
     Attributes:
         outputs: the returned values, flat.
-        structure: how they were nested.
+        structure: how they were nested, as text.
         inputs: the arguments after the run.
         state: parameters and buffers after the run, by name.
         draws: the state of the random stream after the run.
@@ -57,27 +58,12 @@ class Observation:
 
 
 def observe(graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Observation:
-    """Run a graph on copies of `inputs`. Buffers of the graph module keep what the graph writes."""
-    given = [value.clone() for value in inputs]
-    with process_state_restored(), torch.no_grad():
-        torch.manual_seed(0)
-        outputs, structure = tree_flatten(fx.Interpreter(graph_module).run(*given))
-        draws = torch.get_rng_state()
-    places = [_storage(value) for value in (*outputs, *given)]
-    shared = frozenset(
-        (i, j) for i in range(len(outputs)) for j in range(i + 1, len(places)) if places[i] and places[i] == places[j]
-    )
-    state = {name: value.detach().clone() for name, value in _state(graph_module)}
-    return Observation(outputs, structure, given, state, draws, shared)
+    """Run a graph on copies of `inputs`, where graphs are run. Buffers of the graph module keep what the graph writes.
 
-
-def _storage(value: Any) -> int:
-    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else 0
-
-
-def _state(graph_module: fx.GraphModule) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from graph_module.named_parameters(remove_duplicate=False)
-    yield from graph_module.named_buffers(remove_duplicate=False)
+    What was returned is overwritten afterwards, as a caller might: the next run must not see it.
+    """
+    seen = ask(observed, graph_module, list(inputs))
+    return Observation(**seen | {"shared": frozenset((int(i), int(j)) for i, j in seen["shared"])})
 
 
 def difference(
@@ -90,10 +76,9 @@ def difference(
 ) -> str | None:
     """The first thing in which two graphs differ when they run on the same inputs; `None` for nothing.
 
-    One of `does not run`, `structure`, `values`, `inputs`, `state`, `draws`, `sharing`. Both graphs are run twice, and
-    after the first run what was returned is overwritten: the second run must not see it.
+    One of `does not run`, `structure`, `values`, `inputs`, `state`, `draws`, `sharing`. Both graphs are run twice.
     """
-    before = dict(_state(copy.deepcopy(original)))
+    before = dict(state_of(copy.deepcopy(original)))
     original, theirs = copy.deepcopy(original), copy.deepcopy(theirs)
     for _ in range(2):
         want = observe(original, inputs)
@@ -113,9 +98,6 @@ def difference(
             return "draws"
         if want.shared != found.shared:
             return "sharing"
-        for value in (*want.outputs, *found.outputs):
-            if isinstance(value, torch.Tensor):
-                value.detach().fill_(7)
     return None
 
 
@@ -126,12 +108,25 @@ def _same(found: Any, wanted: Any, relative: float, absolute: float) -> bool:
 
 
 def operations(graph_module: fx.GraphModule) -> int:
-    """How many nodes compute something."""
-    return sum(is_operation(node) for node in graph_module.graph.nodes)
+    """How many nodes compute something, in this graph and each time that it uses a graph within it."""
+    return _operations(graph_module, {})
+
+
+def _operations(graph_module: fx.GraphModule, known: dict[int, int]) -> int:
+    if id(graph_module) not in known:
+        known[id(graph_module)] = 0
+        total = 0
+        for node in own_nodes(graph_module):
+            inner = inner_graph(node)
+            # What is handed on, to a higher-order operator, counts with each of those who take it.
+            total += is_operation(node) if inner is None else _operations(inner, known) * max(1, len(node.users))
+        known[id(graph_module)] = total
+    return known[id(graph_module)]
 
 
 def _named(graph_module: fx.GraphModule) -> Counter[str]:
-    return Counter(operation_name(node) for node in graph_module.graph.nodes if is_operation(node))
+    calls = (node for node in all_nodes(graph_module) if is_operation(node) and inner_graph(node) is None)
+    return Counter(operation_name(node) for node in calls)
 
 
 def _listed(names: Counter[str]) -> str:

@@ -13,8 +13,11 @@ a hidden case, wherever it hides it meanwhile, can come out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.util import Finalize
 from typing import Any
 
 from nbformat import NotebookNode
@@ -29,7 +32,18 @@ from autograder.exchange.channel import (
     Message,
 )
 from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
-from autograder.grading.judging import OVERRUN, Judge
+from autograder.grading.budget import (
+    BEFORE_IT,
+    CUT_SHORT,
+    DID_NOT_FINISH,
+    ENDED,
+    HIDDEN_NEVER_RAN,
+    LOOPS,
+    NEVER_RAN,
+    Budget,
+)
+from autograder.grading.endings import ENDINGS
+from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
 
 STUCK_LIMIT = 3
@@ -39,7 +53,7 @@ OUTPUT_LIMIT = 32 * 1024 * 1024
 """Most characters of output that are kept of one notebook's cells."""
 
 MESSAGES: dict[Status, str] = {
-    "time limit": "Stopped after {seconds:g} seconds: your code did not finish. Look for a loop that never ends.",
+    "time limit": LOOPS,
     "memory limit": "Stopped: your code used more than {memory:.0f} GiB of memory.",
     "process limit": "Stopped: your code started more than {processes} processes.",
     "crashed": "The Python process ended while your code ran (a call of exit, or a crash).",
@@ -67,6 +81,7 @@ class NotebookOutcome:
         sandboxed: whether the cells ran in bubblewrap.
         outputs: outputs of the learner's cells (notebook format), by cell id.
         seconds: wall time in seconds.
+        phases: what of it went where: `starting` (what was not warm yet), `running` (the learner's code), `judging`.
     """
 
     notebook: str
@@ -75,6 +90,7 @@ class NotebookOutcome:
     sandboxed: bool = False
     outputs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -89,6 +105,7 @@ class NotebookOutcome:
             "tasks": [task.to_json() for task in self.tasks],
             "sandboxed": self.sandboxed,
             "seconds": round(self.seconds, 2),
+            "phases": {name: round(seconds, 2) for name, seconds in self.phases.items()},
         }
 
 
@@ -104,6 +121,7 @@ class Grader:
         limits: Limits | None = None,
         watch: Watch | None = None,
         environment: Mapping[str, str] | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """Prepare to grade `tasks`.
 
@@ -114,6 +132,7 @@ class Grader:
             limits: what the learner's side may use.
             watch: is told each visible case with its evidence, as it came from the learner's side.
             environment: variables for the judge's process.
+            judge: one that runs already, for `seed`, and is left running; `None` starts one.
         """
         self._watch = watch
         self._tasks = list(tasks)
@@ -121,24 +140,25 @@ class Grader:
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
         self._worker: Worker | None = None
-        self._judge = Judge(seed or "", self._limits.judge_seconds, environment)
+        self._budget = Budget(self._limits.submission_seconds)
+        self._own_judge = judge is None
+        self._judge = judge or Judge(seed or "", self._limits, environment, sandboxed)
         self._cases: dict[tuple[str, bool], list[Message]] = {}
         self._answers = {task.answer_id for task in self._tasks}
 
     def __enter__(self) -> Grader:
-        self._judge.__enter__()
-        self._judge.start()
+        if self._own_judge:
+            self._judge.__enter__()
+            self._judge.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._worker is not None:
             self._worker.close()
-        self._judge.__exit__(*error)
+        if self._own_judge:
+            self._judge.__exit__(*error)
 
-    def _live_worker(self) -> Worker:
-        if self._worker is not None and not self._worker.alive:
-            self._worker.close()
-            self._worker = None
+    def _warm_worker(self) -> Worker:
         if self._worker is None:
             self._worker = Worker(self._tasks, self._limits, self._sandboxed).__enter__()
         return self._worker
@@ -146,7 +166,11 @@ class Grader:
     @property
     def sandboxed(self) -> bool:
         """Whether the learner's side runs in bubblewrap."""
-        return self._live_worker().sandboxed
+        return self._warm_worker().sandboxed
+
+    def phases(self) -> dict[str, float]:
+        """How many seconds of the running submission went into the learner's code and into judging."""
+        return {"running": self._budget.used, "judging": self._budget.judged}
 
     def _cases_of(self, task: Task, hidden: bool) -> list[Message]:
         key = (task.name, hidden)
@@ -163,8 +187,21 @@ class Grader:
         `grade_notebook`.
         """
         stuck = set() if stuck is None else stuck
-        outcome, outputs = self.first_round(task, cells, stuck)
-        return self.second_round(task, cells, stuck, outcome), outputs
+        with self.submission():
+            outcome, outputs = self.first_round(task, cells, stuck)
+            return self.second_round(task, cells, stuck, outcome), outputs
+
+    @contextmanager
+    def submission(self) -> Iterator[None]:
+        """What is graded inside belongs to one submission; nothing of it is there for the next one."""
+        worker = self._warm_worker()
+        self._judge.new_submission()
+        self._budget = Budget(self._limits.submission_seconds)
+        worker.begin()
+        try:
+            yield
+        finally:
+            worker.end()
 
     def first_round(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str]
@@ -191,12 +228,15 @@ class Grader:
     def _round(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str], hidden: bool
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
-        self._live_worker()  # begins to import torch before the judge, which is already at it, is waited for
+        worker = self._warm_worker()
         cases = self._cases_of(task, hidden)
         started = time.monotonic()
         while True:
+            if not self._budget.left:
+                text = (HIDDEN_NEVER_RAN if hidden else NEVER_RAN).format(budget=self._budget.seconds)
+                return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = _Run(self._live_worker(), task, wanted, self._limits, hidden, None if hidden else self._watch)
+            run = _Run(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
             outcome = run.outcome(cases, self._judge.judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
@@ -221,13 +261,15 @@ class _Run:
         task: Task,
         cells: list[dict[str, str]],
         limits: Limits,
+        budget: Budget,
         hidden: bool,
         watch: Watch | None,
     ) -> None:
         self._watch = watch
         self._worker, self._task, self._limits, self._hidden = worker, task, limits, hidden
         self._cells = cells
-        self._left = task.seconds
+        self._budget = budget
+        self._allowed = self._left = min(task.seconds, budget.left)
         self._timed_out = False
         self.running_cell: str | None = None
         self.defining = True
@@ -263,7 +305,9 @@ class _Run:
         try:
             return channel.receive(max(0.01, self._left))
         finally:
-            self._left -= time.monotonic() - started
+            took = time.monotonic() - started
+            self._left -= took
+            self._budget.used += took
 
     def _run_cells(self, channel: Channel) -> list[str]:
         """Follow the cells to their end; the names that they do not define.
@@ -316,8 +360,10 @@ class _Run:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
             if self._watch is not None and "raised" not in evidence.header:
                 self._watch(self._task, case, evidence)
+            started = time.monotonic()
             verdicts.append(judge(self._task, case, evidence, self._hidden))
-            if any(finding.misconception == OVERRUN for finding in verdicts[-1].findings):
+            self._budget.judged += time.monotonic() - started
+            if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
         self.running_cell = None
         return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
@@ -334,7 +380,93 @@ class _Run:
             memory=self._limits.memory_bytes / 2**30,
             processes=self._limits.processes,
         )
+        if self._timed_out and self._allowed < self._task.seconds:
+            message = CUT_SHORT.format(budget=self._budget.seconds)
+        elif self.defining and self.running_cell not in (None, self._task.answer_id):
+            what = {"time limit": DID_NOT_FINISH.format(seconds=self._allowed), "crashed": ENDED}.get(status)
+            if what is not None:
+                message = BEFORE_IT.format(cell=self.running_cell, what=what)
         return TaskOutcome(self._task.name, self._task.title, status, [message], [status])
+
+
+WARM_NOTEBOOKS = 2
+"""How many notebooks' graders are kept warm at once in one process: each holds torch in memory."""
+
+
+class _WarmGraders:
+    """One judge and the latest few graders, kept from submission to submission."""
+
+    def __init__(self) -> None:
+        self._judges: dict[str | None, Judge] = {}
+        self._graders: OrderedDict[tuple[tuple[str, ...], str | None], Grader] = OrderedDict()
+
+    def grader(self, tasks: Sequence[Task], seed: str | None) -> Grader:
+        """The grader for these tasks and this seed: the one from before, or a new one."""
+        key = tuple(task.name for task in tasks), seed
+        if key not in self._graders:
+            while len(self._graders) >= WARM_NOTEBOOKS:
+                self._graders.popitem(last=False)[1].__exit__(None, None, None)
+            if seed not in self._judges:
+                judge = Judge(seed or "").__enter__()
+                judge.start()
+                self._judges[seed] = judge
+            self._graders[key] = Grader(tasks, seed, judge=self._judges[seed]).__enter__()
+        self._graders.move_to_end(key)
+        return self._graders[key]
+
+    def close(self) -> None:
+        """End all of them."""
+        for kept in (*self._graders.values(), *self._judges.values()):
+            kept.__exit__(None, None, None)
+        self._graders.clear()
+        self._judges.clear()
+
+
+_warm: _WarmGraders | None = None
+
+Ahead = Callable[[NotebookNode, NotebookNode, Sequence[Task], str | None], "NotebookOutcome | None"]
+"""What may know the outcome of a notebook already: takes notebook, release, tasks and seed."""
+
+_ahead: Ahead | None = None
+
+
+def keep_warm() -> None:
+    """From now on `grade_notebook` keeps its graders from call to call, until `let_go` or the end of this process."""
+    global _warm
+    if _warm is None:
+        _warm = _WarmGraders()
+        # Runs at the end of worker processes of `multiprocessing` too, where `atexit` does not.
+        Finalize(None, let_go, exitpriority=10)
+
+
+def let_go() -> None:
+    """End the graders that `keep_warm` keeps."""
+    global _warm
+    if _warm is not None:
+        _warm.close()
+        _warm = None
+
+
+@contextmanager
+def graded_ahead(ahead: Ahead) -> Iterator[None]:
+    """Inside, `grade_notebook` asks `ahead` first and grades only what that does not know."""
+    global _ahead
+    before, _ahead = _ahead, ahead
+    try:
+        yield
+    finally:
+        _ahead = before
+
+
+@contextmanager
+def _grader_for(
+    tasks: Sequence[Task], seed: str | None, sandboxed: bool | None, limits: Limits | None, watch: Watch | None
+) -> Iterator[Grader]:
+    if _warm is not None and sandboxed is None and limits is None and watch is None:
+        yield _warm.grader(tasks, seed)
+        return
+    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
+        yield grader
 
 
 def grade_notebook(
@@ -360,11 +492,14 @@ def grade_notebook(
         limits: what the learner's side may use.
         watch: is told each visible case with its evidence, as it came from the learner's side.
     """
+    if _ahead is not None and (outcome := _ahead(notebook, release, tasks, seed)) is not None:
+        return outcome
     started = time.monotonic()
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
-    with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
+    with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission():
+        warm = time.monotonic() - started
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []
         for task in tasks:
@@ -377,10 +512,11 @@ def grade_notebook(
             result.points = result.max_points if result.status == "passed" else 0.0
             outcome.tasks.append(result)
         outcome.sandboxed = grader.sandboxed
+        outcome.phases = {"starting": warm} | grader.phases()
     answers = {task.answer_id for task in tasks}
     outcome.problems = [LEFT_OUT.format(cell=cell) for cell in sorted(stuck - answers)]
     outcome.seconds = time.monotonic() - started
     return outcome
 
 
-__all__ = ["Grader", "NotebookOutcome", "grade_notebook"]
+__all__ = ["Grader", "NotebookOutcome", "grade_notebook", "graded_ahead", "keep_warm", "let_go"]

@@ -1,58 +1,81 @@
 """The judge: a process of its own that makes the hidden cases, holds the expectations and never runs learner code.
 
-`python -m autograder.grading.judging SOCKET` serves requests of the grading process. It is a process of its own so
-that a graph from a hostile submission that takes for ever or fills memory ends the judge, not the grading.
+`python -m autograder.grading.judging SOCKET LIMITS` serves requests of the grading process, each one message with a
+number, which the answer repeats. Graphs of a submission run in yet another process (see `runner`), which the judge only
+asks; that the judge is a process of its own, too, keeps evidence of a hostile size or form away from the grading.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from autograder.course.judges import UNREADABLE, JudgeError, error_verdict, hidden_cases, judge_case, visible_cases
 from autograder.course.task import Task
+from autograder.course.tasks import find_task
 from autograder.exchange.channel import (
+    HEADER_LIMIT,
+    MESSAGE_LIMIT,
     Channel,
     ChannelClosedError,
     ChannelTimeoutError,
     MalformedMessageError,
     Message,
+    OversizeMessageError,
     Rendezvous,
     connect,
     private_folder,
 )
 from autograder.exchange.verdict import CaseVerdict, Finding
+from autograder.grading.endings import ENDINGS, JUDGE_CRASHED, OVERRUN
+from autograder.grading.sandbox import START_SECONDS, Limits
 
-START_SECONDS = 120.0
-"""How long the judge may take to import torch and to make the cases of a task."""
+MEMORY_BYTES = 16 << 30
+"""Address space of the judge; torch alone maps several GiB."""
 
-JUDGE_SECONDS = 60.0
-"""How long the judge may take over one case."""
+SIZES = {"header_limit": 8 * HEADER_LIMIT, "blob_limit": 2 * MESSAGE_LIMIT}
+"""Limits of messages between the grading process and the judge: a case, and evidence that grew in the writing (1e15
+is written 1000000000000000.0)."""
 
-OVERRUN = "judge overrun"
-"""The misconception of evidence over which the judge crashed or hung."""
+TOO_LARGE = "it is too large"
+
+
+class JudgeOutOfStepError(RuntimeError):
+    """The judge answered another question than it was asked."""
 
 
 class Judge:
     """The judging process as the grading process sees it. Starts again by itself after a crash or a time-out."""
 
-    def __init__(self, seed: str, seconds: float = JUDGE_SECONDS, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        seed: str,
+        limits: Limits | None = None,
+        environment: Mapping[str, str] | None = None,
+        sandboxed: bool | None = None,
+    ) -> None:
         """Prepare a judge.
 
         Args:
             seed: the secret from which hidden cases come.
-            seconds: how long it may take over one case.
+            limits: how long it may take over one case, and what a submission's graphs may use.
             environment: variables for its process, besides those of this one.
+            sandboxed: whether graphs run in bubblewrap; `None` uses it when it is there.
         """
         self._environment = dict(environment or {})
         self._seed = seed
-        self._seconds = seconds
+        self._limits = limits or Limits()
+        self._sandboxed = sandboxed
         self._count = 0
+        self._questions = 0
+        self._submission = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._meeting: Rendezvous | None = None
         self._channel: Channel | None = None
@@ -75,15 +98,23 @@ class Judge:
         # What the judge prints (a warning of torch, say) may tell hidden inputs: nobody sees it unless it fails.
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "autograder.grading.judging", str(self._meeting.path)],
+                [sys.executable, "-P", "-m", "autograder.grading.judging", str(self._meeting.path), self._how()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=os.environ | {"FXOPT_DEVICE": "cpu"} | self._environment,
             )
 
+    def new_submission(self) -> None:
+        """What comes now is another learner's: its graphs get a fresh process, and the whole of their time."""
+        self._submission += 1
+
+    def _how(self) -> str:
+        return json.dumps({"limits": asdict(self._limits), "sandboxed": self._sandboxed})
+
     def _stop(self) -> None:
         if self._process is not None:
+            # Its runner is in a session of its own and ends with the channel to the judge.
             self._process.kill()
             self._process.wait()
             self._process = None
@@ -100,7 +131,7 @@ class Judge:
         if self._channel is None:
             assert self._meeting is not None
             try:
-                self._channel = self._meeting.accept(START_SECONDS)
+                self._channel = self._meeting.accept(START_SECONDS, **SIZES)
                 self._channel.receive(START_SECONDS)
             except (ChannelClosedError, ChannelTimeoutError) as error:
                 raise self._failed("did not start", error) from error
@@ -117,85 +148,125 @@ class Judge:
         Raises:
             JudgeError: the judge cannot make them.
         """
-        channel = self._connected()
         try:
-            request = {"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed}
-            channel.send(request, timeout=START_SECONDS)
-            answer = channel.receive(START_SECONDS).header
+            answer = self._ask({"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed}, START_SECONDS)
             if "failed" in answer:
                 raise JudgeError(f"the judge failed on the cases of {task.name}: {answer['failed']}")
-            return [channel.receive(START_SECONDS) for _ in range(answer["count"])]
-        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError) as error:
+            return [self._connected().receive(START_SECONDS) for _ in range(answer["count"])]
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError, JudgeOutOfStepError) as error:
             raise self._failed(f"failed on the cases of {task.name}", error) from error
+
+    def _ask(self, request: dict[str, Any], seconds: float, blob: bytes = b"") -> dict[str, Any]:
+        """Send one request; the header of the answer to it, and to no other."""
+        channel = self._connected()
+        self._questions += 1
+        channel.send(request | {"id": self._questions}, blob, timeout=seconds)
+        answer = channel.receive(seconds).header
+        if answer.get("id") != self._questions:
+            raise JudgeOutOfStepError(f"an answer to {answer.get('id')!r} instead of {self._questions}")
+        return answer
 
     def judge(self, task: Task, case: Message, evidence: Message, hidden: bool) -> CaseVerdict:
         """The verdict on one case. A judge that crashes or hangs over the evidence is a verdict on the evidence."""
-        name = str(case.header["name"])
-        header = {"judge": True, "task": task.name, "hidden": hidden, "case": case.header}
-        channel = self._connected()
+        # The time of the judge itself, and that of the graphs that it has run.
+        name, seconds = str(case.header["name"]), 2 * self._limits.judge_seconds
+        request = {
+            "judge": True,
+            "task": task.name,
+            "hidden": hidden,
+            "submission": self._submission,
+            "case": case.header,
+            "case_bytes": len(case.blob),
+            "evidence": evidence.header,
+        }
         try:
-            channel.send(header, case.blob, timeout=self._seconds)
-            try:
-                channel.send(evidence.header, evidence.blob, timeout=self._seconds)
-            except RecursionError:
-                # Nested almost as deeply as can be read at all.
-                self._stop()
-                finding = Finding("unreadable evidence", UNREADABLE.format(reason="it is nested too deeply"))
-                return CaseVerdict(name, hidden, (finding,))
-            answer = channel.receive(self._seconds).header
-        except (ChannelClosedError, ChannelTimeoutError):
+            answer = self._ask(request, seconds, case.blob + evidence.blob)
+        except (RecursionError, OversizeMessageError) as error:
+            # Nothing was sent. Written once more, it is nested or grown beyond what can be read at all.
+            reason = TOO_LARGE if isinstance(error, OversizeMessageError) else "it is nested too deeply"
+            return CaseVerdict(name, hidden, (Finding("unreadable evidence", UNREADABLE.format(reason=reason)),))
+        except (ChannelTimeoutError, ChannelClosedError, MalformedMessageError, JudgeOutOfStepError) as error:
             self._stop()
-            message = "What your code produced took the judge too long, or too much memory, to run."
-            return CaseVerdict(name, hidden, (Finding(OVERRUN, message),))
+            what = OVERRUN if isinstance(error, ChannelTimeoutError) else JUDGE_CRASHED
+            return CaseVerdict(name, hidden, (Finding(what, ENDINGS[what].format(seconds=seconds)),))
         findings = tuple(Finding(*finding) for finding in answer["findings"])
         return CaseVerdict(name, hidden, findings, answer["figures"])
 
 
-def serve(channel: Channel) -> None:
+def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
     """Answer the grading process until it closes the channel."""
     import resource
 
     import torch
 
-    from autograder.course.tasks import find_task
-    from autograder.exchange.evidence import Case, Evidence, EvidenceError
+    from autograder.exchange.graph_form import graphs_run_by
+    from autograder.grading.runner import SandboxedRunner
 
-    torch.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
-    channel.send({"ready": True})
-    while True:
-        try:
-            header, blob = channel.receive()
-        except ChannelClosedError:
-            return
-        task = find_task(header["task"])
-        if "cases" in header:
+    with SandboxedRunner(limits, sandboxed) as runner, graphs_run_by(runner):
+        torch.set_num_threads(1)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        runner.wait()
+        channel.send({"ready": True})
+        submission = None
+        while True:
             try:
-                cases = hidden_cases(task, header["seed"]) if header["hidden"] else visible_cases(task)
-            except Exception as error:  # whatever it is, it is a defect of the exercise, and is reported as one
-                channel.send({"failed": f"{type(error).__name__}: {error}"})
+                header, blob = channel.receive()
+            except ChannelClosedError:
+                return
+            task = find_task(header["task"])
+            if "cases" in header:
+                _send_cases(channel, header, task)
                 continue
-            channel.send({"count": len(cases)})
-            for case in cases:
-                channel.send(*case.to_message())
-            continue
-        sent = channel.receive()
-        case = Case.from_message(header["case"], blob)
-        try:
-            if "raised" in sent.header:
-                verdict = error_verdict(task, case.name, sent.header, header["hidden"])
-            else:
-                verdict = judge_case(task, case, Evidence.from_message(sent.header, sent.blob), header["hidden"])
-        except Exception as error:
-            # Evidence comes from the learner's side and may have any content; a defect of the judge itself
-            # shows in the gate, where it makes the reference fail.
-            reason = "malformed" if isinstance(error, EvidenceError) else "unexpected content"
-            text = f"{type(error).__name__}: {error}"[:500]
-            finding = Finding("unreadable evidence", UNREADABLE.format(reason=reason), text)
-            verdict = CaseVerdict(case.name, header["hidden"], (finding,))
-        findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
-        channel.send({"findings": findings, "figures": verdict.figures})
+            if header["submission"] != submission:
+                submission = header["submission"]
+                runner.new_submission()
+            runner.new_case((task.name, header["hidden"]))
+            verdict = _verdict(task, header, blob)
+            findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
+            channel.send({"id": header["id"], "findings": findings, "figures": verdict.figures})
+
+
+def _send_cases(channel: Channel, header: dict[str, Any], task: Task) -> None:
+    try:
+        cases = hidden_cases(task, header["seed"]) if header["hidden"] else visible_cases(task)
+    except Exception as error:  # whatever it is, it is a defect of the exercise, and is reported as one
+        channel.send({"id": header["id"], "failed": f"{type(error).__name__}: {error}"})
+        return
+    channel.send({"id": header["id"], "count": len(cases)})
+    for case in cases:
+        channel.send(*case.to_message())
+
+
+def _verdict(task: Task, header: dict[str, Any], blob: bytes) -> CaseVerdict:
+    """The verdict on one case, whatever the evidence is."""
+    from autograder.exchange.evidence import Case, Evidence, EvidenceError
+    from autograder.exchange.graph_form import GraphEndedError
+
+    length, sent, hidden = header["case_bytes"], header["evidence"], header["hidden"]
+    case = Case.from_message(header["case"], blob[:length])
+    try:
+        if "raised" in sent:
+            return error_verdict(task, case.name, sent, hidden)
+        return judge_case(task, case, Evidence.from_message(sent, blob[length:]), hidden)
+    except GraphEndedError as error:
+        return CaseVerdict(case.name, hidden, (Finding(error.misconception, error.message),))
+    except MemoryError:
+        return CaseVerdict(case.name, hidden, (Finding("unreadable evidence", UNREADABLE.format(reason=TOO_LARGE)),))
+    except Exception as error:
+        # Evidence comes from the learner's side and may have any content; a defect of the judge itself
+        # shows in the gate, where it makes the reference fail.
+        reason = "malformed" if isinstance(error, EvidenceError) else "unexpected content"
+        text = f"{type(error).__name__}: {error}"[:500]
+        finding = Finding("unreadable evidence", UNREADABLE.format(reason=reason), text)
+        return CaseVerdict(case.name, hidden, (finding,))
+
+
+def main() -> None:
+    """Connect to the grading process and serve. Arguments: the socket, and limits as JSON."""
+    given = json.loads(sys.argv[2])
+    channel = connect(sys.argv[1], **SIZES)
+    serve(channel, Limits(**given["limits"]), given["sandboxed"])
 
 
 if __name__ == "__main__":
-    serve(connect(sys.argv[1]))
+    main()

@@ -1,21 +1,20 @@
-"""Starts the worker that runs a learner's cells: in bubblewrap where it is there, else as a plain process.
+"""Starts the warm process behind a learner's cells: in bubblewrap where it is there, else as a plain process.
 
-The sandbox has no network, no capabilities, a process namespace of its own and a read-only file system in
-which the repository is absent; what a learner's code may import lies in a view (see `view`).
+The sandbox has no network, no rights, process ids of its own and a read-only file system in which the repository is
+absent; what a learner's code may import lies in a view (see `view`). The warm process in it stays for many
+submissions; each gets fresh namespaces and empty scratch space (see `learner_side/warm.py`). Where the kernel or its
+policy refuses namespaces inside bubblewrap's, each submission gets a bubblewrap and a warm process of its own instead.
 Imports no torch.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,21 +32,24 @@ from autograder.exchange.channel import (
     ChannelClosedError,
     ChannelTimeoutError,
     MalformedMessageError,
-    Rendezvous,
-    private_folder,
+    channel_pair,
 )
 from autograder.exchange.verdict import Status
-from autograder.grading.judging import JUDGE_SECONDS
+from autograder.grading.memory_watch import Watch, end_family
+from autograder.grading.system_calls import learner_filter
 from autograder.grading.view import PACKAGES, SandboxError, build_view
 
 START_SECONDS = 120.0
-"""How long a worker may take to import torch and report."""
+"""How long a warm process may take to import torch and report."""
 
 END_SECONDS = 10.0
-"""How long a worker may take to end a child that it was told to end."""
+"""How long a process may take to begin or to end what it was told to."""
 
-WATCH_SECONDS = 0.05
-"""Pause between two looks at a worker's memory and processes."""
+JUDGE_SECONDS = 60.0
+"""How long the judge may take over one case."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+"""What is in the sandbox's `/dev` besides shared memory; no terminals."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,27 @@ class Limits:
         memory_bytes: resident memory of all its processes together.
         address_space_bytes: virtual memory of one process; torch alone maps several GiB.
         processes: number of its processes.
+        open_files: number of files and sockets that one process may hold open.
         file_bytes: size of one file that it writes.
         scratch_bytes: size of each of its temporary folders (in the sandbox only).
-        judge_seconds: how long the judge may take over what it produced for one case.
+        submission_seconds: wall time of all its cells and tasks together; each task has its own limit besides.
+        judge_seconds: how long the judge may take over what it produced for one case, and how long the graphs among
+            that may run while it waits.
+        graph_seconds: processor time of all its graphs together when the judge has them run; a task gets at most half
+            of what is left. By the clock it may be four times as much, on a machine that is busy with other things.
+        graph_memory_bytes: address space that running its graphs may take beyond what the process began with.
     """
 
     memory_bytes: int = 4 << 30
     address_space_bytes: int = 24 << 30
     processes: int = 64
+    open_files: int = 512
     file_bytes: int = 512 << 20
     scratch_bytes: int = 512 << 20
+    submission_seconds: float = 300.0
     judge_seconds: float = JUDGE_SECONDS
+    graph_seconds: float = 60.0
+    graph_memory_bytes: int = 4 << 30
 
 
 @cache
@@ -82,17 +94,32 @@ def bubblewrap() -> str | None:
     return path if works else None
 
 
-def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
+def bubblewrap_command(view: Path, limits: Limits, *, sockets: Path | None = None, warm: bool = False) -> list[str]:
+    """The beginning of a command line that runs the rest of it in a sandbox which sees only `view` of the course.
+
+    Args:
+        view: what can be imported, as `/view`.
+        limits: sizes.
+        sockets: a folder that is there, too, under its own name.
+        warm: whether the process keeps its rights over the sandbox, to make further ones inside.
+    """
     command = [
         str(bubblewrap()),
-        *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
+        *("--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
+        # Rights over the sandbox's own namespaces only. The warm process needs them to make further ones, and runs no
+        # learner's code; what does has given them up.
+        *("--cap-add" if warm else "--cap-drop", "ALL"),
         *("--ro-bind", "/usr", "/usr"),
     ]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         command += ["--ro-bind-try", name, name]
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"):
         command += ["--ro-bind-try", name, name]
-    command += ["--proc", "/proc", "--dev", "/dev"]
+    # Not `--dev`: its terminals would need a second namespace of users, in which the rights above are worth nothing.
+    command += ["--proc", "/proc", "--tmpfs", "/dev", "--symlink", "/proc/self/fd", "/dev/fd"]
+    for name in DEVICES:
+        command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    command += ["--dir", "/dev/shm"]
     # These live in memory, which no process's own memory shows: without a size they may take half of the machine's.
     for folder in ("/dev/shm", "/tmp"):
         command += ["--size", str(limits.scratch_bytes), "--tmpfs", folder]
@@ -105,7 +132,9 @@ def _bubblewrap_command(view: Path, sockets: Path, limits: Limits) -> list[str]:
         # A package that was installed (not linked) lies inside the environment that was just bound: cover it.
         if any(installed.is_relative_to(prefix) for prefix in prefixes):
             command += ["--tmpfs", str(installed)]
-    command += ["--ro-bind", str(view), "/view", "--ro-bind", str(sockets), str(sockets)]
+    command += ["--ro-bind", str(view), "/view"]
+    if sockets is not None:
+        command += ["--ro-bind", str(sockets), str(sockets)]
     # Started by root, bubblewrap 0.8 leaves /proc/sys writable: settings of the kernel, outside every namespace.
     for folder in ("/proc", "/"):
         command += ["--remount-ro", folder]
@@ -134,7 +163,15 @@ def _environment(view: str) -> dict[str, str]:
 
 
 class Worker:
-    """A running worker: a warm process that forks for every task. Use it as a context manager."""
+    """A warm process that forks for every submission and again for every task. Use it as a context manager.
+
+    A submission begins with `begin`, or with the first `run`, and lasts until `end`.
+
+    Attributes:
+        sandboxed: whether it runs in bubblewrap.
+        limits: what one submission may use.
+        violation: what the running submission, or else the latest one, used too much of.
+    """
 
     def __init__(self, tasks: Sequence[Task], limits: Limits | None = None, sandboxed: bool | None = None) -> None:
         """Prepare a worker for the tasks of one notebook.
@@ -153,16 +190,19 @@ class Worker:
         self.limits = limits or Limits()
         self.violation: Status | None = None
         self._tasks = tasks
-        self._count = 0
+        self._fresh_namespaces = self.sandboxed
+        self._submissions = 0
+        self._submission: Channel | None = None
+        self._watch: Watch | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self._files = tempfile.TemporaryDirectory(prefix="fxopt-view-")
-        self._sockets = private_folder()
         view = Path(self._files.name) / "view"
         view.mkdir()
-        build_view(view, self._tasks)
         try:
-            self._start(view)
+            build_view(view, self._tasks)
+            self._start()
         except BaseException:
             self.close()
             raise
@@ -173,164 +213,176 @@ class Worker:
     ) -> None:
         self.close()
 
-    def _start(self, view: Path) -> None:
-        sockets = Path(self._sockets.name)
-        meeting = Rendezvous(sockets, "control")
-        per_process = {
-            "memory_bytes": self.limits.address_space_bytes,
-            "file_bytes": self.limits.file_bytes,
-        }
-        if os.geteuid() != 0:
-            # The kernel counts a user's processes everywhere and never holds root to it; the watch below counts too.
-            per_process["processes"] = self.limits.processes + len(psutil.pids())
-        namespace = "own" if self.sandboxed else "shared"
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "autograder.learner_side.worker",
-            str(meeting.path),
-            json.dumps(per_process),
-            namespace,
-        ]
-        scratch = Path(self._files.name) / "scratch"
-        scratch.mkdir()
+    def _start(self) -> None:
+        """Start the warm process and wait until it is warm."""
+        files = Path(self._files.name)
+        self.control, theirs = channel_pair()
+        kind = "own" if self._fresh_namespaces else "shared"
+        command = [sys.executable, "-P", "-m", "autograder.learner_side.warm", str(theirs.fileno()), kind]
         if self.sandboxed:
-            command = _bubblewrap_command(view, sockets, self.limits) + command
+            command = bubblewrap_command(files / "view", self.limits, warm=self._fresh_namespaces) + command
             environment: dict[str, str] = {}
         else:
-            environment = _environment(str(view)) | {"HOME": str(scratch), "TMPDIR": str(scratch)}
-        self._log = Path(self._files.name) / "log"
-        with self._log.open("wb") as log:
+            environment = _environment(str(files / "view")) | {"HOME": str(files), "TMPDIR": str(files)}
+        log = files / "log"
+        with log.open("wb") as written:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=written,
+                stderr=written,
                 env=environment,
-                cwd=scratch,
+                cwd=files,
                 start_new_session=True,
+                pass_fds=[theirs.fileno()],
             )
-        self._watch = threading.Thread(target=self._watch_limits, daemon=True)
-        self._watch.start()
+        theirs.close()
         try:
-            self.control: Channel = meeting.accept(START_SECONDS)
-            self.control.receive(START_SECONDS)
+            answer = self.control.receive(START_SECONDS).header
         except (ChannelClosedError, ChannelTimeoutError) as error:
-            self._kill()
-            said = self._log.read_text(errors="replace")[-2000:]
+            self._stop()
+            said = log.read_text(errors="replace")[-2000:]
             raise SandboxError(f"the worker did not start: {error}. It printed: {said or 'nothing'}") from error
+        if "refused" in answer:
+            self._stop()
+            self._fresh_namespaces = False
+            self._start()
 
-    def _watch_limits(self) -> None:
-        """Kill the worker when all its processes together use too much. Runs until the worker is gone."""
-        root = psutil.Process(self._process.pid)
-        while self._process.poll() is None:
-            try:
-                family = [root, *root.children(recursive=True)]
-            except psutil.NoSuchProcess:
-                continue
-            if len(family) > self.limits.processes:
-                self.violation = "process limit"
-            elif all(sum(map(count, family)) > self.limits.memory_bytes for count in (_own_memory, _fair_memory)):
-                self.violation = "memory limit"
-            if self.violation:
-                self._kill()
-                return
-            time.sleep(WATCH_SECONDS)
-
-    def run(self, cells: list[dict[str, str]], task: Task) -> Channel:
-        """Fork a child that runs `cells` and then answers cases of `task`; the channel to it.
+    def begin(self) -> None:
+        """Begin a submission: a process with empty scratch space, and with fresh namespaces in the sandbox.
 
         Raises:
-            ChannelClosedError: the worker is gone.
-            ChannelTimeoutError: the child did not connect.
+            SandboxError: it cannot be begun; the message holds what the worker printed.
         """
-        self._count += 1
-        meeting = Rendezvous(Path(self._sockets.name), f"run{self._count}")
-        described = {"module": task.module, "provides": task.provides, "withheld": task.withheld, "day": task.day}
-        request = {"run": str(meeting.path), "cells": cells, "task": described}
+        self.end()
+        if self._submissions and self.sandboxed and not self._fresh_namespaces:
+            self._stop()
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            self._start()
+        self.violation = None
+        self._submissions += 1
+        ours, theirs = channel_pair()
         try:
-            self.control.send(request, timeout=END_SECONDS)
-            return meeting.accept(START_SECONDS)
-        finally:
-            meeting.close()
+            self.control.send({"submission": self._wanted()}, timeout=END_SECONDS)
+            self.control.hand_over(theirs)
+            child = int(self.control.receive(END_SECONDS).header["started"])
+            ours.receive(END_SECONDS)
+            watch = Watch(self._outside(child), self.limits.memory_bytes, self.limits.processes)
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError, SandboxError) as error:
+            ours.close()
+            self._stop()
+            said = (Path(self._files.name) / "log").read_text(errors="replace")[-2000:]
+            raise SandboxError(f"a submission's process did not start: {error}. The worker printed: {said}") from error
+        self._submission, self._watch = ours, watch
+
+    def _wanted(self) -> dict[str, object]:
+        """What the submission's process is told of its limits and its scratch space."""
+        limits = {
+            "memory_bytes": self.limits.address_space_bytes,
+            "file_bytes": self.limits.file_bytes,
+            "open_files": self.limits.open_files,
+        }
+        if os.geteuid() != 0:
+            # Root is never held to it; the watch counts, too. Without a namespace all of the user's processes count.
+            limits["processes"] = self.limits.processes + (0 if self._fresh_namespaces else len(psutil.pids()))
+        scratch = "/tmp"
+        if not self.sandboxed:
+            folder = self._scratch()
+            folder.mkdir()
+            scratch = str(folder)
+        prefixes = {str(Path(prefix).resolve()) for prefix in (sys.base_prefix, sys.prefix)}
+        return {
+            "limits": limits,
+            "scratch_bytes": self.limits.scratch_bytes,
+            "kept": sorted(prefix for prefix in prefixes if Path(prefix).is_relative_to("/tmp")),
+            "scratch": scratch,
+            "filter": learner_filter().program.hex() if self.sandboxed else "",
+        }
+
+    def _scratch(self) -> Path:
+        return Path(self._files.name) / f"scratch-{self._submissions}"
+
+    def _outside(self, child: int) -> int:
+        """The id out here of a process that the warm process started and knows by the id `child`."""
+        assert self._process is not None
+        if not self.sandboxed:
+            return child
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            with suppress(OSError):
+                text = Path(f"/proc/{process.pid}/status").read_text()
+                numbers = next(line for line in text.splitlines() if line.startswith("NSpid:")).split()[1:]
+                if numbers[1] == str(child):
+                    return process.pid
+        raise SandboxError(f"the submission's process {child} cannot be found among the worker's")
+
+    def run(self, cells: list[dict[str, str]], task: Task) -> Channel:
+        """Fork a process that runs `cells` and then answers cases of `task`; the channel to it.
+
+        Raises:
+            ChannelClosedError: the submission's process is gone.
+            SandboxError: no submission could be begun.
+        """
+        if not self.alive:
+            self.begin()
+        assert self._submission is not None
+        described = {"module": task.module, "provides": task.provides, "withheld": task.withheld, "day": task.day}
+        ours, theirs = channel_pair()
+        try:
+            self._submission.send({"run": {"cells": cells, "task": described}}, timeout=END_SECONDS)
+            self._submission.hand_over(theirs)
+        except (ChannelClosedError, ChannelTimeoutError) as error:
+            ours.close()
+            raise ChannelClosedError("the submission's process is gone") from error
+        return ours
 
     def end_run(self) -> None:
-        """End the running child, and the whole worker when that does not succeed (which `alive` then says)."""
+        """End the running task, and the whole submission when that does not succeed (which `alive` then says)."""
+        if self._submission is None:
+            return
         end = time.monotonic() + END_SECONDS
         try:
-            self.control.send({"kill": True}, timeout=END_SECONDS)
-            while "exited" not in self.control.receive(max(0.01, end - time.monotonic())).header:
+            self._submission.send({"kill": True}, timeout=END_SECONDS)
+            while "exited" not in self._submission.receive(max(0.01, end - time.monotonic())).header:
                 pass
         except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError):
-            self._kill()
+            self.end()
 
     @property
     def alive(self) -> bool:
-        """Whether the worker can run another task."""
-        return self._process.poll() is None and self.violation is None
+        """Whether a submission is running that can run another task."""
+        return self._submission is not None and self.violation is None
 
-    def _kill(self) -> None:
-        descendants: list[psutil.Process] = []
-        with suppress(psutil.NoSuchProcess):
-            descendants = psutil.Process(self._process.pid).children(recursive=True)
-        # Stop everything first: what is stopped cannot fork faster than it is killed.
-        for sign in (signal.SIGSTOP, signal.SIGKILL):
-            for process in descendants:
-                try:
-                    process.send_signal(sign)
-                except psutil.NoSuchProcess:
-                    continue
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+    def end(self) -> None:
+        """End the submission, and the warm process too when that does not succeed."""
+        if self._submission is None:
+            return
+        assert self._watch is not None
+        try:
+            self.control.send({"end": True}, timeout=END_SECONDS)
+            while "ended" not in self.control.receive(END_SECONDS).header:
+                pass
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError):
+            self._stop()
+        self._watch.stop()
+        self.violation = self._watch.violation
+        self._submission.close()
+        self._submission = self._watch = None
+        if not self.sandboxed:
+            shutil.rmtree(self._scratch(), ignore_errors=True)
+
+    def _stop(self) -> None:
+        """End the warm process and all that it started."""
+        if self._process is not None:
+            end_family(self._process.pid)
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+            self.control.close()
 
     def close(self) -> None:
-        """End the worker and remove its files."""
-        if hasattr(self, "_process"):
-            self._kill()
-        if hasattr(self, "control"):
-            self.control.close()
+        """End everything and remove its files."""
+        self._stop()
+        self.end()
         self._files.cleanup()
-        self._sockets.cleanup()
-
-
-def _own_memory(process: psutil.Process) -> int:
-    """Resident bytes of a process that are no file's; pages shared after a fork count once for each process.
-
-    On Linux these are its own pages, those that it shares with others without a file, and files that exist in
-    memory only and that it holds open. A process that is gone has none.
-    """
-    total = _sum_of_lines(process, "status", r"Rss(?:Anon|Shmem)")
-    if total is not None:
-        return total + _open_memory_files(process)
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-def _fair_memory(process: psutil.Process) -> int:
-    """As `_own_memory`, but of pages that several processes share each counts its part only. Slower by far."""
-    total = _sum_of_lines(process, "smaps_rollup", r"Pss_(?:Anon|Shmem)")
-    return _own_memory(process) if total is None else total + _open_memory_files(process)
-
-
-def _open_memory_files(process: psutil.Process) -> int:
-    total = 0
-    with suppress(OSError):
-        for entry in list(os.scandir(f"/proc/{process.pid}/fd")):
-            with suppress(OSError):
-                if os.readlink(entry.path).startswith("/memfd:"):
-                    total += os.stat(entry.path).st_blocks * 512
-    return total
-
-
-def _sum_of_lines(process: psutil.Process, file: str, key: str) -> int | None:
-    """Bytes in those lines of a file in /proc that begin with `key`; `None` when there is no such line to read."""
-    try:
-        text = Path(f"/proc/{process.pid}/{file}").read_text()
-    except OSError:
-        return None
-    sizes = re.findall(rf"^{key}:\s+(\d+) kB$", text, re.MULTILINE)
-    return 1024 * sum(map(int, sizes)) if sizes else None

@@ -51,6 +51,29 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
         shutil.copy(own / relative, target / relative)
 
 
+GRAPH_FILES = ("autograder.grading.graph_server", "autograder.traps.trap", "autograder.course.task")
+"""Modules that the process which runs graphs needs besides `exchange`, the core and its questions."""
+
+
+def build_graph_view(folder: Path, questions: Sequence[str]) -> None:
+    """Fill `folder` with what the process that runs learners' graphs may import: no judge, no case, no answer.
+
+    Args:
+        folder: where to.
+        questions: dotted names of the modules with the questions that are put to graphs.
+    """
+    without_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(_home(fxopt_core), folder / "fxopt_core", ignore=without_caches)
+    own, target = _home(autograder), folder / "autograder"
+    shutil.copytree(own / "exchange", target / "exchange", ignore=without_caches)
+    for name in (*GRAPH_FILES, *questions):
+        parts = name.split(".")[1:]
+        above = [Path(*parts[:depth], "__init__.py") for depth in range(len(parts))]
+        for relative in (*above, Path(*parts).with_suffix(".py")):
+            (target / relative).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(own / relative, target / relative)
+
+
 _OURS = {package.__name__ for package in PACKAGES}
 
 

@@ -19,14 +19,28 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 
 from autograder.course.course import Course, course_config
-from autograder.course.reading import UnreadableNotebookError
+from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.sources import make_assignments, read_source, sources
 from autograder.course.task import DAYS, WrittenTask
-from autograder.course.tasks import written_tasks
+from autograder.course.tasks import tasks_of_notebook, written_tasks
 from autograder.exchange.verdict import one_line
-from autograder.records.intake import Folder, IntakeError, content_of, handed_in, handed_in_at, look_into
+from autograder.grading.batch import Batch
+from autograder.grading.grading import keep_warm, let_go
+from autograder.records.intake import (
+    PROBLEMS_KEY,
+    Folder,
+    IntakeError,
+    content_of,
+    handed_in,
+    handed_in_at,
+    look_into,
+    received,
+)
 from autograder.records.nbgrader_plugin import AutogradeReceived, outcome_file
 from fxopt_workbench.files import write_whole
+
+AHEAD = 3
+"""How many submissions for each grading process are read before their turn to be written."""
 
 
 @dataclass(frozen=True)
@@ -80,24 +94,70 @@ def _known_days(course: Course) -> set[str]:
         return {str(assignment.name) for assignment in gradebook.assignments}
 
 
-def grade(course: Course, who: str | None = None, day: str | None = None, force: bool = False) -> Iterator[Graded]:
+def grade(
+    course: Course, who: str | None = None, day: str | None = None, force: bool = False, jobs: int = 1
+) -> Iterator[Graded]:
     """Grade what was handed in since it was last graded; one result per submitted notebook, as soon as it is known.
 
-    A submission on which grading fails is reported and delays no other.
+    A submission on which grading fails is reported and delays no other. Assignment by assignment, so that what is warm
+    for one submission is warm for the next. However many processes grade, only this one writes.
 
     Args:
         course: the course.
         who: only this student's submissions.
         day: only this assignment (folder name).
         force: grade even what has been graded since it was handed in.
+        jobs: how many processes run and judge notebooks at once.
 
     Raises:
         ReleaseError: the gradebook cannot be brought up to date.
+        ValueError: fewer jobs than one.
     """
     prepare_gradebook(course)
-    for student, folder in list(handed_in(course)):
-        if who in (None, student) and day in (None, folder):
-            yield from _grade_folder(course, student, folder, force)
+    folders = [(student, name) for student, name in handed_in(course) if who in (None, student) and day in (None, name)]
+    folders.sort(key=lambda found: (found[1], found[0]))
+    if jobs == 1:
+        keep_warm()
+        try:
+            for student, name in folders:
+                yield from _grade_folder(course, student, name, force)
+        finally:
+            let_go()
+        return
+    with Batch(jobs) as batch:
+        announced = 0
+        for position, (student, name) in enumerate(folders):
+            while announced < min(len(folders), position + AHEAD * jobs):
+                _announce(batch, course, *folders[announced], force)
+                announced += 1
+            yield from _grade_folder(course, student, name, force)
+
+
+def _announce(batch: Batch, course: Course, student: str, day: str, force: bool) -> None:
+    """Have the notebooks of a submission graded that `_grade_folder` is going to ask for."""
+    try:
+        folder = look_into(course, student, day)
+        if not _is_new(course, student, day, _fingerprint(course, folder), force):
+            return
+        for name in folder.notebooks:
+            tasks = tasks_of_notebook(name)
+            notebook = received(course, student, day, name)
+            if tasks and not notebook.metadata[PROBLEMS_KEY]["unreadable"]:
+                release = read_notebook(course.curriculum / day / f"{name}.ipynb")
+                batch.announce(name, notebook, release, tasks, course.seed())
+    except (IntakeError, OSError):
+        return  # grading comes upon it again, and reports it
+
+
+def _marker(course: Course, student: str, day: str) -> Path:
+    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
+    # a run that was killed anywhere before is made up for.
+    return course.records / "graded" / student / f"{day}.sha256"
+
+
+def _is_new(course: Course, student: str, day: str, state: str, force: bool) -> bool:
+    marker = _marker(course, student, day)
+    return force or not marker.is_file() or marker.read_text() != state
 
 
 def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
@@ -111,16 +171,13 @@ def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterat
         wanted = f"expected one of {released}" if released else f"there is no assignment {one_line(day, 80)}"
         yield Graded(student, day, "-", None, f"no notebook of the assignment was handed in ({wanted})", None, False)
         return
-    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
-    # a run that was killed anywhere before is made up for.
-    marker = course.records / "graded" / student / f"{day}.sha256"
     state = _fingerprint(course, folder)
-    anew = force or not marker.is_file() or marker.read_text() != state
+    anew = _is_new(course, student, day, state, force)
     failure = ""
     if anew:
         failure = _convert(AutogradeReceived, course, student, day) or _convert(GenerateFeedback, course, student, day)
         if not failure:
-            write_whole(marker, state)
+            write_whole(_marker(course, student, day), state)
     for name in folder.notebooks:
         outcome = None if failure else _read_outcome(course, student, day, name)
         page = course.feedback / student / day / f"{name}.html"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import io
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from typing import Any
 
@@ -26,6 +26,17 @@ SPECIAL = (0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e-40, 1.0, -1.
 Observation = dict[str, Any]
 """What was seen, by name: tensors as they are, anything else as something comparable."""
 
+Step = tuple[str, Observation]
+"""A step of a session, and what was seen in it."""
+
+FLAGS = "training flags"
+"""The last step of a session, which calls nothing."""
+
+
+def directly(question: Callable[..., Any], *arguments: Any) -> Any:
+    """`question(*arguments)`, here and now."""
+    return question(*arguments)
+
 
 def differences(
     original: nn.Module,
@@ -39,6 +50,7 @@ def differences(
     trains: bool = True,
     raises: bool = False,
     under_autocast: bool = False,
+    ask: Callable[..., Any] = directly,
 ) -> list[str]:
     """What the two do differently, in words; nothing if they are the same.
 
@@ -53,6 +65,8 @@ def differences(
         trains: whether gradients have to reach the parameters of the original.
         raises: whether the original may raise on all inputs.
         under_autocast: whether the caller also calls both within an autocast region.
+        ask: `ask(question, *arguments)` gives what `question(*arguments)` gives, for a `transformed` that is to be
+            called in another process; see `session`.
 
     Raises:
         ValueError: the original always raises, so that nothing can be compared.
@@ -61,23 +75,18 @@ def differences(
     if missing and keeps_state:
         return [f"state_dict lost {sorted(missing)}"]
     names = persistent(original) - missing if same_state else set()
-    modes = [_training_flags(module) for module in (original, transformed)]
+    every = sorted(persistent(original))
     calls = 0
     with torch.random.fork_rng(devices=[]):
-        steps = _session(original, transformed, inputs, names, tolerance, state_may_change, under_autocast)
-        for step, (expected, found) in steps:
-            calls += "raised" not in expected
+        given = (inputs, sorted(names), every, tolerance, state_may_change, under_autocast)
+        both = zip(session(original, *given), ask(session, transformed, *given), strict=True)
+        for (step, expected), (_, found) in both:
+            calls += "raised" not in expected and step != FLAGS
             if not trains:
                 expected = {name: seen for name, seen in expected.items() if not name.startswith("gradient of state")}
             wrong = list(_compare(expected, found, tolerance))
             if wrong:
                 return [f"{step}: {detail}" for detail in wrong]
-    switched = [
-        sorted(name for name, flag in _training_flags(module).items() if before.get(name) != flag)
-        for module, before in zip((original, transformed), modes, strict=True)
-    ]
-    if switched[0] != switched[1]:
-        return [f"training flags: those of {switched[1]} were switched instead of {switched[0]}"]
     if not calls and not raises:
         raise ValueError("the original raises on all inputs; a trap that shows nothing is none.")
     return []
@@ -92,40 +101,50 @@ def persistent(module: nn.Module) -> set[str]:
     return set(module.state_dict(keep_vars=True))
 
 
-def _session(
-    original: nn.Module,
-    transformed: nn.Module,
+def session(
+    module: nn.Module,
     inputs: tuple[Any, ...],
-    names: set[str],
+    names: Sequence[str],
+    every: Sequence[str],
     tolerance: float,
     state_may_change: bool,
     under_autocast: bool,
-) -> Iterator[tuple[str, tuple[Observation, Observation]]]:
-    """Each step of the session with what was seen of both modules."""
+) -> Iterator[Step]:
+    """What a caller sees of one module in a whole session; plain data and tensors only.
 
-    def both(step: Callable[[nn.Module], Observation]) -> tuple[Observation, Observation]:
-        return step(original), step(transformed)
-
-    yield "first call", both(lambda module: _call(module, fresh(inputs, None), names, 1))
-    yield "second call", both(lambda module: _call(module, fresh(inputs, 2), names, 2))
+    Args:
+        module: what is called. Its state changes.
+        inputs: positional arguments; not changed.
+        names: the keys of `state_dict` to look at.
+        every: those that a caller may load other values into.
+        tolerance: as for `differences`; under one, some special values tell nothing.
+        state_may_change: whether the caller loads other state in the end.
+        under_autocast: whether the caller also calls the module within an autocast region.
+    """
+    looked_at = set(names)
+    modes = _training_flags(module)
+    yield "first call", _call(module, fresh(inputs, None), looked_at, 1)
+    yield "second call", _call(module, fresh(inputs, 2), looked_at, 2)
     # Under a tolerance sums may overflow in one order and not in another; NaN and infinities stay what they are.
     pool = tuple(value for value in SPECIAL if not tolerance or abs(value) != LARGE)
     for seed in (3, 4):
         values = fresh(inputs, seed, pool)
-        yield "special values", both(lambda module: _call(module, copy.deepcopy(values), names, 3))  # noqa: B023
+        yield "special values", _call(module, copy.deepcopy(values), looked_at, 3)
         few = tuple(map(_mostly_ordinary, fresh(inputs, seed), values))
-        yield "a few special values", both(lambda module: _call(module, copy.deepcopy(few), names, 3))  # noqa: B023
+        yield "a few special values", _call(module, copy.deepcopy(few), looked_at, 3)
     if not tolerance:
         zeros = fresh(inputs, 5, (0.0, -0.0))
-        yield "zeros of both signs", both(lambda module: _call(module, copy.deepcopy(zeros), names, 3))
+        yield "zeros of both signs", _call(module, copy.deepcopy(zeros), looked_at, 3)
     if under_autocast:
         with torch.autocast("cpu", torch.bfloat16):
-            yield "autocast", both(lambda module: _run(module, fresh(inputs, 8), 8, autocast=True)[0])
-    yield "gradients", both(lambda module: _gradients(module, fresh(inputs, 6), names))
+            seen = _run(module, fresh(inputs, 8), 8, autocast=True)[0]
+        yield "autocast", seen
+    yield "gradients", _gradients(module, fresh(inputs, 6), looked_at)
     if state_may_change:
-        every = persistent(original)
-        both(lambda module: _load_other_state(module, every))
-        yield "other weights loaded", both(lambda module: _call(module, fresh(inputs, 7), names, 7))
+        _load_other_state(module, set(every))
+        yield "other weights loaded", _call(module, fresh(inputs, 7), looked_at, 7)
+    after = _training_flags(module)
+    yield FLAGS, {"switched": sorted(name for name, flag in after.items() if modes.get(name) != flag)}
 
 
 def fresh(inputs: tuple[Any, ...], seed: int | None, pool: tuple[float, ...] | None = None) -> tuple[Any, ...]:
@@ -196,7 +215,7 @@ def _run(
         torch.clear_autocast_cache()
     seen["events"] = list(EVENTS)
     seen["random stream"] = torch.get_rng_state()
-    seen["python's random stream"] = hash(random.getstate())
+    seen["python's random stream"] = str(hash(random.getstate()[1]))
     return seen | (_tensors("output", leaves) if autocast else {}), leaves
 
 
@@ -218,7 +237,7 @@ def _tensors(kind: str, leaves: list[Any]) -> Observation:
             traits = (leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.requires_grad, type(leaf).__name__)
             seen[f"dtype, shape, stride, autograd, type of {kind} {number}"] = traits
         else:
-            seen[f"{kind} {number}"] = (type(leaf), leaf.hex() if isinstance(leaf, float) else leaf)
+            seen[f"{kind} {number}"] = (type(leaf).__name__, leaf.hex() if isinstance(leaf, float) else leaf)
     return seen
 
 
@@ -268,14 +287,13 @@ def _gradients(module: nn.Module, inputs: tuple[Any, ...], names: set[str]) -> O
     return seen
 
 
-def _load_other_state(module: nn.Module, names: set[str]) -> Observation:
+def _load_other_state(module: nn.Module, names: set[str]) -> None:
     """What a checkpoint does: other values for all parameters and persistent buffers."""
     with torch.no_grad():
         for name, tensor in module.state_dict(keep_vars=True).items():
             if name in names and tensor.numel():
                 values = (torch.arange(float(tensor.numel())) % 5 * 0.25 + 0.5).reshape(tensor.shape)
                 tensor.copy_(values.to(tensor.dtype))
-    return {}
 
 
 def _compare(expected: Observation, found: Observation, tolerance: float) -> Iterator[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from classroom import RIGHT, SMALL, TASK, Classroom, run, when_called
 
+from autograder.grading.endings import HUNGRY, SLOW
 from autograder.grading.grading import STUCK_LIMIT, Grader
-from autograder.grading.judging import OVERRUN
 
 NOTHING = """
 class GraphRecorder:
@@ -143,7 +143,7 @@ def test_nothing_is_unpickled(plain: Grader, room: Classroom, tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Grader]:
     """A grader whose judge has little time for a case."""
-    with Grader([TASK], "a seed for tests", limits=replace(SMALL, judge_seconds=6.0)) as grader:
+    with Grader([TASK], "a seed for tests", limits=replace(SMALL, judge_seconds=12.0)) as grader:
         yield grader
 
 
@@ -167,14 +167,17 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_a_graph_that_exhausts_the_judge_costs_only_its_own_points(
+def test_a_graph_that_exhausts_its_process_costs_only_its_own_points(
     impatient: Grader, room: Classroom, name: str
 ) -> None:
     outcome, _ = run(impatient, room, recorded(GRAPHS[name]), seconds=20.0)
     assert outcome.status == "wrong"
     if name == "runs for ever":
-        assert outcome.misconceptions == [OVERRUN]
-        assert "too long" in outcome.messages[0]
+        assert outcome.misconceptions == [SLOW]
+        assert "did not finish in the time" in outcome.messages[0]
+    else:
+        assert outcome.misconceptions == [HUNGRY]
+        assert "asked for more memory" in outcome.messages[0]
     assert run(impatient, room, RIGHT, seconds=60.0)[0].status == "passed"
 
 

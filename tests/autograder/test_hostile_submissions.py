@@ -9,8 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from classroom import RIGHT, TASK, Classroom, run, when_called
+from classroom import BLANK, RIGHT, SMALL, TASK, Classroom, need_bubblewrap, run, when_called
 
+from autograder.exchange.verdict import Status, TaskOutcome
 from autograder.grading.grading import Grader
 
 
@@ -66,9 +67,13 @@ def test_whatever_ends_or_holds_the_process_is_one_line_and_no_points(
     assert len(outcome.messages) == 1
 
 
-def test_the_worker_being_killed_by_its_child_is_a_crash_of_the_child(sandboxed: Grader, room: Classroom) -> None:
-    outcome, _ = run(sandboxed, room, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)")
-    assert outcome.status == "crashed"
+def test_nothing_inside_ends_or_stops_what_starts_the_tasks(sandboxed: Grader, room: Classroom) -> None:
+    signals = "import os, signal\nfor n in range(1, 65):\n    try: os.kill(os.getppid(), n)\n    except OSError: pass\n"
+    with sandboxed.submission():
+        outcome, _ = sandboxed.first_round(replace(TASK, seconds=30.0), room.cells(signals + RIGHT), set())
+        assert outcome.status == "passed"
+        again, _ = sandboxed.first_round(replace(TASK, seconds=30.0), room.cells(RIGHT), set())
+    assert again.status == "passed"
 
 
 HOGS = {
@@ -149,3 +154,34 @@ def test_a_cell_that_is_not_the_answer_is_left_out_when_it_does_not_end(sandboxe
         assert outcome.status == expected, outcome.messages
         assert stuck == {"nuisance"}
         assert time.monotonic() - started < 60
+
+
+def test_what_never_ran_is_not_said_to_have_been_stopped(sandboxed: Grader, room: Classroom) -> None:
+    endless = room.cells(RIGHT)
+    endless[0:0] = [{"id": f"nuisance{number}", "source": "while True: pass"} for number in range(4)]
+    outcome, _ = sandboxed.grade(replace(TASK, seconds=2.0), endless)
+    assert outcome.status == "time limit"
+    assert outcome.messages == ["Not run: the cell nuisance3 before this task did not finish within 2 seconds."]
+
+
+def test_all_tasks_of_a_submission_share_one_budget_of_time(room: Classroom) -> None:
+    need_bubblewrap()
+    slow, task = room.cells("import time\ntime.sleep(60)"), replace(TASK, seconds=30.0)
+    started = time.monotonic()
+    with Grader([TASK], "x", sandboxed=True, limits=replace(SMALL, submission_seconds=4.0)) as grader:
+        with grader.submission():
+            started = time.monotonic()
+            first, _ = grader.first_round(task, slow, set())
+            second, _ = grader.first_round(task, room.cells(RIGHT), set())
+            third = grader.second_round(task, room.cells(RIGHT), set(), replace_status(first, "passed"))
+        assert time.monotonic() - started < 30
+        again, _ = grader.grade(TASK, room.cells(BLANK))
+    assert "has 4 seconds altogether, and they were over while this task ran" in first.messages[0]
+    assert second.messages[0].startswith("Not run: the code of one notebook has 4 seconds altogether")
+    assert third.status == "time limit"
+    assert third.messages[0].startswith("Right on the visible cases, but the hidden ones were not run")
+    assert again.status == "not written"
+
+
+def replace_status(outcome: TaskOutcome, status: Status) -> TaskOutcome:
+    return replace(outcome, status=status)

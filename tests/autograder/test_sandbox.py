@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -98,18 +99,32 @@ def test_the_sandbox_reaches_neither_files_nor_network_nor_rights(
     assert found.get("second connection", "nothing to connect to") != "connected"
 
 
-def test_the_sandbox_holds_nothing_of_an_earlier_task(sandboxed: Grader, room: Classroom) -> None:
-    run(
-        sandboxed,
-        room,
-        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.closerange(0, 99)\n    time.sleep(60)",
-    )
-    names = "import os\nprint([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])"
-    _, printed = run(sandboxed, room, names)
-    found = eval(printed)
-    # bubblewrap, the worker, and this very child of it.
-    assert len([line for line in found if "autograder.learner_side.worker" in line]) == 3, found
-    assert len(found) == 3
+LEAVES_A_PROCESS = (
+    "import os, time\nopen('/tmp/left', 'w').write('x')\n"
+    "if os.fork() == 0:\n    os.setsid()\n    os.closerange(0, 99)\n    time.sleep(60)"
+)
+LOOKS_AROUND = (
+    "import os\nprint([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])\n"
+    "print(os.listdir('/tmp') + os.listdir('/dev/shm'))"
+)
+
+
+def test_a_task_sees_no_process_of_an_earlier_task(sandboxed: Grader, room: Classroom) -> None:
+    with sandboxed.submission():
+        sandboxed.first_round(replace(TASK, seconds=9.0), room.cells(LEAVES_A_PROCESS), set())
+        _, outputs = sandboxed.first_round(replace(TASK, seconds=9.0), room.cells(LOOKS_AROUND), set())
+    found = eval(outputs[TASK.answer_id][0]["text"].splitlines()[0])
+    # The submission's process, which runs no code of a learner, and this very task's.
+    assert len([line for line in found if "autograder.learner_side.warm" in line]) == 2, found
+    assert len(found) == 2
+
+
+def test_a_submission_sees_nothing_of_an_earlier_submission(sandboxed: Grader, room: Classroom) -> None:
+    run(sandboxed, room, LEAVES_A_PROCESS)
+    _, printed = run(sandboxed, room, LOOKS_AROUND, seconds=9.0)
+    processes, files = map(eval, printed.splitlines())
+    assert len(processes) == 2
+    assert files == []
 
 
 def test_scratch_space_is_limited(sandboxed: Grader, room: Classroom) -> None:

@@ -27,9 +27,10 @@ from autograder.exchange.graph_form.format import (
 )
 from autograder.exchange.graph_form.literals import LiteralDecoder
 from autograder.exchange.graph_form.modules import build_module
+from autograder.exchange.graph_form.origin import mark
 from autograder.exchange.graph_form.signature import decode_signature
 from autograder.exchange.graph_form.source import check_generated_code
-from autograder.exchange.graph_form.targets import check_call, decode_function, decode_method
+from autograder.exchange.graph_form.targets import check_call, check_strides, decode_function, decode_method
 from autograder.exchange.graph_form.tensors import TensorDecoder
 from autograder.exchange.graph_form.values import decode_value
 
@@ -37,17 +38,18 @@ _NODE_KEYS = ("name", "op", "target", "args", "kwargs", "value")
 _PLACEHOLDER = re.compile(r"\*{0,2}([^*].*)", re.DOTALL)
 
 
-def decode(encoded: EncodedGraph, *, limits: Limits = DEFAULT_LIMITS) -> fx.GraphModule:
+def decode(encoded: EncodedGraph, *, limits: Limits = DEFAULT_LIMITS, ours: bool = False) -> fx.GraphModule:
     """The graph that `encoded` describes, as a new module on the CPU; `encoded` is not changed.
 
     Nothing in the document is imported, evaluated or taken for code. `torch.fx` generates Python code from the
     names and arguments of a graph, so all of these are checked before. A decoded graph can only compute, but it can
-    compute for long, in much memory (`torch.zeros(10**12)`), or until a kernel crashes: limit the process that runs
-    it. `run` also undoes what a graph leaves behind in the process.
+    compute for long, in much memory (`torch.zeros(10**12)`), or until a kernel crashes: `ask` and `run` put it into a
+    process of its own where one is there for that. `run` also undoes what a graph leaves behind in the process.
 
     Args:
         encoded: what `encode` gave, or what claims to be that.
         limits: sizes above which it is refused.
+        ours: whether the graph is our own, and may be executed where learners' graphs may not; see `origin`.
 
     Raises:
         GraphFormatError: `encoded` is no well-formed graph; the message names the entry and what was expected.
@@ -58,14 +60,15 @@ def decode(encoded: EncodedGraph, *, limits: Limits = DEFAULT_LIMITS) -> fx.Grap
             f"document: expected the format {FORMAT!r} in version {VERSION}, "
             f"got {shown(document['format'])} in version {shown(document['version'])}"
         )
-    return _Decoder(encoded, limits).build()
+    return _Decoder(encoded, limits, ours).build()
 
 
 class _Decoder:
     """Rebuilds the modules of one document in order; each may use only those before it."""
 
-    def __init__(self, encoded: EncodedGraph, limits: Limits) -> None:
+    def __init__(self, encoded: EncodedGraph, limits: Limits, ours: bool) -> None:
         self._limits = limits
+        self._ours = ours
         self._rows = listed(encoded.document["modules"], limits.modules, "modules")
         self._tensors = TensorDecoder(encoded.document["tensors"], encoded.tensors, limits)
         self._literals = LiteralDecoder(limits)
@@ -149,6 +152,8 @@ class _Decoder:
             # torch.fx cuts such a default off at its first colon, even inside a string, and what follows becomes code.
             raise GraphFormatError(f"{where}: a graph with a signature has no placeholders with default values")
         training = flag(row["training"], f"{where}: training")
+        if not self._ours:
+            mark(graph)
         try:
             check_generated_code(graph, where)
             module.graph = graph  # generates and compiles the code of its forward
@@ -281,6 +286,8 @@ class _Decoder:
             raise GraphFormatError(f"{at}: a placeholder has at most a default value")
         if op == "call_method" and not (args and isinstance(args[0], fx.Node)):
             raise GraphFormatError(f"{at}: the first argument of a method is the node that it is called on")
+        if op == "call_method":
+            check_strides(target, args, kwargs, at)
         if op == "call_function":
             check_call(target, args, kwargs, at)
 

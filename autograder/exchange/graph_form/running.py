@@ -1,19 +1,78 @@
-"""Running a decoded graph so that nothing of it stays behind in the process."""
+"""Running a learner's graph: in another process where one is there for it, else here.
+
+A check in the learner's own notebook runs the learner's graph there and then. The process that judges says once, with
+`graphs_run_by`, who runs graphs for it; from then on every question about a decoded graph goes there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-import torch
 from torch import fx
-from torch.fx.graph import CodeGen
-from torch.fx.immutable_collections import immutable_dict, immutable_list
-from torch.utils._pytree import tree_leaves
 
 from autograder.exchange.graph_form.decode import decode
 from autograder.exchange.graph_form.format import DEFAULT_LIMITS, EncodedGraph, Limits
+from autograder.exchange.graph_form.origin import is_marked, nothing_marked_runs
+from autograder.exchange.graph_form.questions import flat_result_of, result_of
+
+
+class GraphRunner(Protocol):
+    """Puts questions about graphs to another process."""
+
+    def ask(self, question: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """What `question(*arguments)` gives there; see `graph_form.ask`."""
+
+
+_runners: list[GraphRunner] = []
+
+
+@contextmanager
+def graphs_run_by(runner: GraphRunner) -> Iterator[None]:
+    """While this lasts, learners' graphs are run by `runner`, and running one in this process raises."""
+    _runners.append(runner)
+    try:
+        with nothing_marked_runs():
+            yield
+    finally:
+        _runners.pop()
+
+
+def ask(question: Callable[..., Any], *arguments: Any) -> Any:
+    """What `question(*arguments)` gives, where graphs are run.
+
+    With no learner's graph among the arguments, or in a process without a runner, it is a plain call. Else graphs and
+    other arguments are sent as plain data. A graph keeps what runs write to its buffers from one question to the next;
+    other arguments are never changed.
+
+    Args:
+        question: a function at the top of a module that the process which runs graphs may import: one of
+            `graph_form.questions`, say.
+        arguments: graph modules, and plain values with tensors among them.
+
+    Raises:
+        GraphEndedError: the graph ended the process, or took too much time or memory.
+        Exception: what `question` raised there; what is no common exception of Python comes as `RuntimeError`.
+    """
+    if _runners and any(isinstance(one, fx.GraphModule) and is_marked(one) for one in arguments):
+        return _runners[-1].ask(question, arguments)
+    return question(*arguments)
+
+
+class GraphEndedError(BaseException):
+    """A learner's graph ended the process that ran it, or was ended.
+
+    No `Exception`: a judge that takes whatever a graph raises for a wrong graph must not swallow it.
+
+    Args:
+        misconception: the short name, for a finding.
+        message: what the learner reads.
+    """
+
+    def __init__(self, misconception: str, message: str) -> None:
+        super().__init__(message)
+        self.misconception, self.message = misconception, message
 
 
 def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -21,7 +80,7 @@ def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: 
 
     Grad mode, autocast, functorch levels and the state of the CPU's random number generator are afterwards as they
     were before. Buffers of a graph module that is passed in keep what the graph writes to them; an encoded graph is
-    not changed. Time and memory are not limited.
+    not changed. For limits of time and memory, and whether `inputs` can be written to, see `ask`.
 
     Args:
         graph: an encoded graph, which is decoded first, or a decoded one.
@@ -33,11 +92,11 @@ def run(graph: EncodedGraph | fx.GraphModule, inputs: Sequence[Any], *, limits: 
 
     Raises:
         GraphFormatError: an encoded graph is not well-formed.
+        GraphEndedError: the graph ended the process that ran it, or took too much time or memory.
         Exception: whatever an operation raises for its inputs.
     """
     graph_module = decode(graph, limits=limits) if isinstance(graph, EncodedGraph) else graph
-    with process_state_restored():
-        return _with_plain_containers(fx.Interpreter(graph_module).run(*inputs))
+    return ask(result_of, graph_module, inputs)
 
 
 def run_flat(graph: fx.GraphModule, inputs: Mapping[str, Any], seed: int = 0) -> list[Any]:
@@ -54,47 +113,8 @@ def run_flat(graph: fx.GraphModule, inputs: Mapping[str, Any], seed: int = 0) ->
 
     Raises:
         KeyError: an argument has no input.
+        GraphEndedError: the graph ended the process that ran it, or took too much time or memory.
         Exception: whatever an operation raises for its inputs.
     """
-    names = [str(node.target) for node in graph.graph.nodes if node.op == "placeholder"]
-    flat = fx.GraphModule(graph, graph.graph)  # a graph of its own, the same tensors
-    flat.graph.set_codegen(CodeGen())
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
-        return list(tree_leaves(run(flat, [inputs[name] for name in names])))
-
-
-def _with_plain_containers(value: Any) -> Any:
-    """`value` with lists and dictionaries in the place of the immutable ones in which torch.fx keeps arguments."""
-    if type(value) is immutable_list:
-        return [_with_plain_containers(element) for element in value]
-    if type(value) is immutable_dict:
-        return {key: _with_plain_containers(element) for key, element in value.items()}
-    if type(value) is tuple:
-        return tuple(_with_plain_containers(element) for element in value)
-    if type(value) is slice:
-        return slice(*(_with_plain_containers(part) for part in (value.start, value.stop, value.step)))
-    return value
-
-
-@contextmanager
-def process_state_restored() -> Iterator[None]:
-    """Afterwards grad mode, autocast, functorch levels and the CPU's random stream are as they were before."""
-    grad = torch.is_grad_enabled()
-    functorch_depth = torch._C._functorch.get_dynamic_layer_stack_depth()
-    devices = [device for device in ("cpu", "cuda", "mps") if torch.amp.is_autocast_available(device)]
-    autocast = {d: (torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices}
-    cache = torch.is_autocast_cache_enabled()
-    generator = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        if torch._C._functorch.get_dynamic_layer_stack_depth() > functorch_depth:
-            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(functorch_depth)
-        torch.set_rng_state(generator)
-        torch._C._set_grad_enabled(grad)
-        for device, (enabled, dtype) in autocast.items():
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
-        torch.set_autocast_cache_enabled(cache)
-        torch.clear_autocast_cache()
+    found: list[Any] = ask(flat_result_of, graph, dict(inputs), seed)
+    return found

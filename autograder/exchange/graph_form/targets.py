@@ -4,7 +4,8 @@ A name from a document is looked up in a table that was built here. It is never 
 attribute by attribute. Left out on purpose: whatever reaches files, processes, code or raw memory (`torch.load`,
 `torch.from_file`, `aten.set_`, `Tensor.numpy`, `Tensor.new`), whatever returns or takes Python functions
 (`operator.attrgetter`, `operator.call`, `torch.vmap`), layouts whose kernels trust their indices (sparse, mkldnn),
-and whatever changes settings of the process (`torch.set_default_dtype`).
+operators that do not check what they are given (`unchecked`), and whatever changes settings of the process
+(`torch.set_default_dtype`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import torch
 from torch import fx
 
 from autograder.exchange.graph_form.format import GraphFormatError, shown, words
+from autograder.exchange.graph_form.unchecked import why_left_out, why_operator_left_out
 
 _OPERATORS = words(
     "abs add and_ concat contains eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul index inv "
@@ -105,7 +107,7 @@ def functions() -> dict[str, Callable[..., Any]]:
         for name in names:
             # Names that this version of Python or PyTorch does not have are simply not there.
             function = getattr(namespace, name, None)
-            if function is not None:
+            if function is not None and why_left_out(name) is None:
                 table[f"{prefix}.{name}"] = function
 
     add("torch", torch, [n for n in dir(torch._C._VariableFunctions) if n[0] != "_" and not _NOT_TORCH.fullmatch(n)])
@@ -165,7 +167,10 @@ def methods() -> frozenset[str]:
     return frozenset(
         name
         for name in dir(torch.Tensor)
-        if name[0] != "_" and not _NOT_METHODS.fullmatch(name) and inspect.isroutine(getattr(torch.Tensor, name))
+        if name[0] != "_"
+        and not _NOT_METHODS.fullmatch(name)
+        and why_left_out(name) is None
+        and inspect.isroutine(getattr(torch.Tensor, name))
     )
 
 
@@ -181,7 +186,12 @@ def operators() -> frozenset[str]:
 
 def _is_allowed_operator(name: str) -> bool:
     namespace, _, rest = name.partition("::")
-    return namespace in _NAMESPACES and not _NOT_ATEN.fullmatch(rest.partition(".")[0])
+    operation, _, overload = rest.partition(".")
+    if namespace not in _NAMESPACES or _NOT_ATEN.fullmatch(operation):
+        return False
+    return why_left_out(operation) is None and (
+        namespace != "aten" or why_operator_left_out(operation, overload) is None
+    )
 
 
 @functools.cache
@@ -281,8 +291,60 @@ def decode_method(name: Any, where: str) -> str:
     return name
 
 
+_ENUMERATIONS: dict[str, tuple[str, type]] = {
+    "ScalarType": ("a dtype", torch.dtype),
+    "Layout": ("a layout", torch.layout),
+    "MemoryFormat": ("a memory format", torch.memory_format),
+}
+
+
+@functools.cache
+def _enumerated(target: Any) -> tuple[tuple[int | None, str, str, type], ...]:
+    """Arguments of an operator that choose from an enumeration: place, name, what in words, and the type.
+
+    Of an operator without an overload these are the arguments of all of them, by name only.
+    """
+    packet = isinstance(target, torch._ops.OpOverloadPacket)
+    overloads = [getattr(target, name) for name in target.overloads()] if packet else [target]
+    found = []
+    for overload in overloads:
+        for place, argument in enumerate(overload._schema.arguments):
+            kind = str(argument.real_type).removeprefix("Optional[").removesuffix("]")
+            if kind in _ENUMERATIONS:
+                found.append((None if packet or argument.kwarg_only else place, argument.name, *_ENUMERATIONS[kind]))
+    return tuple(dict.fromkeys(found))
+
+
+def _check_enumerated(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
+    # The dispatcher takes any integer for a dtype, and reads beyond its tables with one that is none.
+    for place, name, what, kind in _enumerated(target):
+        given = kwargs.get(name, args[place] if place is not None and place < len(args) else None)
+        if given is not None and not isinstance(given, kind):
+            raise GraphFormatError(f"{where}: {name} of {target} is {what}, got {shown(given)}")
+
+
+_STRIDES = frozenset(words("as_strided as_strided_ as_strided_copy as_strided_scatter"))
+_MOST_STRIDE = 1 << 31
+
+
+def check_strides(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
+    """Check sizes, strides and offset of `as_strided`, which multiplies them without a look at overflow.
+
+    Raises:
+        GraphFormatError: one of them is no number, or a huge one; the message starts with `where`.
+    """
+    if name not in _STRIDES:
+        return
+    numbers = [*args[1:], *(value for key, value in kwargs.items() if key not in ("self", "input", "src"))]
+    if name == "as_strided_scatter" and len(args) > 1:
+        numbers.pop(0)  # the values to scatter
+    flat = [leaf for number in numbers for leaf in (number if isinstance(number, (list, tuple)) else [number])]
+    if any(leaf is not None and not (type(leaf) is int and abs(leaf) < _MOST_STRIDE) for leaf in flat):
+        raise GraphFormatError(f"{where}: {name} takes whole numbers below 2**31 for sizes, strides and offset")
+
+
 def check_call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
-    """Checks beyond the allow-list: `getattr` reads only harmless attributes, given as a literal.
+    """Checks beyond the allow-list: `getattr` reads only harmless attributes, given as a literal; a dtype is a dtype.
 
     Raises:
         GraphFormatError: the call is not allowed; the message starts with `where`.
@@ -293,3 +355,6 @@ def check_call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], where
         raise GraphFormatError(
             f"{where}: the attribute {shown(args[1])} may not be read; allowed: {', '.join(sorted(ATTRIBUTES))}"
         )
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        _check_enumerated(target, args, kwargs, where)
+    check_strides(getattr(target, "__name__", "").partition(".")[0], args, kwargs, where)

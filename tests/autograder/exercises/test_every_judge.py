@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import fx
 
 from autograder.course.course import Course
 from autograder.course.judges import hidden_cases, judge_case, judge_module, visible_cases
@@ -14,6 +16,7 @@ from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode, encode, graphs_run_by
 
 COURSE = Course(Path(__file__).resolve().parents[3])
 
@@ -102,3 +105,22 @@ def test_every_misconception_is_explained_in_a_sentence(task: Task) -> None:
     for name, message in judge_module(task).MISCONCEPTIONS.items():
         assert len(message.split()) >= 5, name
         assert message.rstrip()[-1] in ".?!", name
+
+
+class Elsewhere:
+    """Stands for another process: questions go to graphs that are decoded anew, as there."""
+
+    def ask(self, question: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        there = [decode(encode(one), ours=True) if isinstance(one, fx.GraphModule) else one for one in arguments]
+        return question(*there)
+
+
+@TASKS
+def test_no_judge_executes_what_a_learner_sent(task: Task) -> None:
+    """Where a judge runs, executing a learner's graph raises: each judge asks for all that it wants to know."""
+    answers = reference_answers(task)
+    probe = __import__(task.module + ".visible", fromlist=["probe"]).probe
+    for case in [visible_cases(task)[0], *hidden_cases(task, "one")[:2]]:
+        evidence = Evidence.from_message(*probe(case, *answers).to_message())
+        with graphs_run_by(Elsewhere()):
+            assert judge_case(task, case, evidence, hidden=True).passed

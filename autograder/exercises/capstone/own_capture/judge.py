@@ -10,7 +10,8 @@ from typing import Any
 from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form import ask, decode
+from autograder.exchange.graph_form.parcels import as_sent
 from autograder.exchange.verdict import one_line
 from autograder.exercises.capstone.capture_models import model_of
 from autograder.exercises.capstone.own_capture.visible import cases_from
@@ -125,11 +126,12 @@ def traced(case: Case) -> bool:
 def wrong_in(case: Case, captured: nn.Module) -> tuple[str, str] | None:
     """The first thing that a graph does otherwise than the model of a case: its misconception, and in words."""
     model, inputs = model_of(case.parameters["family"], case.parameters["seed"])
+    inputs = as_sent(inputs)
     # Signs decide the choices of the models; both have to occur whatever is drawn.
     for number, pool in enumerate((None, (0.5, 1.0, 2.0), (-0.5, -1.0, -2.0))):
         given = inputs if pool is None else fresh(inputs, number, pool)
         copies = copy.deepcopy(model), copy.deepcopy(captured)
-        found = differences(*copies, given, tolerance=TOLERANCE, keeps_state=False, state_may_change=False)
+        found = differences(*copies, given, tolerance=TOLERANCE, keeps_state=False, state_may_change=False, ask=ask)
         if found:
             kind = kind_of(found)
             frozen = kind == "changes values" and (pool is not None or not found[0].startswith("first call"))

@@ -11,6 +11,7 @@ from torch import fx
 
 from autograder.capstone.template.own_cost.my_capstone.count_products import cost as template_cost
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form.nodes import all_nodes, placeholders
 from autograder.exchange.verdict import one_line
 from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.own_cost.programs import cases_from, graph_of, inputs_of
@@ -70,8 +71,7 @@ def hidden_cases(source: random.Random) -> list[Case]:
 def counted(case: Case) -> dict[str, Cost]:
     """What each node costs, found by running the graph on fake tensors: see `fxopt_core.costs`."""
     graph_module = graph_of(case)
-    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    for node, value in zip(placeholders, inputs_of(case), strict=True):
+    for node, value in zip(placeholders(graph_module), inputs_of(case), strict=True):
         node.meta["val"] = value
     return {node.name: node.cost for node in analyze_graph(graph_module).nodes}
 
@@ -89,7 +89,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     graph_module = graph_of(case)
     restore_examples(graph_module)
     truth = counted(case)
-    nodes = {node.name: node for node in graph_module.graph.nodes}
+    nodes = {node.name: node for node in all_nodes(graph_module)}
     wrong = False
     for name, cost in truth.items():
         for misconception, detail in _wrong(nodes[name], cost, told):

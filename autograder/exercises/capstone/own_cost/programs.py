@@ -92,7 +92,7 @@ def _made(family: str, seed: str) -> tuple[nn.Module, tuple[Any, ...]]:
 
 def graph_of(case: Case) -> fx.GraphModule:
     """The graph of a case, with the custom operator in its place and without examples."""
-    graph_module = decode(EncodedGraph(case.parameters["graph"], case.tensors))
+    graph_module = decode(EncodedGraph(case.parameters["graph"], case.tensors), ours=True)
     put_in(graph_module, case.parameters["custom"])
     return graph_module
 

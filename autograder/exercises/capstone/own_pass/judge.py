@@ -11,7 +11,9 @@ from torch import fx
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form import ask, decode
+from autograder.exchange.graph_form.nodes import all_nodes, has_inner_graphs, module_of
+from autograder.exchange.graph_form.parcels import as_sent
 from autograder.exercises.capstone.own_pass.figures import counted, gain, timed
 from autograder.exercises.capstone.own_pass.programs import encoded, inputs_of, model_cases, random_cases, trap_of
 from autograder.traps.oracle import differences
@@ -34,6 +36,10 @@ MISCONCEPTIONS = {
     "graph cannot travel": (
         "Your pass leaves something in a graph that is not plain data: a Python function of your own, or a module of "
         "your own class. Build replacements out of functions and modules of torch."
+    ),
+    "graph within a graph": (
+        "Your pass leaves a graph within the graph (a `call_module` of a `GraphModule`, say), where nobody counts what "
+        "is computed. Put the operations into the graph itself."
     ),
     "malformed": "The graph that your pass leaves is malformed: call `graph.lint()` after each rewrite while you test.",
     "not idempotent": (
@@ -111,16 +117,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     if "cannot travel" in values:
         yield "graph cannot travel", str(values["cannot travel"])
         return
-    original, after, again = (
-        decode(graph) for graph in (encoded(case), evidence.graphs["after"], evidence.graphs["again"])
-    )
+    original = decode(encoded(case), ours=True)
+    after, again = (decode(evidence.graphs[name]) for name in ("after", "again"))
+    if has_inner_graphs(after) and not has_inner_graphs(original):
+        yield "graph within a graph", f"({case.name})"
+        return
     changed = _lines(original) != _lines(after)
     yield {"changed": changed}
     if _lines(after) != _lines(again):
         yield "not idempotent", _difference(after, again)
     if changed is not values["changed"]:
         yield "untrue report", f"it says changed={values['changed']}"
-    inputs = inputs_of(case)
+    inputs = as_sent(inputs_of(case))
     trap = trap_of(case.parameters["trap"]) if "trap" in case.parameters else None
     wrong = differences(
         copy.deepcopy(original),
@@ -134,6 +142,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
         trains=keeps_gradients,
         # A random program may raise on all of the oracle's inputs.
         raises=trap is None or trap.raises,
+        ask=ask,
     )
     if wrong:
         about = f"{trap.about} " if trap is not None else ""
@@ -144,13 +153,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     ):
         yield "hard-codes a shape", f"({case.name})"
     elif "model" in case.parameters:
-        figures = {"before": counted(original, inputs), "after": counted(after, inputs)}
-        yield {**figures, "gain": gain(**figures), "seconds": timed(original, after, inputs)}
+        figures = {"before": counted(original, inputs), "after": ask(counted, after, inputs)}
+        yield {**figures, "gain": gain(**figures), "seconds": ask(timed, original, after, inputs)}
 
 
 def _in_training(graph_module: fx.GraphModule) -> int:
     """How many batch normalisations are called that are in training mode."""
-    called = [graph_module.get_submodule(str(node.target)) for node in graph_module.graph.find_nodes(op="call_module")]
+    called = [module_of(node) for node in all_nodes(graph_module) if node.op == "call_module"]
     return sum(isinstance(module, _BatchNorm) and module.training for module in called)
 
 
@@ -161,21 +170,30 @@ def _serves_one_batch_only(
     larger = tuple(torch.cat([value, value[:1]]) for value in inputs)
     copies = copy.deepcopy(original), copy.deepcopy(after)
     return bool(
-        differences(*copies, larger, tolerance=MOST_TOLERANCE, keeps_state=False, state_may_change=False, trains=trains)
+        differences(
+            *copies,
+            larger,
+            tolerance=MOST_TOLERANCE,
+            keeps_state=False,
+            state_may_change=False,
+            trains=trains,
+            ask=ask,
+        )
     )
 
 
 def _lines(graph_module: fx.GraphModule) -> list[str]:
     """The graph, node by node, whatever the nodes are called."""
-    names = {node: f"%{number}" for number, node in enumerate(graph_module.graph.nodes)}
+    names = {node: f"%{number}" for number, node in enumerate(all_nodes(graph_module))}
     return [
         f"{node.op} {node.target} {fx.node.map_arg((node.args, node.kwargs), names.__getitem__)}"
-        for node in graph_module.graph.nodes
+        for node in all_nodes(graph_module)
     ]
 
 
 def _difference(one: fx.GraphModule, other: fx.GraphModule) -> str:
-    return f"{len(one.graph.nodes)} nodes after the first run, {len(other.graph.nodes)} after the second"
+    first, second = len(list(all_nodes(one))), len(list(all_nodes(other)))
+    return f"{first} nodes after the first run, {second} after the second"
 
 
 def kind_of(wrong: list[str]) -> str:

@@ -10,6 +10,7 @@ from torch import nn
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
+from autograder.exchange.graph_form.nodes import all_nodes, placeholders
 from autograder.exercises.day0.build_mlp.visible import build
 
 MISCONCEPTIONS = {
@@ -70,11 +71,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "does not lint", f"({values['lint']})"
         return
     theirs = decode(evidence.graphs["built"])
-    kinds = [node.op for node in theirs.graph.nodes]
-    if kinds.count("placeholder") != 1:
-        yield "not one input", f"(found {kinds.count('placeholder')} placeholders)"
+    inputs = len(placeholders(theirs))
+    if inputs != 1:
+        yield "not one input", f"(found {inputs} placeholders)"
         return
-    unread = [node for node in theirs.graph.nodes if "relu" in str(node.target).lower() and not node.users]
+    unread = [node for node in all_nodes(theirs) if "relu" in str(node.target).lower() and not node.users]
     if unread:
         yield "activation never read", ""
         return

@@ -10,6 +10,7 @@ from typing import Any
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exercises.day1.operation_histogram.visible import FUNCTIONS, METHODS, MODULES, build
 from fxopt_core.graphs.names import OPERATIONS
 
@@ -68,7 +69,7 @@ def name_of(node: fx.Node) -> str:
 
 def count(graphs: Iterable[fx.GraphModule], name: Callable[[fx.Node], str], kinds: Iterable[str]) -> Counter[str]:
     """Nodes of some kinds, counted by a name."""
-    return Counter(name(node) for graph in graphs for node in graph.graph.nodes if node.op in kinds)
+    return Counter(name(node) for graph in graphs for node in own_nodes(graph) if node.op in kinds)
 
 
 ALL_KINDS = ("placeholder", "get_attr", *sorted(OPERATIONS), "output")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -12,7 +13,9 @@ import torch
 from torch.func import functional_call
 
 from autograder.exchange.evidence import Case, Evidence, agrees
-from autograder.exchange.graph_form import decode, run
+from autograder.exchange.graph_form import ask, decode, run
+from autograder.exchange.graph_form.nodes import all_nodes
+from autograder.exchange.graph_form.questions import gradients, gradients_of
 from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build
 
 Tensors = dict[str, torch.Tensor]
@@ -133,7 +136,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if _takes_numbers_out(graph_module):
         yield "number taken out", ""
         return
-    findings = list(_compare(case, given, inputs, _as_function(graph_module, evidence)))
+    findings = list(_compare(case, given, inputs, TheirGraph(graph_module, evidence)))
     yield from findings
     if not findings and not all(
         f"eager{i}" in evidence.tensors and _close(evidence.tensors[f"eager{i}"], _given_output(given, x))
@@ -143,31 +146,42 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _takes_numbers_out(graph_module: torch.fx.GraphModule) -> bool:
-    graphs = [module.graph for module in graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
     return any(
         (node.target if node.op == "call_method" else getattr(node.target, "__name__", "").partition(".")[0]) in NUMBERS
-        for graph in graphs
-        for node in graph.nodes
+        for node in all_nodes(graph_module)
         if node.op in ("call_method", "call_function")
     )
 
 
-def _as_function(graph_module: torch.fx.GraphModule, evidence: Evidence) -> Graph:
-    """The learner's graph as a function of parameters and input."""
-    placeholders = evidence.values["placeholders"]
+@dataclass(frozen=True)
+class TheirGraph:
+    """The learner's graph as a function of parameters and input, and its gradients."""
 
-    def graph(parameters: Tensors, x: torch.Tensor) -> torch.Tensor:
+    graph_module: torch.fx.GraphModule
+    evidence: Evidence
+
+    def __call__(self, parameters: Tensors, x: torch.Tensor) -> torch.Tensor:
+        """What it returns; without gradients where it runs in another process."""
+        result: torch.Tensor = run(self.graph_module, self._arguments(parameters, x))[self.evidence.values["output"]]
+        return result
+
+    def gradients(self, parameters: Tensors, x: torch.Tensor) -> list[torch.Tensor | None]:
+        """With respect to each parameter and the input."""
+        arguments, output = self._arguments(parameters, x), self.evidence.values["output"]
+        found: list[torch.Tensor | None] = ask(
+            gradients_of, self.graph_module, arguments, output, [*parameters.values(), x]
+        )
+        return found
+
+    def _arguments(self, parameters: Tensors, x: torch.Tensor) -> list[torch.Tensor]:
         arguments = []
-        for name in placeholders:
+        for name in self.evidence.values["placeholders"]:
             kind, _, rest = str(name).partition(" ")
             if kind == "input":
                 arguments.append(x)
             else:
-                arguments.append(parameters[rest] if kind == "parameter" else evidence.tensors[str(name)])
-        result: torch.Tensor = run(graph_module, arguments)[evidence.values["output"]]
-        return result
-
-    return graph
+                arguments.append(parameters[rest] if kind == "parameter" else self.evidence.tensors[str(name)])
+        return arguments
 
 
 def _given_output(given: BrokenModel, x: torch.Tensor, parameters: Tensors | None = None) -> torch.Tensor:
@@ -209,16 +223,12 @@ def samples_of(case: Case) -> Iterator[tuple[Tensors, torch.Tensor]]:
 
 
 def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[torch.Tensor | None]:
-    leaves = [*parameters.values(), x]
-    output = function(parameters, x)
-    if not output.requires_grad:
-        return [None] * len(leaves)
-    # The weights make a gradient that an error in one element cannot leave unchanged.
-    weights = torch.arange(1.0, output.numel() + 1).reshape(output.shape)
-    return list(torch.autograd.grad((output.square() * weights).sum(), leaves, allow_unused=True))
+    return gradients(function(parameters, x), [*parameters.values(), x])
 
 
-def _compare(case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: Graph) -> Iterator[tuple[str, str]]:
+def _compare(
+    case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: TheirGraph
+) -> Iterator[tuple[str, str]]:
     samples = list(samples_of(case))
     wanted = [_given_output(given, x, parameters).detach() for parameters, x in samples]
     try:
@@ -244,7 +254,7 @@ def _compare(case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: 
         return _given_output(given, x, parameters)
 
     try:
-        ours_and_theirs = [(_gradients(reference, *sample), _gradients(graph, *sample)) for sample in samples]
+        ours_and_theirs = [(_gradients(reference, *sample), graph.gradients(*sample)) for sample in samples]
     except RuntimeError as error:  # a value that backward needs was overwritten in place
         yield "gradients differ", f"(backward raises {error})"
         return

@@ -12,6 +12,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
+from autograder.exchange.graph_form.nodes import all_nodes, own_nodes
 from autograder.exercises.day1.rewriting_backend.visible import FORMS, SIGNATURE, build
 from fxopt_core.graphs import is_operation, operation_name
 
@@ -116,7 +117,7 @@ def form(node: fx.Node) -> tuple[bool, bool]:
 
 def rewritten(graph_module: fx.GraphModule) -> fx.GraphModule:
     """The judge's own rewrite, in place."""
-    for node in graph_module.graph.nodes:
+    for node in own_nodes(graph_module):
         if is_exact_gelu(node):
             node.args, node.kwargs = node.args[:1], {**node.kwargs, "approximate": "tanh"}
     graph_module.recompile()
@@ -127,7 +128,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Names of misconceptions with the figures of this case, the most telling first."""
     model, inputs = build(case)
     original, example_inputs = capture(model, inputs[0])
-    exact = sum(is_exact_gelu(node) for node in original.graph.nodes)
+    exact = sum(is_exact_gelu(node) for node in all_nodes(original))
     others = _operations(original)
     values = evidence.values
     if not all(values["returned_callable"]):
@@ -143,12 +144,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "example inputs not passed on", f"(the graph takes {len(example_inputs)})"
         return
     theirs = decode(evidence.graphs["received"])
-    left = [node for node in theirs.graph.nodes if is_exact_gelu(node)]
+    left = [node for node in all_nodes(theirs) if is_exact_gelu(node)]
     if len(left) == exact:
         yield "original handed on", f"({exact} exact GELUs before and after)"
         return
     if left:
-        before = Counter(form(node) for node in original.graph.nodes if is_exact_gelu(node))
+        before = Counter(form(node) for node in all_nodes(original) if is_exact_gelu(node))
         after = Counter(form(node) for node in left)
         whole_forms = all(count == before[kind] for kind, count in after.items())
         yield ("one form missed" if whole_forms else "only one rewritten"), f"({len(left)} of {exact} left)"
@@ -156,7 +157,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if _operations(theirs) != others:
         yield "other operations changed", ""
         return
-    if any(is_gelu(node) and not node.all_input_nodes for node in theirs.graph.nodes):
+    if any(is_gelu(node) and not node.all_input_nodes for node in all_nodes(theirs)):
         yield "argument lost", ""
         return
     if "failed" in values:
@@ -195,5 +196,5 @@ def _run(graph_module: fx.GraphModule, model: torch.nn.Module, example_inputs: l
 def _operations(graph_module: fx.GraphModule) -> Counter[str]:
     """Operations by name; all GELUs are one kind."""
     return Counter(
-        "gelu" if is_gelu(node) else operation_name(node) for node in graph_module.graph.nodes if is_operation(node)
+        "gelu" if is_gelu(node) else operation_name(node) for node in all_nodes(graph_module) if is_operation(node)
     )

@@ -11,6 +11,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes, module_of
 from autograder.exercises.day2.fold_batchnorm.visible import convolution_weights, weights_of
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
@@ -220,7 +221,6 @@ def _compared(name: str, found: Any, wanted: torch.Tensor) -> str:
 def norms(graph_module: fx.GraphModule) -> int:
     """How many calls normalise a batch."""
     return sum(
-        node.op == "call_module"
-        and isinstance(graph_module.get_submodule(str(node.target)), nn.modules.batchnorm._BatchNorm)
-        for node in graph_module.graph.nodes
+        node.op == "call_module" and isinstance(module_of(node), nn.modules.batchnorm._BatchNorm)
+        for node in all_nodes(graph_module)
     )

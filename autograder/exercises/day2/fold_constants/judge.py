@@ -11,6 +11,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
 
@@ -134,4 +135,4 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _attributes(graph_module: fx.GraphModule) -> set[str]:
-    return {str(node.target) for node in graph_module.graph.nodes if node.op == "get_attr"}
+    return {str(node.target) for node in all_nodes(graph_module) if node.op == "get_attr"}

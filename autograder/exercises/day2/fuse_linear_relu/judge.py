@@ -10,6 +10,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.day2.fold_constants.judge import trained
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, stale, unusable
@@ -101,7 +102,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if difference(trained(original), trained(theirs), given, relative=1e-4, absolute=1e-5):
         yield "froze the weights", ""
         return
-    fused, wanted = sum(node.target is FUSED for node in theirs.graph.nodes), case.parameters["fused"]
+    fused, wanted = sum(node.target is FUSED for node in all_nodes(theirs)), case.parameters["fused"]
     if fused < wanted:
         yield ("only one form" if fused else "nothing fused"), f"({fused} of {wanted})"
         return
@@ -117,7 +118,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _count(graph_module: fx.GraphModule, names: tuple[str, ...]) -> int:
     """How many nodes are operations of these names."""
-    calls = (node for node in graph_module.graph.nodes if node.op.startswith("call"))
+    calls = (node for node in all_nodes(graph_module) if node.op.startswith("call"))
     return sum(operation_name(node) in names for node in calls)
 
 
@@ -125,7 +126,7 @@ def _explain(case: Case, theirs: fx.GraphModule) -> str:
     """The mistake that gives these values: by trap, else by what the fused operators are given."""
     if case.parameters["trap"] in BY_TRAP:
         return BY_TRAP[case.parameters["trap"]]
-    for node in theirs.graph.nodes:
+    for node in all_nodes(theirs):
         if node.target is FUSED:
             bias, _, weight = node.args
             if isinstance(bias, fx.Node) and not (bias.op == "get_attr" and str(bias.target).endswith("bias")):

@@ -7,6 +7,7 @@ from random import Random
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes, own_nodes
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
 from fxopt_core.passes import run_pass
@@ -98,7 +99,7 @@ def hidden_cases(random: Random) -> list[Case]:
 def least(case: Case) -> int:
     """How many operations a careful elimination leaves."""
     graph_module = build(case)
-    for node in graph_module.graph.nodes:
+    for node in own_nodes(graph_module):
         node.kwargs = dict(sorted(node.kwargs.items()))  # the pass compares keywords in their order
     run_pass("common_subexpressions", graph_module)
     return operations(graph_module)
@@ -117,7 +118,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     left, wanted = operations(theirs), least(case)
     if left > wanted:
-        unread = any(node.op.startswith("call") and not node.users for node in theirs.graph.nodes)
+        unread = any(node.op.startswith("call") and not node.users for node in all_nodes(theirs))
         untouched = left == operations(original)
         # Two draws, say, that stay two are right; a missing merge beside them is a missing merge.
         kind = UNMERGED.get(trap, "nothing merged")

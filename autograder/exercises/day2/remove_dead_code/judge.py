@@ -10,6 +10,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes, placeholders
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
 from fxopt_core.passes import run_pass
@@ -111,14 +112,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if different:
         yield BY_TRAP.get(trap, "something else"), f"(what differs: {different})"
         return
-    if any(node.target is torch._assert for node in original.graph.nodes) and not any(
-        node.target is torch._assert for node in theirs.graph.nodes
+    if any(node.target is torch._assert for node in all_nodes(original)) and not any(
+        node.target is torch._assert for node in all_nodes(theirs)
     ):
         yield "removed a check", ""
         return
     left, wanted = operations(theirs), least(case)
     if left > wanted:
-        modules = trap == "pure modules" and any(node.op == "call_module" for node in theirs.graph.nodes)
+        modules = trap == "pure modules" and any(node.op == "call_module" for node in all_nodes(theirs))
         yield ("spared modules" if modules else "stopped halfway"), f"({left} operations left, {wanted} are needed)"
         return
     if problem := stale(evidence, theirs):
@@ -126,4 +127,4 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _inputs(graph_module: fx.GraphModule) -> list[str]:
-    return [str(node.target) for node in graph_module.graph.nodes if node.op == "placeholder"]
+    return [str(node.target) for node in placeholders(graph_module)]

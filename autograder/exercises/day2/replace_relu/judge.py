@@ -11,6 +11,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes, module_of, own_nodes
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.day2.replace_relu.visible import classes_of
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
@@ -88,10 +89,10 @@ def hidden_cases(random: Random) -> list[Case]:
     ]
 
 
-def works_in_place(node: fx.Node, graph_module: fx.GraphModule) -> bool | None:
+def works_in_place(node: fx.Node) -> bool | None:
     """Whether a node is a ReLU that works in place; `None` for what is no ReLU."""
     if node.op == "call_module":
-        module = graph_module.get_submodule(str(node.target))
+        module = module_of(node)
         return module.inplace if type(module) is nn.ReLU else None
     if node.op == "call_method":
         return {"relu": False, "relu_": True}.get(str(node.target))
@@ -104,8 +105,8 @@ def works_in_place(node: fx.Node, graph_module: fx.GraphModule) -> bool | None:
 
 def replaced(graph_module: fx.GraphModule, *, write: bool | None = None) -> fx.GraphModule:
     """The judge's own replacement, in place. `write` says whether all SiLUs are to work in place."""
-    for node in list(graph_module.graph.nodes):
-        in_place = works_in_place(node, graph_module) if node.op.startswith("call") else None
+    for node in own_nodes(graph_module):
+        in_place = works_in_place(node) if node.op.startswith("call") else None
         if in_place is None:
             continue
         value = node.args[0] if node.args else node.kwargs["input"]
@@ -125,7 +126,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     trap, theirs = case.parameters["trap"], decode(evidence.graphs["graph"])
     different = _differs(replaced(build(case)), theirs, case)
     if different:
-        left = any(works_in_place(n, theirs) is not None for n in theirs.graph.nodes if n.op.startswith("call"))
+        left = any(works_in_place(n) is not None for n in all_nodes(theirs) if n.op.startswith("call"))
         if not _differs(replaced(build(case), write=False), theirs, case):
             kind = "lost the write"
         elif not _differs(replaced(build(case), write=True), theirs, case):
@@ -148,7 +149,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _silus(graph_module: fx.GraphModule) -> int:
     """How many nodes are a SiLU, as a function or as a module."""
-    names = (operation_name(node) for node in graph_module.graph.nodes if is_operation(node))
+    names = (operation_name(node) for node in all_nodes(graph_module) if is_operation(node))
     return sum(name in ("silu", "SiLU") for name in names)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exercises.day2.programs import build, program
 from fxopt_core.graphs import is_operation
 
@@ -71,13 +72,13 @@ def hidden_cases(random: Random) -> list[Case]:
 
 def shared_values(graph: fx.Graph) -> list[str]:
     """Names of the nodes that more than one node reads."""
-    return [node.name for node in graph.nodes if len(node.users) > 1]
+    return [node.name for node in own_nodes(graph) if len(node.users) > 1]
 
 
 def lengths(graph: fx.Graph) -> dict[fx.Node, int]:
     """For each node the number of operations on the longest chain that ends in it."""
     found: dict[fx.Node, int] = {}
-    for node in graph.nodes:
+    for node in own_nodes(graph):
         longest = max((found[source] for source in node.all_input_nodes), default=0)
         found[node] = longest + is_operation(node)
     return found
@@ -93,8 +94,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if shared != shared_values(graph):
         yield _explain_shared(shared, graph), f"(found {', '.join(map(str, shared[:8])) or 'none'})"
     found = lengths(graph)
-    longest, returned = max(found.values()), max(found[node] for node in graph.nodes if node.op == "output")
-    nodes = {node.name: node for node in graph.nodes}
+    longest, returned = max(found.values()), max(found[node] for node in own_nodes(graph) if node.op == "output")
+    nodes = {node.name: node for node in own_nodes(graph)}
     if not all(name in nodes for name in path):
         yield "not a chain", "(it names what is no node of the graph)"
         return
@@ -114,17 +115,17 @@ def _explain_shared(found: list[Any], graph: fx.Graph) -> str:
     if sorted(map(str, found)) == sorted(right):
         return "wrong order"
     arguments: Counter[str] = Counter()
-    plain: dict[str, set[str]] = {node.name: set() for node in graph.nodes}
-    for node in graph.nodes:
+    plain: dict[str, set[str]] = {node.name: set() for node in own_nodes(graph)}
+    for node in own_nodes(graph):
         fx.node.map_arg((node.args, node.kwargs), lambda source: arguments.update([source.name]))
         for argument in node.args:
             if isinstance(argument, fx.Node):
                 plain[argument.name].add(node.name)
-    inner = [n.name for n in graph.nodes if sum(user.op != "output" for user in n.users) > 1]
+    inner = [n.name for n in own_nodes(graph) if sum(user.op != "output" for user in n.users) > 1]
     explained = {
-        "arguments counted": [node.name for node in graph.nodes if arguments[node.name] > 1],
+        "arguments counted": [node.name for node in own_nodes(graph) if arguments[node.name] > 1],
         "output forgotten": inner,
-        "nested arguments missed": [node.name for node in graph.nodes if len(plain[node.name]) > 1],
-        "operations only": [node.name for node in graph.nodes if is_operation(node) and node.name in right],
+        "nested arguments missed": [node.name for node in own_nodes(graph) if len(plain[node.name]) > 1],
+        "operations only": [node.name for node in own_nodes(graph) if is_operation(node) and node.name in right],
     }
     return next((name for name, names in explained.items() if found == names), "wrong shared values")

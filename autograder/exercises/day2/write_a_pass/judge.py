@@ -8,6 +8,7 @@ from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.day2.merge_duplicates.judge import least
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import difference, operations
@@ -61,7 +62,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "no pass", ""
         return
     original, wanted = build(case), least(case)
-    draws = {node.name for node in original.graph.nodes if effects_of(node).random}
+    draws = {node.name for node in all_nodes(original) if effects_of(node).random}
     if operations(decode(evidence.graphs["looked at"])) != operations(original):
         yield "touched while looking", ""
         return

@@ -11,6 +11,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
+from autograder.exchange.graph_form.nodes import placeholders
 from autograder.exercises.day3.dynamic_export.visible import Reader, build, draw_inputs
 
 MOST_ROWS = 64
@@ -97,11 +98,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     graph = decode(evidence.graphs["graph"])
     model = build(case)[0].eval()
-    shapes = {
-        node.name: node.meta.get(ENCODED_VALUE, {}).get("shape")
-        for node in graph.graph.nodes
-        if node.op == "placeholder"
-    }
+    shapes = {node.name: node.meta.get(ENCODED_VALUE, {}).get("shape") for node in placeholders(graph)}
     if set(shapes) != {"tokens", "mask"}:
         yield "lost the mask", f"(inputs: {', '.join(shapes) or 'none'})"
         return

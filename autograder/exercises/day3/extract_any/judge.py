@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
+from autograder.exchange.graph_form.nodes import all_nodes, placeholders
 from autograder.exercises.day3.extract_any.visible import as_call, build, draw_inputs
 
 MISCONCEPTIONS = {
@@ -109,7 +110,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if finding:
         yield finding
         return
-    left = sorted({str(node.target) for node in graph.graph.nodes if node.op == "call_function"} & decomposable())
+    left = sorted({str(node.target) for node in all_nodes(graph) if node.op == "call_function"} & decomposable())
     if left:
         yield "not core ATen", f"({', '.join(left[:4])})"
     if changed := values["modes_changed"]:
@@ -123,10 +124,10 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     """What running the graph shows, on the example's batch size first."""
     model = build(case)
     batch, seed, scale = case.parameters["batch"], case.parameters["seed"], case.parameters.get("scale", 1.0)
-    placeholders = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
+    arguments = {node.name: node for node in placeholders(graph)}
     inputs = draw_inputs(case, batch, seed + 1)
-    if set(placeholders) - {"scale"} != set(inputs):
-        yield "inputs lost", f"(yours: {', '.join(placeholders) or 'none'}; the model's: {', '.join(inputs)})"
+    if set(arguments) - {"scale"} != set(inputs):
+        yield "inputs lost", f"(yours: {', '.join(arguments) or 'none'}; the model's: {', '.join(inputs)})"
         return
     wanted = answers(case, model.eval(), inputs)
     try:
@@ -151,15 +152,15 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
         if not right:
             yield "froze the batch size", f"(right for {batch}, not for {size})"
             return
-    shapes = [node.meta.get(ENCODED_VALUE) for node in placeholders.values()]
+    shapes = [node.meta.get(ENCODED_VALUE) for node in arguments.values()]
     if any(isinstance(shape, dict) and type(shape.get("shape", ["s"])[0]) is int for shape in shapes):
         yield "froze the batch size", f"(the program accepts batches of {batch} only)"
 
 
 def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]]) -> Iterator[tuple[str, str]]:
     """What the ranges say of the batch size: it must have no end."""
-    for node in graph.graph.nodes:
-        shape = (node.meta.get(ENCODED_VALUE) or {}).get("shape") if node.op == "placeholder" else None
+    for node in placeholders(graph):
+        shape = (node.meta.get(ENCODED_VALUE) or {}).get("shape")
         most = ranges.get(str(shape[0]), [None, None])[1] if shape else None
         if most is not None:
             yield "range with an end", f"(yours ends at {most})"

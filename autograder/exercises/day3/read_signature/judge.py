@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exercises.day3.read_signature.visible import KEYS, build
 
 MISCONCEPTIONS = {
@@ -49,7 +50,7 @@ def hidden_cases(random: Random) -> list[Case]:
 def read(program: ExportedProgram) -> dict[str, list[str]]:
     """The right answer."""
     answer: dict[str, list[str]] = {key: [] for key in KEYS}
-    users = {node.name: len(node.users) for node in program.graph.nodes}
+    users = {node.name: len(node.users) for node in own_nodes(program.graph)}
     kinds = {InputKind.PARAMETER: "parameters", InputKind.BUFFER: "buffers", InputKind.USER_INPUT: "inputs"}
     for item in program.graph_signature.input_specs:
         name = item.target or item.arg.name

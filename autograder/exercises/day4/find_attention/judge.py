@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exercises.day4.blocks import block, build, transformer
 
 MISCONCEPTIONS = {
@@ -70,7 +71,7 @@ def hidden_cases(random: Random) -> list[Case]:
 def blocks(graph: fx.Graph) -> list[tuple[str, str, str]]:
     """Product, softmax and product of each block, by name."""
     found = []
-    for node in graph.nodes:
+    for node in own_nodes(graph):
         if node.target in SOFTMAX:
             above = upwards(node.all_input_nodes[0])
             below = downwards(node)

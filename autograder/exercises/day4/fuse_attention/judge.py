@@ -95,7 +95,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield problem
         return
     original, theirs = build(case), decode(evidence.graphs["graph"])
-    found, wanted = len(fused_calls(theirs.graph)), wanted_calls(case)
+    found, wanted = len(fused_calls(theirs)), wanted_calls(case)
     said = f"({found} fused, {wanted} to fuse)"
     if found > wanted:
         form = case.parameters["form"]
@@ -126,7 +126,7 @@ def differs(case: Case, original: fx.GraphModule, theirs: fx.GraphModule) -> str
 def reason(case: Case, original: fx.GraphModule, theirs: fx.GraphModule, different: str) -> str:
     """The mistake whose correction makes the graph right."""
     form = case.parameters["form"]
-    calls = [arguments(node) for node in fused_calls(theirs.graph)]
+    calls = [arguments(node) for node in fused_calls(theirs)]
     if any(call.get("is_causal") for call in calls):
         return "took the mask for causal"
     if different == "does not run":
@@ -154,7 +154,7 @@ def arguments(node: fx.Node) -> dict[str, Any]:
 def with_scale(graph_module: fx.GraphModule, scale: float) -> fx.GraphModule:
     """A copy in which each fused operator has this scale."""
     changed = copy.deepcopy(graph_module)
-    for node in fused_calls(changed.graph):
+    for node in fused_calls(changed):
         node.kwargs = {**node.kwargs, "scale": scale}
     changed.recompile()
     return changed

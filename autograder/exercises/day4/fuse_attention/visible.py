@@ -9,6 +9,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, decode, encode
+from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.day4.blocks import block, build, transformer
 
 SHOWN_NODES = 60
@@ -66,6 +67,6 @@ FUSED = (torch.ops.aten.scaled_dot_product_attention.default, torch.nn.functiona
 """The fused operator, by both of its names."""
 
 
-def fused_calls(graph: fx.Graph) -> list[fx.Node]:
-    """The nodes that call the fused operator."""
-    return [node for node in graph.nodes if node.op == "call_function" and node.target in FUSED]
+def fused_calls(graph_module: fx.GraphModule) -> list[fx.Node]:
+    """The nodes that call the fused operator, in the graph and in those within it."""
+    return [node for node in all_nodes(graph_module) if node.op == "call_function" and node.target in FUSED]

@@ -11,6 +11,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run_flat
+from autograder.exchange.graph_form.nodes import placeholders
 from autograder.exercises.day4.models import POSITIONS, draw_text
 from autograder.exercises.day4.text_to_bert.visible import OFFSET, SENTENCES, SPECIAL, VOCABULARY, build, model_inputs
 
@@ -157,7 +158,7 @@ def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "no exported program", f"(found a {kind})"
         return
     graph, model = decode(evidence.graphs["graph"]), build(case).eval()
-    given = {str(node.target) for node in graph.graph.nodes if node.op == "placeholder"}
+    given = {str(node.target) for node in placeholders(graph)}
     if given != {"input_ids", "attention_mask"}:
         yield "lost the mask", f"(inputs: {', '.join(sorted(given)) or 'none'})"
         return

@@ -11,6 +11,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exercises.day5.insert_after.visible import FUNCTIONS, MODELS
 from autograder.exercises.graph_comparison import difference, operations
 
@@ -58,7 +59,7 @@ def expected(case: Case, readers: Readers = lambda node, users: users, first: bo
     """The case's graph with the insertion, where only some of the readers read the new node, or only the first call."""
     target, function = (FUNCTIONS[case.parameters[name]] for name in ("target", "function"))
     graph_module = fx.symbolic_trace(MODELS[case.parameters["model"]]())
-    found = [node for node in graph_module.graph.nodes if node.op == "call_function" and node.target is target]
+    found = [node for node in own_nodes(graph_module) if node.op == "call_function" and node.target is target]
     for node in found[:1] if first else found:
         users = list(node.users)
         with graph_module.graph.inserting_after(node):
@@ -71,7 +72,7 @@ def expected(case: Case, readers: Readers = lambda node, users: users, first: bo
 def replaced(case: Case) -> fx.GraphModule:
     """The case's graph with the new function in place of the old one."""
     graph_module = fx.symbolic_trace(MODELS[case.parameters["model"]]())
-    for node in graph_module.graph.nodes:
+    for node in own_nodes(graph_module):
         if node.target is FUNCTIONS[case.parameters["target"]]:
             node.target = FUNCTIONS[case.parameters["function"]]
     return graph_module

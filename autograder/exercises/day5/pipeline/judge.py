@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
+from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw
 from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
 
@@ -118,7 +119,7 @@ def truth(case: Case, model: nn.Module) -> Truth:
 
 def count(graph_module: fx.GraphModule) -> int:
     """The number of `call_function` nodes."""
-    return len([node for node in graph_module.graph.nodes if node.op == "call_function"])
+    return len([node for node in all_nodes(graph_module) if node.op == "call_function"])
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,189 @@
+"""`fxopt bench grading`: how many submissions an hour are graded, beside stock nbgrader on the same notebooks.
+
+Both sides start from their own throw-away copy of a course and from their own command line: starting up is in the
+figure. Stock nbgrader runs its converters `autograde` and `generate_feedback` as they come, in one process; it executes
+each notebook in a Jupyter kernel and tries no hidden case. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import nbformat
+import typer
+from nbformat import NotebookNode
+from rich.console import Console
+
+from fxopt_workbench.tables import Table
+
+CONFIGURATION = """
+c = get_config()
+c.CourseDirectory.root = {root!r}
+c.CourseDirectory.course_id = "stock"
+c.ClearSolutions.code_stub = {{"python": "raise NotImplementedError"}}
+c.ExecutePreprocessor.timeout = 300
+c.Execute.timeout = 300
+"""
+"""Of stock nbgrader: no more than it needs to find the course and to make its notebooks."""
+
+
+def grading(
+    day: Annotated[str, typer.Option(help="The assignment, a folder of curriculum/.")] = "day0_start",
+    submissions: Annotated[int, typer.Option(min=1, help="How many students hand in the reference answers.")] = 6,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Also write every figure as JSON.")] = None,
+) -> None:
+    """Grade the same submissions with `--jobs 1`, with `--jobs 2` and with stock nbgrader (minutes)."""
+    from autograder.course.course import NoCourseError, find_course
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        notebooks = _reference_notebooks(course, day)
+    except (NoCourseError, LookupError) as error:
+        Console(stderr=True, soft_wrap=True).print(f"fxopt: {error}")
+        raise typer.Exit(2) from None
+    seconds: dict[str, float] = {}
+    phases: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="fxopt-bench-") as folder:
+        for jobs in (1, 2):
+            root = Path(folder) / f"jobs{jobs}"
+            _our_course(course.root, root, day, notebooks, submissions)
+            # As before every run: the gradebook knows the assignments.
+            _run([sys.executable, "-c", _PREPARE], root)
+            command = [sys.executable, "-m", "fxopt_workbench.cli", "grade", "--jobs", str(jobs)]
+            seconds[f"fxopt, {jobs} job{'s' * (jobs > 1)}"] = _timed(command, root)
+            outcomes = [json.loads(path.read_text()) for path in root.glob("course/outcomes/*/*/*.json")]
+            _need_all_points(outcomes, submissions * len(notebooks))
+            if jobs == 1:
+                phases = _phases(outcomes, seconds["fxopt, 1 job"])
+        root = Path(folder) / "stock"
+        _stock_course(course, root, day, notebooks, submissions)
+        nbgrader = [sys.executable, "-m", "nbgrader"]
+        _run([*nbgrader, "generate_assignment", day], root)
+        seconds["stock nbgrader"] = sum(
+            _timed([*nbgrader, command, day], root) for command in ("autograde", "generate_feedback")
+        )
+        pages = len(list(root.glob("feedback/*/*/*.html")))
+        if pages != submissions * len(notebooks):
+            raise RuntimeError(f"stock nbgrader wrote {pages} pages of feedback for {submissions} submissions")
+    stock, one, two = (seconds[name] for name in ("stock nbgrader", "fxopt, 1 job", "fxopt, 2 jobs"))
+    result: dict[str, Any] = {
+        "day": day,
+        "submissions": submissions,
+        "processors": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "seconds": seconds,
+        "seconds_each": {name: value / submissions for name, value in seconds.items()},
+        "phases_of_one_job": phases,
+        "ratio_one_job": stock / one,
+        "scaling_from_one_to_two_jobs": one / two,
+        "ratio": stock / two,
+    }
+    rows = [
+        (name, f"{value:.1f}", f"{value / submissions:.2f}", f"{stock / value:.2f}") for name, value in seconds.items()
+    ]
+    console.print(Table(f"Grading {submissions} submissions of {day}", ("with", "s", "s each", "times stock"), rows))
+    parts = [(name, f"{value:.1f}", f"{100 * value / one:.0f} %") for name, value in phases.items()]
+    console.print(Table("Where the time of one job goes", ("phase", "s", "share"), parts))
+    console.print(
+        f"ratio to stock nbgrader with 2 jobs: {result['ratio']:.2f} (load average {result['load_average']:.1f})"
+    )
+    if json_path is not None:
+        json_path.write_text(json.dumps(result, indent=1))
+
+
+_PREPARE = (
+    "from autograder.course.course import find_course\nfrom autograder.records.gradebook import prepare_gradebook\n"
+    "prepare_gradebook(find_course())"
+)
+
+
+def _reference_notebooks(course: Any, day: str) -> dict[str, NotebookNode]:
+    """The released notebooks of a day with the reference answers in them."""
+    from autograder.course.notebooks import grade_id
+    from autograder.course.reading import read_notebook
+    from autograder.course.sources import read_source
+    from autograder.course.task import DAYS
+    from autograder.course.tasks import all_tasks
+
+    names = sorted({task.notebook for task in all_tasks() if DAYS.get(task.day) == day})
+    if not names:
+        raise LookupError(f"{day!r} is no day with exercises; there are {', '.join(DAYS.values())}")
+    found = {}
+    for name in names:
+        notebook = read_notebook(course.curriculum / day / f"{name}.ipynb")
+        answers = {task.answer_id for task in all_tasks()}
+        sources = {grade_id(cell): cell.source for cell in read_source(course.solutions / day / f"{name}.py").cells}
+        for cell in notebook.cells:
+            if grade_id(cell) in answers:
+                cell.source = sources[grade_id(cell)]
+        found[name] = notebook
+    return found
+
+
+def _hand_in(folder: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+    for number in range(submissions):
+        target = folder / f"student{number:03}" / day
+        target.mkdir(parents=True)
+        for name, notebook in notebooks.items():
+            nbformat.write(copy.deepcopy(notebook), target / f"{name}.ipynb")
+
+
+def _our_course(source: Path, root: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+    shutil.copytree(source / "solutions", root / "solutions", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
+    shutil.copytree(source / "curriculum", root / "curriculum")
+    shutil.copy(source / "Week1.md", root)
+    _hand_in(root / "course" / "submitted", day, notebooks, submissions)
+
+
+def _stock_course(course: Any, root: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+    from autograder.course.sources import read_source
+
+    root.mkdir()
+    (root / "nbgrader_config.py").write_text(CONFIGURATION.format(root=str(root)))
+    for name in notebooks:
+        path = root / "source" / day / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(read_source(course.solutions / day / f"{name}.py"), path)
+    _hand_in(root / "submitted", day, notebooks, submissions)
+
+
+def _run(command: list[str], root: Path) -> None:
+    environment = os.environ | {"FXOPT_ROOT": str(root), "FXOPT_SEED": "bench"}
+    environment.pop("FXOPT_DATABASE", None)
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[1:])} failed: {(done.stdout + done.stderr)[-2000:]}")
+
+
+def _timed(command: list[str], root: Path, clock: Callable[[], float] = time.perf_counter) -> float:
+    started = clock()
+    _run(command, root)
+    return clock() - started
+
+
+def _need_all_points(outcomes: list[dict[str, Any]], expected: int) -> None:
+    """Speed counts only where every verdict is right: these are the reference answers."""
+    lost = [task["task"] for outcome in outcomes for task in outcome["tasks"] if task["status"] != "passed"]
+    if lost or len(outcomes) != expected:
+        raise RuntimeError(f"{len(outcomes)} outcomes of {expected}; reference answers that failed: {', '.join(lost)}")
+
+
+def _phases(outcomes: list[dict[str, Any]], total: float) -> dict[str, float]:
+    """Seconds of each phase of all submissions; what is left is reading, the gradebook, feedback and the command."""
+    names = ("starting", "running", "judging")
+    found = {name: sum(outcome["phases"][name] for outcome in outcomes) for name in names}
+    graded = sum(outcome["seconds"] for outcome in outcomes)
+    found["processes and messages"] = max(0.0, graded - sum(found.values()))
+    found["gradebook, feedback, command"] = max(0.0, total - graded)
+    return found

@@ -1,0 +1,136 @@
+"""What a judge may ask of a graph that a learner sent: functions that run it and tell what can be seen from outside.
+
+They are called where graphs are run, in the learner's own notebook or in the process that `ask` puts them to. They know
+nothing of cases and expectations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.graph import CodeGen
+from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.utils._pytree import tree_flatten, tree_leaves
+
+
+def result_of(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    """What the graph computes for `inputs`, node by node, in the structure that its signature says."""
+    with process_state_restored():
+        return _with_plain_containers(fx.Interpreter(graph_module).run(*inputs))
+
+
+def flat_result_of(graph_module: fx.GraphModule, inputs: Mapping[str, Any], seed: int) -> list[Any]:
+    """The leaves of what the graph computes; inputs by the names of its arguments, random numbers from `seed`."""
+    names = [str(node.target) for node in graph_module.graph.find_nodes(op="placeholder")]
+    flat = fx.GraphModule(graph_module, graph_module.graph)  # a graph of its own, the same tensors
+    flat.graph.set_codegen(CodeGen())
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(seed)
+        return list(tree_leaves(result_of(flat, [inputs[name] for name in names])))
+
+
+def observed(graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """All that a caller can see of one run on copies of `inputs`.
+
+    Buffers of the graph module keep what the graph writes. What it returned is overwritten with sevens in the end, as a
+    caller might: the next run must not see it.
+
+    Returns:
+        `outputs` (flat), `structure` (how they were nested, as text), `inputs` (after the run), `state` (parameters and
+        buffers after the run, by name), `draws` (the state of the random stream after the run), and `shared` (pairs of
+        positions, among outputs and then inputs, of tensors that share storage).
+    """
+    given = [value.clone() for value in inputs]
+    with process_state_restored(), torch.no_grad():
+        torch.manual_seed(0)
+        outputs, structure = tree_flatten(fx.Interpreter(graph_module).run(*given))
+        draws = torch.get_rng_state()
+        places = [_storage(value) for value in (*outputs, *given)]
+        seen = {
+            "outputs": [_copied(value) for value in outputs],
+            "structure": str(structure),
+            "inputs": [value.clone() for value in given],
+            "state": {name: value.detach().clone() for name, value in state_of(graph_module)},
+            "draws": draws,
+            "shared": [
+                (i, j)
+                for i in range(len(outputs))
+                for j in range(i + 1, len(places))
+                if places[i] and places[i] == places[j]
+            ],
+        }
+        for value in outputs:
+            if isinstance(value, torch.Tensor):
+                value.detach().fill_(7)
+    return seen
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _storage(value: Any) -> int:
+    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else 0
+
+
+def state_of(graph_module: fx.GraphModule) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and buffers by name; those that have several names, under each."""
+    yield from graph_module.named_parameters(remove_duplicate=False)
+    yield from graph_module.named_buffers(remove_duplicate=False)
+
+
+def gradients_of(
+    graph_module: fx.GraphModule, inputs: Sequence[Any], output: int, leaves: Sequence[torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """Gradients with respect to `leaves`, which are among `inputs`, of the output number `output`; see `gradients`."""
+    result: torch.Tensor = result_of(graph_module, inputs)[output]
+    return gradients(result, leaves)
+
+
+def gradients(result: torch.Tensor, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Gradients of a sum in which each element of `result` has a weight of its own; `None` where none flows."""
+    if not result.requires_grad:
+        return [None] * len(leaves)
+    # The weights make a gradient that an error in one element cannot leave unchanged.
+    weights = torch.arange(1.0, result.numel() + 1).reshape(result.shape)
+    return list(torch.autograd.grad((result.square() * weights).sum(), leaves, allow_unused=True))
+
+
+def _with_plain_containers(value: Any) -> Any:
+    """`value` with lists and dictionaries in the place of the immutable ones in which torch.fx keeps arguments."""
+    if type(value) is immutable_list:
+        return [_with_plain_containers(element) for element in value]
+    if type(value) is immutable_dict:
+        return {key: _with_plain_containers(element) for key, element in value.items()}
+    if type(value) is tuple:
+        return tuple(_with_plain_containers(element) for element in value)
+    if type(value) is slice:
+        return slice(*(_with_plain_containers(part) for part in (value.start, value.stop, value.step)))
+    return value
+
+
+@contextmanager
+def process_state_restored() -> Iterator[None]:
+    """Afterwards grad mode, autocast, functorch levels and the CPU's random stream are as they were before."""
+    grad = torch.is_grad_enabled()
+    functorch_depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    devices = [device for device in ("cpu", "cuda", "mps") if torch.amp.is_autocast_available(device)]
+    autocast = {d: (torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices}
+    cache = torch.is_autocast_cache_enabled()
+    generator = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > functorch_depth:
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(functorch_depth)
+        torch.set_rng_state(generator)
+        torch._C._set_grad_enabled(grad)
+        for device, (enabled, dtype) in autocast.items():
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(cache)
+        torch.clear_autocast_cache()

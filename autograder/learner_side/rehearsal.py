@@ -1,0 +1,104 @@
+"""What a warm process does once, so that no task's process needs to: imports, and first uses of the compiler.
+
+PyTorch's compiler imports parts of itself, and fills tables, when it is first used; a task that compiles one small
+function spends most of its time on that. A forked process finds done what was done before the fork. Nothing here may
+be seen by a learner's code afterwards: compiled code is forgotten, counters are set back, no random number is drawn.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
+from io import StringIO
+
+from autograder.course.tasks import all_tasks
+
+COURSE = (
+    "fxopt_workbench",
+    "fxopt_core.graphs",
+    "fxopt_core.verification",
+    "fxopt_core.costs",
+    "fxopt_core.capture",
+    "fxopt_core.passes",
+    "fxopt_core.optimizer",
+    "fxopt_workbench.structure",
+    "fxopt_workbench.pictures",
+    "fxopt_workbench.results",
+)
+"""Packages of the course that cells and probes import again and again, as far as no task withholds them."""
+
+
+def import_ahead() -> None:
+    """Import the course's packages and, of the tasks whose folders are in the view, the probes and what they import."""
+    tasks = [task for task in all_tasks() if task.folder.is_dir() and (task.folder / "visible.py").is_file()]
+    withheld = {name for task in tasks for name in task.withheld}
+    names = [name for name in COURSE if not any(f"{name}.".startswith(f"{other}.") for other in withheld)]
+    names += [name for task in tasks for name in task.imports]
+    names += [f"{task.module}.visible" for task in tasks]
+    for name in dict.fromkeys(names):
+        # A package whose part is withheld may not be importable; whoever needs it is told so then.
+        with suppress(ImportError, AttributeError):
+            import_module(name)
+
+
+def first_uses() -> None:
+    """Use each way into PyTorch's compiler once, then forget what came of it."""
+    import torch
+    import torch._dynamo
+    from torch._dynamo.utils import counters
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    class Small(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.linear(x)) + x.sum()
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    def as_it_is(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        return graph.forward
+
+    state = torch.random.get_rng_state()
+    model, example = Small(), torch.ones(3, 2)
+    torch.fx.symbolic_trace(model)(example)
+    model(example).sum().backward()
+    make_fx(model)(example)
+    for dynamic in (False, True):
+        torch.compile(model, backend=as_it_is, dynamic=dynamic)(example)
+    torch.compile(broken, backend=as_it_is)(example)
+    torch.compile(model, backend="aot_eager")(example)
+    batch = torch.export.Dim("batch", min=2)
+    torch.export.export(model, (example,), dynamic_shapes={"x": {0: batch}}).run_decompositions()
+    with suppress(ImportError):
+        from fxopt_core.graphs.effects import effects_of
+
+        # Tables of what each function and operator of PyTorch does.
+        for graph in (torch.fx.symbolic_trace(model).graph, make_fx(model)(example).graph):
+            for node in graph.nodes:
+                effects_of(node)
+    torch._dynamo.reset()
+    counters.clear()
+    torch.random.set_rng_state(state)
+
+
+def rehearse() -> None:
+    """Do all of it, silently. What fails here fails again where it matters, and is reported there."""
+    silent = StringIO()
+    with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
+        warnings.simplefilter("ignore")
+        import_ahead()
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            first_uses()
+        finally:
+            logging.disable(level)

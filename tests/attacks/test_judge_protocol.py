@@ -1,0 +1,73 @@
+"""The judge's own channel: evidence that grows in the writing, answers out of step, a judge that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from autograder.course.tasks import find_task
+from autograder.exchange.channel import HEADER_LIMIT, Message
+from autograder.grading.endings import JUDGE_CRASHED
+from autograder.grading.judging import SIZES, Judge
+from autograder.grading.sandbox import Limits
+
+TASK = find_task("run_graph")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge("a seed for tests", Limits()) as started:
+        yield started
+
+
+def verdict(judge: Judge, evidence: Message) -> list[str]:
+    case = judge.cases(TASK, hidden=False)[0]
+    found = judge.judge(TASK, case, evidence, hidden=False)
+    assert found.case == case.header["name"]
+    return [finding.misconception for finding in found.findings]
+
+
+EMPTY = Message({"values": {}, "graphs": {}}, b"")
+
+
+def test_evidence_that_grows_in_the_writing_is_judged_or_refused_and_the_next_is_its_own(judge: Judge) -> None:
+    raised = Message({"raised": "ValueError", "text": "mine"}, b"")
+    # Read as 1e15, four characters, it is written 1000000000000000.0: more than was ever received.
+    grown = Message({"values": {"numbers": [1e15] * (HEADER_LIMIT // 16)}, "graphs": {}}, b"")
+    assert verdict(judge, grown) == ["unreadable evidence"]
+    assert verdict(judge, raised) == ["raised"]
+    enormous = Message({"values": {"text": "x" * SIZES["header_limit"]}, "graphs": {}}, b"")
+    assert verdict(judge, enormous) == ["unreadable evidence"]
+    assert verdict(judge, raised) == ["raised"]
+
+
+def test_nested_evidence_costs_its_own_case(judge: Judge) -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert verdict(judge, Message({"values": {"nested": nested}, "graphs": {}}, b"")) == ["unreadable evidence"]
+    assert verdict(judge, Message({"raised": "ValueError", "text": "mine"}, b"")) == ["raised"]
+
+
+def test_an_answer_to_another_question_is_not_believed(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = judge.cases(TASK, hidden=False)[0]
+    channel = judge._connected()
+    monkeypatch.setattr(channel, "receive", lambda seconds: Message({"id": 0, "findings": [], "figures": {}}, b""))
+    found = judge.judge(TASK, case, EMPTY, hidden=False)
+    assert [finding.misconception for finding in found.findings] == [JUDGE_CRASHED]
+    assert verdict(judge, Message({"raised": "ValueError", "text": "mine"}, b"")) == ["raised"]
+
+
+def test_a_judge_that_ends_is_told_as_that_and_replaced(judge: Judge) -> None:
+    case = judge.cases(TASK, hidden=False)[0]
+    assert judge._process is not None
+    os.kill(judge._process.pid, signal.SIGKILL)
+    judge._process.wait()
+    (finding,) = judge.judge(TASK, case, EMPTY, hidden=False).findings
+    assert finding.misconception == JUDGE_CRASHED
+    assert "too long" not in finding.message
+    assert "came to an end" in finding.message
+    assert verdict(judge, Message({"raised": "ValueError", "text": "mine"}, b"")) == ["raised"]
