@@ -24,7 +24,7 @@ FEEDBACK_POLICY = (
 
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 _FONT = re.compile(r"@font-face\s*\{[^}]*\}")
-_HANDLER = re.compile(r"""\son[a-z]+="([^"{}]*)\"""")
+_HANDLER = re.compile(r"""\son[a-z]+="([^"{}]*)\"""", re.IGNORECASE)
 
 
 def page_policy(nonce: str, handlers: frozenset[str]) -> str:
