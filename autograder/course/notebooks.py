@@ -132,7 +132,7 @@ def compare_with_release(notebook: NotebookNode, release: NotebookNode) -> Compa
     earliest = len(notebook.cells)
     for cell in reversed(release.cells):
         name = grade_id(cell)
-        if name in places:
+        if name is not None and name in places:
             if places[name] > earliest:
                 comparison.misplaced.insert(0, name)
             earliest = min(earliest, places[name])

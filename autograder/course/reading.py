@@ -220,6 +220,8 @@ def _read_leniently(name: str, content: bytes) -> _Document:
                 # Ids that are missing or repeated are harmless here, and old tools write such files.
                 warnings.simplefilter("ignore")
                 document = nbformat.reads(json.dumps(document), as_version=4)
+        if not isinstance(document, dict):
+            raise ValueError("no object")
         kept = {key: document[key] for key in ("cells", "metadata", "nbformat") if key in document}
         cells = [{key: value for key, value in cell.items() if key != "outputs"} for cell in kept["cells"]]
         text = json.dumps(_without_surrogates(kept | {"cells": cells}), ensure_ascii=False)

@@ -416,8 +416,10 @@ class _WarmGraders:
 
     def close(self) -> None:
         """End all of them."""
-        for kept in (*self._graders.values(), *self._judges.values()):
-            kept.__exit__(None, None, None)
+        for grader in self._graders.values():
+            grader.__exit__(None, None, None)
+        for judge in self._judges.values():
+            judge.__exit__(None, None, None)
         self._graders.clear()
         self._judges.clear()
 

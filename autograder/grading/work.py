@@ -44,8 +44,8 @@ def work_for(
     name: str, notebook: NotebookNode, release: NotebookNode, tasks: tuple[Task, ...], seed: str | None
 ) -> Work:
     """The work of grading a notebook that was read."""
-    both = (nbformat.writes(item).encode() for item in (notebook, release))
-    return Work(name, *both, tuple(task.name for task in tasks), seed)
+    theirs, ours = (nbformat.writes(item).encode() for item in (notebook, release))
+    return Work(name, theirs, ours, tuple(task.name for task in tasks), seed)
 
 
 def key_of(notebook: NotebookNode, release: NotebookNode, tasks: tuple[Task, ...], seed: str | None) -> str:

@@ -15,7 +15,6 @@ from jinja2 import Environment, FileSystemLoader
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from nbconvert.exporters import HTMLExporter
-from nbformat import NotebookNode
 from nbgrader.server_extensions.formgrader import apihandlers, handlers
 from nbgrader.server_extensions.formgrader.formgrader import FormgradeExtension
 from tornado import web
@@ -46,7 +45,7 @@ class _PageExporter:
     def __init__(self, exporter: HTMLExporter, nonce: str) -> None:
         self._exporter, self._nonce = exporter, nonce
 
-    def from_filename(self, filename: str, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+    def from_filename(self, filename: str, resources: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         safe = {key: harmless(value) for key, value in resources.items()}
         return self._exporter.from_filename(filename, resources=safe | {"nonce": self._nonce})
 

@@ -65,9 +65,16 @@ _EMBEDDED = re.compile(rf"data:({'|'.join(PICTURES)});base64,[A-Za-z0-9+/=\s]*")
 _TAG = re.compile(r"<(/?)([a-z0-9]+)")
 _VOID = frozenset({"br", "hr", "img"})
 
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-# Its own check of addresses knows fewer kinds of picture; what it lets through is checked again by nh3.
-_MARKDOWN.validateLink = lambda address: bool(_LINK.match(address) or _EMBEDDED.fullmatch(address))
+
+class _Markdown(MarkdownIt):
+    """Markdown whose addresses are those that may be shown."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802 (its name in markdown-it)
+        """Whether an address may stand in a link or a picture."""
+        return bool(_LINK.match(url) or _EMBEDDED.fullmatch(url))
+
+
+_MARKDOWN = _Markdown("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
 def safe_html(text: str) -> str:
