@@ -144,14 +144,15 @@ class CapturedModule(StoredGraphModule):
         plain = self._plain
         if plain is None or len(args) != 1 or not isinstance(args[0], torch.Tensor) or not self._fits_modes():
             return False
+        for name, mode in self._modes.items():
+            if self.get_submodule(name).training is not mode:
+                return False
         (one,) = args
         return plain == (one.dtype, one.device, tuple(one.shape), one.stride()) and one.layout == torch.strided
 
     @torch.compiler.assume_constant_result
     def _fits_modes(self) -> bool:
-        return modes_now(()) == self.call_signature.modes and all(
-            self.get_submodule(name).training is mode for name, mode in self._modes.items()
-        )
+        return modes_now(()) == self.call_signature.modes
 
     @property
     def _plain(self) -> tuple[Any, ...] | None:

@@ -105,6 +105,29 @@ def test_dynamo_takes_a_plain_call_whole(gradients: bool) -> None:
         assert torch.equal(compiled(torch.ones(3, 4)), result(torch.ones(3, 4)))
 
 
+def test_what_changes_after_a_result_was_compiled_is_seen() -> None:
+    for method in ("export", "symbolic_trace"):
+        model = nn.Sequential(nn.Linear(4, 2), nn.Dropout()).eval()
+        result = GraphOptimizer(model, (torch.ones(3, 4),), capture=method).optimize("exact").module
+        compiled = torch.compile(result, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(torch.ones(3, 4)), result(torch.ones(3, 4)))
+        compiled = torch.compile(result, backend="eager")
+        compiled(torch.ones(3, 4))
+        with torch.autocast("cpu"), pytest.raises(RefusedInputError, match="autocast on cpu"):
+            compiled(torch.ones(3, 4))
+        torch.set_default_dtype(torch.float64)
+        try:
+            with pytest.raises(RefusedInputError, match="default dtype"):
+                compiled(torch.ones(3, 4, dtype=torch.float32))
+        finally:
+            torch.set_default_dtype(torch.float32)
+        result.training = True
+        with pytest.raises(RuntimeError, match="captured in evaluation mode"):
+            compiled(torch.ones(3, 4))
+        result.training = False
+        assert torch.equal(compiled(torch.ones(3, 4)), result(torch.ones(3, 4)))
+
+
 # torch.func.
 
 TRANSFORMS: dict[str, Callable[[Callable[..., torch.Tensor]], torch.Tensor]] = {
