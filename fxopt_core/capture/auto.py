@@ -123,9 +123,10 @@ class Search:
         if reason := self.objection and self.objection(captured):
             note(reason)
             return None
-        refused = ", ".join(one.on for one in found if one.refusal)
+        captured = replace(captured, adaptations=adapted.adaptations, agreements=tuple(found))
+        refused = ", ".join(captured.specialised)
         note(f"specialised: it refuses {refused}." if refused else "")
-        return replace(captured, adaptations=adapted.adaptations, agreements=tuple(found))
+        return captured
 
     def taken(self, captured: Captured) -> Captured:
         """A capture, with all that was tried."""

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only
 
 from fxopt_core.capture.dimensions import Dynamic, named_leaves, parameters_of
 from fxopt_core.capture.errors import RefusedInputError
+from fxopt_core.capture.questions import ANSWERS, answer_of, modes_now
 from fxopt_core.verification.comparison import compared_by_identity
-from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.isolation import Model, deep_copy
 from fxopt_core.verification.memory import MemoryLocation, location_of
-from fxopt_core.verification.modes import modes
 from fxopt_core.verification.state import PLAIN
 
 _CAPTURE_AGAIN = "or capture again with such an input"
@@ -38,7 +39,6 @@ class TensorFacts(NamedTuple):
         flags: whether it is a conjugate view, and a negative view.
         shape: its sizes.
         stride: in elements; empty where it is not strided.
-        wants_gradients: whether it requires grad.
     """
 
     dtype: torch.dtype
@@ -47,24 +47,33 @@ class TensorFacts(NamedTuple):
     flags: tuple[bool, bool]
     shape: tuple[int, ...]
     stride: tuple[int, ...]
-    wants_gradients: bool
 
 
-def facts_of(tensor: torch.Tensor) -> TensorFacts:
-    """The facts of a tensor."""
-    return TensorFacts(
-        tensor.dtype,
-        tensor.device,
-        tensor.layout,
-        (tensor.is_conj(), tensor.is_neg()),
-        tuple(tensor.shape),
-        tensor.stride() if tensor.layout is torch.strided else (),
-        tensor.requires_grad,
-    )
+class _AnyOf(NamedTuple):
+    """Stands for an object whose class does not say when two of it are equal."""
+
+    kind: type
+
+
+def facts_of(tensor: torch.Tensor, open_axes: Container[int] = ()) -> TensorFacts:
+    """The facts of a tensor. Of sizes that are symbols, those in `open_axes` are read as the symbols' examples."""
+    shape, stride = tuple(tensor.shape), tensor.stride() if tensor.layout is torch.strided else ()
+    if any(isinstance(one, torch.SymInt) for one in (*shape, *stride)):
+        # Only torch.export comes with symbols. It fixes a size that is compared, which open ones must not be.
+        shape = tuple(_example(one) if axis in open_axes else int(one) for axis, one in enumerate(shape))
+        stride = tuple(map(_example, stride))
+    return TensorFacts(tensor.dtype, tensor.device, tensor.layout, (tensor.is_conj(), tensor.is_neg()), shape, stride)
+
+
+def _example(size: int | torch.SymInt) -> int:
+    return size.node.require_hint() if isinstance(size, torch.SymInt) else size
 
 
 _Objection = tuple[str, Any, Any, str]
 """What does not fit, what the graph holds for, what came, and what to do."""
+
+SmallSizes = frozenset[tuple[str, int, int]]
+"""Sizes of 0 and 1 that come together: of each the name of the leaf, the dimension and the size."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +89,11 @@ class CallSignature:
         leaves: of each leaf its `TensorFacts`, or the value itself.
         shared: how the example's tensors overlap in memory: by name of a leaf the first leaf that it overlaps with,
             whether both are one object, and how many bytes apart they begin.
-        modes: of torch, on which the meaning of operations depends.
-        gradients: whether the model asks which tensors require grad, or whether gradients are recorded.
+        modes: of torch, on which the meaning of operations depends, or for which the model asks.
+        answers: by name of a leaf: what else the model asks of tensors, and what it is told of this one.
         dynamic: which sizes may vary.
+        small: which sizes of 0 and 1 may come together where the example has others. A graph of open sizes takes each
+            for 2 or more, so only what was compared with the model is here.
     """
 
     parameters: inspect.Signature | None
@@ -93,8 +104,9 @@ class CallSignature:
     leaves: tuple[Any, ...]
     shared: dict[str, tuple[str, bool, int]]
     modes: dict[str, Any]
-    gradients: bool
+    answers: dict[str, dict[str, Any]]
     dynamic: Dynamic
+    small: frozenset[SmallSizes] = frozenset()
 
     def accept(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Check a call, and write it as the example was written.
@@ -122,19 +134,54 @@ class CallSignature:
             yield self._another_structure(args, kwargs)
         for name, expected, found in zip(self.names, self.leaves, leaves, strict=True):
             if isinstance(expected, TensorFacts) and isinstance(found, torch.Tensor):
-                facts = facts_of(found)
+                facts = facts_of(found, self._open_axes(name, expected))
                 if expected != facts:
                     yield from self._about_tensor(name, expected, facts)
+                for question, answer in self.answers.get(name, {}).items():
+                    if answer != (other := answer_of(question, found)):
+                        advice = f"The model asks for it. Pass a tensor like the example's, {_CAPTURE_AGAIN}."
+                        yield f"{question} of {name}", answer, other, advice
             elif isinstance(expected, TensorFacts):
                 yield name, "a tensor", _described(found), f"Pass a tensor, {_CAPTURE_AGAIN}."
             elif not _same(expected, found):
                 yield name, _described(expected), _described(found), "Pass this value, or capture again with the other."
         self.dynamic.check(dict(zip(self.names, leaves, strict=True)))
+        small = self.small_sizes(leaves)
+        if small and small not in self.small:
+            name, axis, size = min(small)
+            others = "; ".join(f"{axis} of {name} = {size}" for name, axis, size in sorted(small)[1:])
+            found = f"{size} (with dimension {others})" if others else size
+            advice = f"The graph was not found to be right there. Pass a larger one, {_CAPTURE_AGAIN}."
+            yield f"the size of {name} in dimension {axis}", "2 or more", found, advice
         yield from self._about_memory(leaves)
-        for name, mode in modes().items():
-            expected = self.modes.get(name, mode)
-            if mode != expected and (self.gradients or name != "grad mode"):
-                yield name, expected, mode, "Call it under that mode, or capture again under this one."
+        for name, mode in modes_now(self.modes).items():
+            if mode != self.modes.get(name, mode):
+                yield name, self.modes[name], mode, "Call it under that mode, or capture again under this one."
+
+    def _open_axes(self, name: str, facts: TensorFacts) -> Container[int]:
+        if self.dynamic.choice:
+            return range(len(facts.shape))
+        return {axis for one in self.dynamic.dimensions for source, axis in one.places if source == name}
+
+    def small_sizes(self, leaves: Sequence[Any]) -> SmallSizes:
+        """Where a call has a size of 0 or 1 and the example another: name of the leaf, dimension and size.
+
+        Args:
+            leaves: of the call, as the example's in number and order.
+        """
+        return frozenset(
+            (name, axis, got)
+            for name, expected, found in zip(self.names, self.leaves, leaves, strict=True)
+            if isinstance(expected, TensorFacts) and isinstance(found, torch.Tensor)
+            for axis, (want, got) in enumerate(
+                zip(expected.shape, facts_of(found, self._open_axes(name, expected)).shape, strict=False)
+            )
+            if got < 2 and got != want
+        )
+
+    def with_small(self, sizes: SmallSizes, *, allowed: bool) -> CallSignature:
+        """The signature that takes these sizes of 0 and 1, or refuses them."""
+        return replace(self, small=self.small | {sizes} if allowed else self.small - {sizes})
 
     def _arranged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call with its arguments split by position and keyword as in the example."""
@@ -184,18 +231,14 @@ class CallSignature:
         sizes, others = expected.shape, found.shape
         if len(sizes) != len(others):
             yield f"the number of dimensions of {name}", len(sizes), len(others), "Capture again with these."
-        open_axes = {axis for one in self.dynamic.dimensions for source, axis in one.places if source == name}
-        for axis, (want, got) in enumerate(zip(sizes, others, strict=True)):
-            if want != got and not self.dynamic.choice and axis not in open_axes:
+        open_axes = self._open_axes(name, expected)
+        for axis, (want, got) in enumerate(zip(sizes, others, strict=False)):
+            if want != got and axis not in open_axes:
                 advice = "Capture with dynamic=True, or name this dimension in dynamic."
                 yield f"the size of {name} in dimension {axis}", want, got, advice
         if not _lie_alike(expected, found):
             advice = f"Copy it into that layout, for example with .contiguous(), {_CAPTURE_AGAIN}."
             yield f"the memory layout of {name}", _described_layout(expected), _described_layout(found), advice
-        want, got = expected.wants_gradients, found.wants_gradients
-        if self.gradients and want is not got:
-            advice = f"The model asks for it. Call .requires_grad_({want}), {_CAPTURE_AGAIN}."
-            yield f"requires_grad of {name}", want, got, advice
 
     def _about_memory(self, leaves: list[Any]) -> Iterator[_Objection]:
         found = _shared(self.names, leaves)
@@ -209,7 +252,11 @@ class CallSignature:
 
 
 def signature_of(
-    model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, *, gradients: bool = False
+    model: Model,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: Dynamic,
+    asked: frozenset[str] = frozenset(),
 ) -> CallSignature:
     """The form of a call of `model`.
 
@@ -218,7 +265,7 @@ def signature_of(
         args: positional arguments of the example.
         kwargs: its keyword arguments.
         dynamic: which sizes may vary.
-        gradients: whether the model asks for gradients being recorded.
+        asked: what the model asks of torch and of tensors (see `questions`).
     """
     parameters = parameters_of(model)
     leaves, structure = tree_flatten((args, kwargs))
@@ -229,10 +276,14 @@ def signature_of(
         tuple(kwargs),
         names,
         structure,
-        tuple(facts_of(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves),
+        tuple(facts_of(leaf) if isinstance(leaf, torch.Tensor) else _to_compare(leaf) for leaf in leaves),
         _shared(names, leaves),
-        modes(),
-        gradients,
+        modes_now(asked),
+        {
+            name: {question: answer_of(question, leaf) for question in sorted(asked & ANSWERS.keys())}
+            for name, leaf in zip(names, leaves, strict=True)
+            if isinstance(leaf, torch.Tensor)
+        },
         dynamic,
     )
 
@@ -269,16 +320,35 @@ def _shared(names: Iterable[str], leaves: Iterable[Any]) -> dict[str, tuple[str,
     return found
 
 
+def _to_compare(value: Any) -> Any:
+    """The value; for an object whose class is unknown its type alone, since nothing else of it can be compared."""
+    if not compared_by_identity(value) or deep_copy(value) is value:
+        return value  # also a dtype, a class, a function: such a one is its own copy
+    return _AnyOf(type(value))
+
+
 def _same(expected: Any, found: Any) -> bool:
-    """Whether two values that are no tensors are equal; of objects whose class is unknown, whether their types are."""
-    if type(expected) is not type(found):
+    """Whether two values that are no tensors are the same, down to the sign of a zero."""
+    if isinstance(expected, _AnyOf):
+        return type(found) is expected.kind
+    if expected is found:
+        return True
+    if type(expected) is not type(found) or isinstance(expected, torch.Tensor) or compared_by_identity(expected):
         return False
-    if compared_by_identity(expected):
-        return expected is found or not isinstance(expected, type)
-    return not isinstance(expected, torch.Tensor) and (bool(expected == found) or repr(expected) == repr(found))
+    if hasattr(expected, "tobytes"):  # NumPy's arrays and numbers
+        one, other = ((getattr(value, "dtype", None), np.shape(value), value.tobytes()) for value in (expected, found))
+        return one == other
+    if isinstance(expected, (set, frozenset)):
+        return sorted(map(repr, expected)) == sorted(map(repr, found))
+    # To `==` 0.0 is -0.0, and NaN is not even itself. The text tells them apart, where there is one.
+    told = getattr(type(expected), "__repr__", None) is not object.__repr__
+    alike = not told or repr(expected) == repr(found)
+    return alike and (isinstance(expected, PLAIN) or bool(expected == found))
 
 
 def _described(value: Any) -> str:
+    if isinstance(value, _AnyOf):
+        return f"a value of type {value.kind.__name__}"
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {list(value.shape)}"
     return repr(value) if isinstance(value, PLAIN) else f"a value of type {type(value).__name__}"

@@ -5,14 +5,21 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.utils._pytree import tree_leaves, tree_structure
 
-from fxopt_core.capture.call_signature import CallSignature
+from fxopt_core.capture.call_signature import CallSignature, TensorFacts
+from fxopt_core.capture.errors import RefusedInputError
+from fxopt_core.capture.questions import MODES, modes_now
 from fxopt_core.graphs.cloning import clone_graph_module
 
 ASSERTION = "Runtime assertion failed for expression "
@@ -54,6 +61,37 @@ class StoredGraphModule(fx.GraphModule):
         return _restored, (own, _encoded(self.graph), state)
 
 
+class _ChecksExports:
+    """For a code generator: `torch.export` runs a graph module node by node, and gives its inputs to this, not to
+    `forward`.
+
+    Attributes:
+        accept: gives the arguments of a call for which the graph holds; see `CapturedModule._accepted`.
+    """
+
+    accept: weakref.WeakMethod[Any] | None = None
+
+    def process_inputs(self, *inputs: Any) -> Any:
+        """The inputs of the graph."""
+        accept = self.accept() if self.accept is not None and torch.compiler.is_exporting() else None
+        if accept is not None:
+            args, kwargs = accept(inputs, {})
+            inputs = (*args, *kwargs.values())
+        return super().process_inputs(*inputs)  # type: ignore[misc]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to one module."""
+        return {name: value for name, value in vars(self).items() if name != "accept"}
+
+
+class _Flat(_ChecksExports, fx.graph.CodeGen):
+    """Of a graph that takes the arguments as they are."""
+
+
+class _Nested(_ChecksExports, fx.graph._PyTreeCodeGen):
+    """Of a graph that takes the leaves of the arguments."""
+
+
 class CapturedModule(StoredGraphModule):
     """The graph of a model, called as the model is called. Its parameters and buffers have the model's names.
 
@@ -69,28 +107,82 @@ class CapturedModule(StoredGraphModule):
     baked: frozenset[str]
     _modes: dict[str, bool]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Check the call, then run the graph.
+    def recompile(self) -> Any:
+        """Make `forward` anew from the graph. It checks the call, and then runs the graph.
+
+        Every way to call the module comes through `forward`: also a compiled one, an exported one, and that of a module
+        around it. It raises `RefusedInputError` where the graph does not hold for the call, and `AssertionError` where
+        a size or a value that was read at capture is another one now.
+        """
+        checks = {fx.graph.CodeGen: _Flat, fx.graph._PyTreeCodeGen: _Nested}
+        codegen: Any = copy.copy(self.graph._codegen)
+        codegen.__class__ = checks.get(type(codegen), type(codegen))
+        codegen.accept = weakref.WeakMethod(self._accepted)
+        self.graph.set_codegen(codegen)
+        code = super().recompile()
+        run = type(self).forward
+
+        @wraps(run)
+        def forward(self: CapturedModule, *args: Any, **kwargs: Any) -> Any:
+            if not (torch.compiler.is_dynamo_compiling() and not kwargs and self._plainly_fits(args)):
+                args, kwargs = self._accepted(args, kwargs)
+            try:
+                return run(self, *args, **kwargs)
+            except RuntimeError as error:
+                if str(error).startswith(ASSERTION):
+                    raise AssertionError(str(error)) from error
+                raise
+
+        type(self).forward = forward
+        return code
+
+    def _plainly_fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether Dynamo, which traces this, guards all that the graph takes for granted: then it need not end here.
+
+        It guards a tensor's dtype, device, sizes and strides and torch's modes, but not how tensors overlap.
+        """
+        plain = self._plain
+        if plain is None or len(args) != 1 or not isinstance(args[0], torch.Tensor) or not self._fits_modes():
+            return False
+        for name, mode in self._modes.items():
+            if self.get_submodule(name).training is not mode:
+                return False
+        (one,) = args
+        return plain == (one.dtype, one.device, tuple(one.shape), one.stride()) and one.layout == torch.strided
+
+    @torch.compiler.assume_constant_result
+    def _fits_modes(self) -> bool:
+        return modes_now(()) == self.call_signature.modes
+
+    @property
+    def _plain(self) -> tuple[Any, ...] | None:
+        """Of a graph that takes one tensor and asks nothing else of it: what this must be. Of any other: nothing."""
+        signature = self.call_signature
+        facts = signature.leaves[0] if len(signature.leaves) == 1 and signature.positional == 1 else None
+        asks = signature.dynamic or any(signature.answers.values()) or signature.modes.keys() & MODES.keys()
+        if not isinstance(facts, TensorFacts) or asks or facts.dtype.is_complex or facts.layout != torch.strided:
+            return None
+        nested = signature.structure != tree_structure(((0,), {}))
+        return None if nested else (facts.dtype, facts.device, facts.shape, facts.stride)
+
+    @torch.compiler.disable(reason="fxopt checks at each call whether its graph holds for it")
+    def _accepted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call for which the graph holds. Dynamo ends its graph here, and so each call is checked.
 
         Raises:
-            RefusedInputError: the graph does not hold for this call.
-            AssertionError: a size or a value that was read at capture is another one now.
+            RefusedInputError: the graph does not hold for this call, or the tracer would leave the check behind.
         """
-        # A compiler that traces this module has guards of its own.
-        if not (torch.compiler.is_compiling() or fx._symbolic_trace.is_fx_symbolic_tracing()):
-            self._check_mode()
-            args, kwargs = self.call_signature.accept(args, kwargs)
-        try:
-            return super().__call__(*args, **kwargs)
-        except RuntimeError as error:
-            if str(error).startswith(ASSERTION):
-                raise AssertionError(str(error)) from error
-            raise
-
-    def _check_mode(self) -> None:
+        tracers = {"torch.jit.trace": torch.jit.is_tracing(), "torch.fx": fx._symbolic_trace.is_fx_symbolic_tracing()}
+        for tracer, active in tracers.items():
+            if active:
+                advice = "Trace the model itself, use torch.export or torch.compile, or read the graph of this module."
+                raise RefusedInputError(
+                    "the call", "one with tensors", f"a trace by {tracer}, which checks no call", advice
+                )
         for name, mode in self._modes.items():
             if self.get_submodule(name).training is not mode:
                 self._refuse_mode(not mode)
+        return self.call_signature.accept(args, kwargs)
 
     def _refuse_mode(self, mode: bool) -> None:
         kinds = ("evaluation", "training")
@@ -145,6 +237,32 @@ class CapturedModule(StoredGraphModule):
         """
         if tensors_of(self) - known:
             self.baked |= (read - tensors_read(self)) & self.state_dict().keys()
+
+
+@dataclass
+class SmallSizes:
+    """Sizes of 0 and 1 that a call has and the example has not (see `CallSignature.small`), and whether to take them.
+
+    They are empty for what has no `CallSignature`, and so no open sizes that it takes for 2 or more.
+    """
+
+    sizes: frozenset[tuple[str, int, int]]
+    allowed: bool = False
+
+
+@contextmanager
+def trying_small_sizes(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[SmallSizes]:
+    """Let a captured module take the sizes of 0 and 1 of this call, and afterwards only if they are then `allowed`."""
+    signature = module.call_signature if isinstance(module, CapturedModule) else None
+    small = SmallSizes(signature.small_sizes(tree_leaves((args, kwargs))) if signature is not None else frozenset())
+    if signature is None or not small.sizes:
+        yield small
+        return
+    module.call_signature = signature.with_small(small.sizes, allowed=True)
+    try:
+        yield small
+    finally:
+        module.call_signature = signature.with_small(small.sizes, allowed=small.allowed)
 
 
 def captured_module(

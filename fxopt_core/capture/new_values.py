@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -25,6 +26,9 @@ SIZES = "the sizes"
 GUESSED = "other sizes:"
 """How it begins where nobody named these sizes: the graph may refuse them, though the model takes them."""
 
+ONE = "sizes of one:"
+"""How it begins where these sizes are 1, and the example's are not: a graph that is wrong there refuses them."""
+
 NEW = "new values"
 MIRRORED = "mirrored values"
 KEPT = "new values, whole numbers as they are"
@@ -42,7 +46,7 @@ def may_refuse(calls: Iterable[str]) -> frozenset[str]:
     to all others). Where there are other values too, it is enough that the graph holds for new ones of these.
     """
     whole = {NEW, MIRRORED} if {KEPT, MASKED} & set(calls) else set()
-    return frozenset({PADDED, COUNTED} | whole | {on for on in calls if on.startswith(GUESSED)})
+    return frozenset({PADDED, COUNTED} | whole | {on for on in calls if on.startswith((GUESSED, ONE))})
 
 
 def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Iterator[Call]:
@@ -50,9 +54,9 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
 
     A mask is padded where the example's is full, whole numbers are those in tensors of one element, and sizes are other
     where `dynamic` names them. Where it lets all of them vary, they are guessed: the first dimensions grow together,
-    and of the others those that have the same number and size. Where an input has whole numbers and another has not,
-    there is also a call on which only the other's values are drawn; where all have whole numbers and some are masks
-    that choose, one on which the masks stay.
+    and of the others those that have the same number and size; then each of these is 1, and all of them are. Where an
+    input has whole numbers and another has not, there is also a call on which only the other's values are drawn; where
+    all have whole numbers and some are masks that choose, one on which the masks stay.
 
     Every value comes from the example tensor's own, drawn with replacement, so that it stays in the vocabulary,
     in the image's range, of the same dtype. Mirrored: floating-point values are turned within their range, which
@@ -77,7 +81,7 @@ def new_values(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dyna
         shapes: dict[int, list[int]] = {}
         for (name, axis), size in sizes.items():
             shapes.setdefault(id(leaves[name]), list(leaves[name].shape))[axis] = size
-        change = _repeated if on.startswith(GUESSED) else _resized
+        change = _repeated if on.startswith((GUESSED, ONE)) else _resized
         yield (on, *_mapped(args, kwargs, partial(change, torch.Generator().manual_seed(0), shapes)))
 
 
@@ -86,13 +90,22 @@ _Sizes = dict[tuple[str, int], int]
 
 
 def _named_sizes(leaves: dict[str, Any], dynamic: Dynamic) -> Iterator[tuple[str, _Sizes]]:
-    """The smallest size of every dimension of `dynamic`, and a size next to the example's."""
+    """The smallest size of every dimension of `dynamic`, a size next to the example's, and 0 and 1 in every company.
+
+    Graphs take sizes of 2 and more alike, but 0 and 1 each for itself.
+    """
     examples = {one: leaves[one.places[0][0]].shape[one.places[0][1]] for one in dynamic.dimensions}
-    for sizes in (
+    small = [
+        [size, *(few for few in (0, 1) if one.minimum <= few <= one.maximum and few != size)]
+        for one, size in examples.items()
+    ]
+    tried = [
         {one: one.minimum for one in examples},
         {one: size + 1 if size < one.maximum else max(one.minimum, size - 1) for one, size in examples.items()},
-    ):
-        if sizes:
+        *(dict(zip(examples, sizes, strict=True)) for sizes in product(*small)),
+    ]
+    for number, sizes in enumerate(tried):
+        if sizes and sizes != examples and sizes not in tried[:number]:
             on = ", ".join(f"{dimension.name} = {size}" for dimension, size in sizes.items())
             yield f"{SIZES} {on}", {place: size for one, size in sizes.items() for place in one.places}
 
@@ -109,8 +122,19 @@ def _guessed_sizes(leaves: dict[str, Any]) -> Iterator[tuple[str, _Sizes]]:
             elif size > 1:
                 groups.setdefault((axis, size), {})[name, axis] = size + 1
     for sizes in groups.values():
-        on = ", ".join(f"dimension {axis} of {name} = {size}" for (name, axis), size in sizes.items())
-        yield f"{GUESSED} {on}", sizes
+        yield f"{GUESSED} {_told(sizes)}", sizes
+    ones: list[_Sizes] = []
+    for (axis, size), sizes in groups.items():
+        first = axis == 0 and size == batch
+        few = {(name, axis): tensors[name].shape[axis] // batch if first else 1 for name, axis in sizes}
+        ones += [few] if any(tensors[name].shape[axis] != size for (name, axis), size in few.items()) else []
+    together = dict(chain.from_iterable(few.items() for few in ones))
+    for sizes in [*ones, together] if len(ones) > 1 else ones:
+        yield f"{ONE} {_told(sizes)}", sizes
+
+
+def _told(sizes: _Sizes) -> str:
+    return ", ".join(f"dimension {axis} of {name} = {size}" for (name, axis), size in sizes.items())
 
 
 def _repeated(generator: torch.Generator, shapes: dict[int, list[int]], value: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from fxopt_core.capture.dimensions import NOTHING_DYNAMIC, Dynamic
 from fxopt_core.capture.dynamo_log import GraphBreak, Guard
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.module import CapturedModule
+from fxopt_core.capture.new_values import ONE
 from fxopt_core.capture.running import Runner
 from fxopt_core.display import Displayable
 
@@ -110,8 +111,11 @@ class Captured(Displayable):
 
     @property
     def specialised(self) -> tuple[str, ...]:
-        """The inputs, in words, on which the graphs refuse to run although the model does. Empty: none was found."""
-        return tuple(one.on for one in self.agreements if one.refusal)
+        """The inputs, in words, on which the graphs refuse to run although the model does. Empty: none was found.
+
+        Sizes of 1 are not among them, which most graphs of open sizes treat apart: `caveats` name those.
+        """
+        return tuple(one.on for one in self.agreements if one.refusal and not one.on.startswith(ONE))
 
     @property
     def has_gradients(self) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
+from torch._C._functorch import TransformType
+from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 
 from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
-from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.errors import CaptureError, RefusedInputError
 from fxopt_core.verification.comparison import same_value
 from fxopt_core.verification.isolation import Model
 
@@ -33,9 +35,25 @@ class Runner:
         self.gradients = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run. What is called checks the arguments itself."""
+        """Run. What is called checks the arguments itself.
+
+        Raises:
+            CaptureError: a transform of `torch.func` or forward-mode differentiation asks for gradients that the graph
+                does not have. Without a word it would take them for zeros.
+        """
+        if not self.gradients and _differentiating():
+            raise CaptureError(
+                "call",
+                "a derivative is asked of a graph whose gradients are not the model's.",
+                "differentiate the model itself, or capture it by another method.",
+            )
         with nullcontext() if self.gradients else torch.no_grad():
             return self._call(*args, **kwargs)
+
+
+def _differentiating() -> bool:
+    levels = {one.key() for one in retrieve_all_functorch_interpreters()}
+    return bool(levels & {TransformType.Grad, TransformType.Jvp}) or torch.autograd.forward_ad._current_level >= 0
 
 
 def state_of(module: Model) -> dict[str, torch.Tensor]:
@@ -98,17 +116,28 @@ class ReplayRunner(Runner):
         module: the model.
     """
 
-    def __init__(self, module: Model, dynamic: Dynamic, replay: Replay, *, fullgraph: bool) -> None:
+    def __init__(
+        self, module: Model, dynamic: Dynamic, replay: Replay, example: Mapping[str, Any], *, fullgraph: bool
+    ) -> None:
+        """`example` gives the leaves of the arguments that were captured, by name."""
         # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
         super().__init__(torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED))
         self.module = module
         self._replay, self._dynamic = replay, dynamic
+        numbers = {name: value for name, value in example.items() if isinstance(value, (float, complex))}
+        self._zeros = {name: value for name, value in numbers.items() if value == 0}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the captured graphs, with Dynamo's own guards."""
         leaves = named_leaves(self.module, args, kwargs)
         self._dynamic.check(leaves)
+        for name, zero in self._zeros.items():
+            # To Dynamo's guards -0.0 is 0.0.
+            found = leaves.get(name)
+            if type(found) is type(zero) and found == 0 and repr(found) != repr(zero):
+                advice = "Pass this value, or capture again with the other."
+                raise RefusedInputError(name, repr(zero), repr(found), advice)
         with mark_dimensions(self._dynamic, leaves, self._replay.method):
             runs = self._replay.runs
             try:

@@ -18,8 +18,14 @@ from fxopt_core.capture import capture as capture_model
 from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
 from fxopt_core.capture.methods.dynamo import CountedOperators
 from fxopt_core.capture.methods.exporting import LIFTED
-from fxopt_core.capture.module import CapturedModule, hide_new_tensors, tensors_of, tensors_read
-from fxopt_core.capture.new_values import GUESSED, SIZES, new_values
+from fxopt_core.capture.module import (
+    CapturedModule,
+    hide_new_tensors,
+    tensors_of,
+    tensors_read,
+    trying_small_sizes,
+)
+from fxopt_core.capture.new_values import GUESSED, ONE, SIZES, new_values
 from fxopt_core.capture.running import ISOLATED
 from fxopt_core.devices import choose_device
 from fxopt_core.display import Displayable
@@ -151,11 +157,23 @@ class GraphOptimizer:
     def _other_sizes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ExampleInputs]:
         """The inputs of other sizes on which the captured graph has agreed with the model."""
         agreed = {one.on for one in self.captured.agreements if one.agrees}
-        return [
-            other_kwargs or other_args
-            for on, other_args, other_kwargs in new_values(self.model, args, kwargs, self._dynamic)
-            if on in agreed and on.startswith((SIZES, GUESSED))
-        ]
+        others: list[ExampleInputs] = []
+        for on, other_args, other_kwargs in new_values(self.model, args, kwargs, self._dynamic):
+            given = other_kwargs or other_args
+            if on not in agreed or not on.startswith((SIZES, GUESSED, ONE)):
+                continue
+            if on.startswith(ONE):
+                if self._module is None:
+                    continue
+                # More is compared here than at capture, such as strides. What differs in these is refused.
+                with trying_small_sizes(self._module, other_args, other_kwargs) as small:
+                    small.allowed = bool(
+                        check_equivalence(self.model, self._module, given, tolerance=self._rounding, adversarial=False)
+                    )
+                if not small.allowed:
+                    continue
+            others.append(given)
+        return others
 
     def optimize(
         self, passes: str | Sequence[str | OptimizationPass] = "inference", *, verify: bool = True, **options: Any

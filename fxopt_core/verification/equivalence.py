@@ -210,7 +210,8 @@ class Comparison:
         tolerance: for values of outputs and of what is written; `None` for what `rounding` says of each dtype.
         gradient_tolerance: for gradients; `None` for what `rounding` says.
         gradients: which ones count.
-        values_only: whether strides and the part in autograd do not count, and a gradient of zeros is as good as none.
+        values_only: whether strides, and the part in autograd of what is written, do not count, and a gradient of
+            zeros is as good as none.
         largest: the largest error seen among the outputs; infinite where no number says it.
     """
 
@@ -315,8 +316,10 @@ class Comparison:
                 yield self._difference(what, where, _text(found), _text(expected))
             return
         for trait, got, want in zip(_TRAITS, _traits(found), _traits(expected), strict=True):
-            if got == want or (trait in _TRAITS[3:] and (self.values_only or what == "gradient")):
-                continue  # how a gradient lies in memory is nobody's promise
+            # How a gradient lies in memory is nobody's promise.
+            promised = what == "value" and trait == _TRAITS[4] if self.values_only else what != "gradient"
+            if got == want or (trait in _TRAITS[3:] and not promised):
+                continue
             if what == "value":
                 yield self._difference(trait, where, got, want)
             else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import is_fake
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -31,13 +33,22 @@ class MemoryLocation(NamedTuple):
 
 
 def location_of(tensor: torch.Tensor) -> MemoryLocation:
-    """Where a tensor lies; one that is not strided, or has no elements or no values, lies nowhere."""
+    """Where a tensor lies; one that is not strided, or has no elements or no values, lies nowhere.
+
+    A tensor that `torch.func` wraps lies where the one inside does. A fake one takes all of its storage, since to ask
+    for more would fix its sizes.
+    """
+    outside = id(tensor)
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
+    if is_fake(tensor) and not tensor.is_meta and tensor.layout is torch.strided:
+        return MemoryLocation(outside, tensor.untyped_storage()._cdata, 0, 1)
     if tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.is_meta:
-        return MemoryLocation(id(tensor), 0, 0, 0)
+        return MemoryLocation(outside, 0, 0, 0)
     first = int(tensor.storage_offset())
     end = _last_element(tensor) + 1
     width = tensor.element_size()
-    return MemoryLocation(id(tensor), tensor.untyped_storage().data_ptr(), first * width, end * width)
+    return MemoryLocation(outside, tensor.untyped_storage().data_ptr(), first * width, end * width)
 
 
 def _last_element(tensor: torch.Tensor) -> int:

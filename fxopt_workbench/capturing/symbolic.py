@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,8 +13,8 @@ from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.captured_graph import CapturedGraph, clone_tensors, drawn_from, read_random_state
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.gradient_questions import gradient_questions
 from fxopt_core.capture.module import captured_module, tensors_of
+from fxopt_core.capture.questions import questions
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs
@@ -33,7 +32,7 @@ def capture_with_symbolic_trace(
     model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic
 ) -> Captured:
     """Trace, then run the graph once on the example inputs for shapes (`meta["tensor_meta"]`)."""
-    signature = signature_of(model, args, kwargs, dynamic)
+    original = args, kwargs
     args, kwargs = separated(model, args, kwargs)
     module, given = as_module(model), _arguments(model, args, kwargs)
     values = tuple(given.values())
@@ -41,7 +40,7 @@ def capture_with_symbolic_trace(
     static = isinstance(inspect.getattr_static(module, "forward"), staticmethod)
     # While it traces, torch.fx puts constants onto the module itself.
     known, names = tensors_of(module), set(module.state_dict())
-    with gradient_questions() as questions:
+    with questions() as noticed:
         tracer = _Tracer({name: value for name, value in given.items() if isinstance(value, PLAIN)})
         graph = tracer.trace(module.forward if static else module)
         traced = fx.GraphModule(tracer.root, graph, type(model).__name__)
@@ -58,7 +57,8 @@ def capture_with_symbolic_trace(
         example_outputs=example_outputs,
         random_state=drawn_from(random_state),
     )
-    called = captured_module(traced, module, replace(signature, gradients=questions.asked))
+    signature = signature_of(model, *original, dynamic, frozenset(noticed.asked))
+    called = captured_module(traced, module, signature)
     called.note_baked(known, names)
     return Captured((partition,), "symbolic_trace", "torch", caveats=CAVEATS, runner=Runner(called))
 
@@ -78,6 +78,20 @@ class _Tracer(fx.Tracer):
         """A stand-in for what a node gives."""
         proxy = super().create_proxy(kind, target, *args, **kwargs)
         return self._constants[target] if kind == "placeholder" and target in self._constants else proxy
+
+    def create_arg(self, a: Any) -> Any:
+        """What a node is given, or the result.
+
+        Raises:
+            CaptureError: it is a mapping of a class of its own, of which torch.fx would make a plain dictionary.
+        """
+        if isinstance(a, dict) and type(a) not in (dict, fx.immutable_collections.immutable_dict):
+            raise CaptureError(
+                "symbolic_trace",
+                f"torch.fx would make a plain dictionary out of the class {type(a).__name__}.",
+                'return a dict, or use method="export", which keeps the class.',
+            )
+        return super().create_arg(a)
 
 
 def _arguments(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 import copy
+from collections import OrderedDict
 
 import pytest
 import torch
 from capture_models import Counting, Nested, ThreeBreaks, line_of
 from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
 
 from fxopt_core.capture import CaptureError, capture, capture_methods
 
@@ -189,3 +191,19 @@ def test_a_model_that_cannot_be_copied_is_refused():
 
     with pytest.raises(CaptureError, match="cannot be copied"):
         capture(Holding(), (torch.ones(2),))
+
+
+class Pair(dict):  # type: ignore[type-arg]
+    """A mapping of a class of its own."""
+
+
+@pytest.mark.parametrize("kind", [OrderedDict, Pair, BaseModelOutput])
+def test_symbolic_trace_refuses_results_whose_class_it_would_change(kind):
+    def model(x):
+        return kind(last_hidden_state=x * 2)
+
+    with pytest.raises(CaptureError, match=f"a plain dictionary out of the class {kind.__name__}"):
+        capture(model, (torch.ones(3),), "symbolic_trace")
+    if kind is not Pair:  # which no pytree knows
+        assert type(capture(model, (torch.ones(3),), "export").run(torch.ones(3))) is kind
+    assert type(capture(lambda x: {"y": x * 2}, (torch.ones(3),), "symbolic_trace").run(torch.ones(3))) is dict

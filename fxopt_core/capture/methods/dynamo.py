@@ -95,7 +95,8 @@ def capture_with_dynamo(
     one_graph = len(captured.partitions) == 1 and not captured.graph_breaks
     caveats = captured.caveats + _written_by_python(model, state)
     state.put_back()
-    runner = ReplayRunner(model, dynamic, Replay(captured.partitions, "dynamo"), fullgraph=one_graph)
+    example = named_leaves(model, args, kwargs)
+    runner = ReplayRunner(model, dynamic, Replay(captured.partitions, "dynamo"), example, fullgraph=one_graph)
     return replace(captured, runner=runner, caveats=caveats)
 
 

@@ -6,8 +6,7 @@ import builtins
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
-from dataclasses import replace
+from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from typing import Any
 
@@ -22,12 +21,13 @@ from fxopt_core.capture.captured_graph import CapturedGraph, GraphInput, clone_t
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.dynamo_log import Guard, without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.gradient_questions import gradient_questions
 from fxopt_core.capture.module import ASSERTION, captured_module
+from fxopt_core.capture.questions import questions
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs, readable_source
-from fxopt_core.verification.isolation import Model, as_module
+from fxopt_core.verification.isolation import Model, as_module, private_copy
+from fxopt_core.verification.state import same_state
 
 LIFTED = "Parameters and buffers are inputs of the graph, before the caller's own, which are flattened."
 """The caveat that speaks of the partition, and not of the module that is called as the model is."""
@@ -57,18 +57,22 @@ def capture_with_export(
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
-    signature = signature_of(model, args, kwargs, dynamic)
+    given = args, kwargs
     args, kwargs = separated(model, args, kwargs)
     shapes, module = _shapes(model, args, kwargs, dynamic, axes), as_module(model)
-    with (
-        gradient_questions() if not strict else nullcontext() as questions,
-        without_partial_graph(),
-        without_repeated_warnings(),
-        _len_may_be_open(),
-    ):
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=strict)
-    # Dynamo, which reads the code for the strict export, does not tell what was asked.
-    signature = replace(signature, gradients=questions is None or questions.asked)
+    export = partial(torch.export.export, module, args, kwargs, dynamic_shapes=shapes, strict=strict)
+    with without_partial_graph(), without_repeated_warnings(), _len_may_be_open():
+        with questions() as noticed:
+            if strict:
+                # Dynamo, which reads the code, does not tell what it asks. A call of the model does.
+                copied, copied_args, copied_kwargs = private_copy(module, args, kwargs)
+                with same_state(copied):
+                    copied(*copied_args, **copied_kwargs)
+            else:
+                program = export()
+        if strict:
+            program = export()
+    signature = signature_of(model, *given, dynamic, frozenset(noticed.asked))
     runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     captured = CapturedGraph(program.graph_module, inputs)
