@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.call_signature import CallSignature
+from fxopt_core.capture.carried import lost_hooks, own_checkpoints, persistent_names
+from fxopt_core.capture.conditions import unmet_condition
+from fxopt_core.capture.errors import CaptureError, RefusedInputError
 from fxopt_core.graphs.cloning import clone_graph_module
-
-ASSERTION = "Runtime assertion failed for expression "
-"""How the message of a check inside a graph of `torch.export` begins."""
+from fxopt_core.verification.modes import same_levels
 
 _GUARDS = "_guards_fn"
 _OF_EXPORT = ("train", "eval", "validate_inputs", "range_constraints", "shape_env")
@@ -63,29 +65,47 @@ class CapturedModule(StoredGraphModule):
     Attributes:
         call_signature: the form of the calls that the graph holds for.
         baked: names of the model's parameters and buffers whose values may have gone into constants of the graph.
+        lost_hooks: hooks of the model that the graph does not run, in words; empty where there are none.
+        own_checkpoints: what the model does to its checkpoints and this module does not, in words.
     """
 
     call_signature: CallSignature
     baked: frozenset[str]
+    lost_hooks: str
+    own_checkpoints: str
     _modes: dict[str, bool]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Check the call, then run the graph.
 
         Raises:
-            RefusedInputError: the graph does not hold for this call.
-            AssertionError: a size or a value that was read at capture is another one now.
+            RefusedInputError: the graph does not hold for this call; also where a size or a value that was read at
+                capture leads to another decision now.
         """
-        # A compiler that traces this module has guards of its own.
-        if not (torch.compiler.is_compiling() or fx._symbolic_trace.is_fx_symbolic_tracing()):
-            self._check_mode()
-            args, kwargs = self.call_signature.accept(args, kwargs)
-        try:
+        if torch.compiler.is_compiling() or fx._symbolic_trace.is_fx_symbolic_tracing():
+            # A compiler that traces this module has guards of its own.
             return super().__call__(*args, **kwargs)
-        except RuntimeError as error:
-            if str(error).startswith(ASSERTION):
-                raise AssertionError(str(error)) from error
-            raise
+        self._check_mode()
+        if torch._C._functorch.get_dynamic_layer_stack_depth() and self._transforms():
+            raise RefusedInputError(
+                "the transforms of torch.func",
+                "a call outside of them, since the model uses some itself and the graph counts how deep they lie",
+                "a call inside of one",
+                "Transform the model instead, and capture what the transform gives.",
+            )
+        args, kwargs = self.call_signature.accept(args, kwargs)
+        with same_levels():
+            try:
+                return super().__call__(*args, **kwargs)
+            except (RuntimeError, AssertionError, ArithmeticError) as error:
+                inputs = dict(zip(self.call_signature.names, tree_leaves((args, kwargs)), strict=True))
+                if unmet := unmet_condition(error, self, getattr(self, _GUARDS, None), inputs):
+                    raise unmet from error
+                raise
+
+    def _transforms(self) -> bool:
+        """Whether the graph itself begins transforms of `torch.func`."""
+        return any("increment_nesting" in str(node.target) for node in self.graph.nodes)
 
     def _check_mode(self) -> None:
         for name, mode in self._modes.items():
@@ -122,7 +142,21 @@ class CapturedModule(StoredGraphModule):
                 )
         return super()._apply(fn, recurse)
 
+    def _require_plain_checkpoints(self) -> None:
+        if self.own_checkpoints:
+            raise CaptureError(
+                "call",
+                f"the model makes and loads its checkpoints in its own way ({self.own_checkpoints}), which its graph "
+                "does not know.",
+                "use state_dict and load_state_dict of the model, and capture or optimise it again.",
+            )
+
+    def _save_to_state_dict(self, *rest: Any) -> None:
+        self._require_plain_checkpoints()
+        super()._save_to_state_dict(*rest)
+
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        self._require_plain_checkpoints()
         held = self.state_dict(keep_vars=True)
         changed = [
             name
@@ -144,7 +178,7 @@ class CapturedModule(StoredGraphModule):
             read: names of those that it reads.
         """
         if tensors_of(self) - known:
-            self.baked |= (read - tensors_read(self)) & self.state_dict().keys()
+            self.baked |= (read - tensors_read(self)) & persistent_names(self)
 
 
 def captured_module(
@@ -183,6 +217,7 @@ def captured_module(
     module._modes = {name: module.get_submodule(name).training for name in ("", *sorted(called))}
     module.call_signature = call_signature
     module.baked = frozenset()
+    module.lost_hooks, module.own_checkpoints = lost_hooks(model, called), own_checkpoints(model)
     return module
 
 
@@ -207,7 +242,7 @@ def keep_state_as_it_was(graph_module: fx.GraphModule, model: nn.Module) -> None
         graph_module: made by torch.fx from `model`; changed in place.
         model: says which tensors are persistent buffers, which are not, and which are plain attributes.
     """
-    persistent = set(model.state_dict(keep_vars=True))
+    persistent = persistent_names(model)
     buffers = {name for name, _ in model.named_buffers(remove_duplicate=False)}
     for name, tensor in list(graph_module.named_buffers(remove_duplicate=False)):
         path, _, attribute = name.rpartition(".")
@@ -247,7 +282,7 @@ def tensors_read(graph_module: fx.GraphModule) -> set[str]:
         if node.op == "get_attr":
             read.add(str(node.target))
         elif node.op == "call_module":
-            held = graph_module.get_submodule(str(node.target)).state_dict()
+            held = persistent_names(graph_module.get_submodule(str(node.target)))
             read |= {f"{node.target}.{name}" for name in held}
     return read
 
