@@ -12,14 +12,6 @@ from torch import nn
 
 from fxopt_core.capture.errors import CaptureError
 
-IN_THE_GRAPH = (
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-)
-"""Attributes of `nn.Module` with hooks whose work the graph does."""
-
 OF_THE_BACKWARD_PASS = ("_backward_hooks", "_backward_pre_hooks")
 """Those that run in the backward pass: only a graph that still calls the module keeps them."""
 

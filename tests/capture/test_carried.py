@@ -58,6 +58,14 @@ HOOKS = {
 }
 """How each kind of hook of a module is registered."""
 
+IN_THE_GRAPH = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+)
+"""Those whose work the graph does."""
+
 OF_TENSORS = {
     "_backward_hooks": lambda tensor: tensor.register_hook(tripled),
     "_post_accumulate_grad_hooks": lambda tensor: tensor.register_post_accumulate_grad_hook(triples_gradient),
@@ -115,7 +123,7 @@ def module_hooks(module: nn.Module) -> set[str]:
 
 
 def test_the_lists_hold_every_kind_that_torch_has():
-    known = {*carried.IN_THE_GRAPH, *carried.OF_THE_BACKWARD_PASS, carried.ON_ERRORS, *carried.OF_CHECKPOINTS}
+    known = {*IN_THE_GRAPH, *carried.OF_THE_BACKWARD_PASS, carried.ON_ERRORS, *carried.OF_CHECKPOINTS}
     assert module_hooks(nn.Module()) == known == HOOKS.keys()
     of_tensors = {name for name in dir(torch.Tensor) if name.endswith("_hooks")}
     assert of_tensors == set(isolation.TENSOR_HOOKS) == OF_TENSORS.keys()
