@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
 from fxopt_core.capture.failures import in_one_line
-from fxopt_core.capture.module import trying_small_sizes
+from fxopt_core.capture.module import CapturedModule, trying_small_sizes
 from fxopt_core.capture.new_values import ONE, Call
 from fxopt_core.capture.running import Runner
 from fxopt_core.verification.cases import AGAIN, Case, in_a_row
@@ -60,6 +60,7 @@ class Reference:
         model: is as it was afterwards.
         state: of the model.
         call: what is special about the inputs, and the inputs.
+        then: other inputs to call with afterwards, which show what the first call has kept of its own.
 
     Attributes:
         on: which inputs, in words.
@@ -70,13 +71,14 @@ class Reference:
         Exception: the model's own, where it fails on these inputs.
     """
 
-    def __init__(self, model: Model, state: State, call: Call) -> None:
+    def __init__(self, model: Model, state: State, call: Call, then: Call | None = None) -> None:
         self.on, self.args, self.kwargs = call
         self._model, self._state = model, state
         first = Case(*call, gradients=None, seed=None if self.on == EXAMPLE else zlib.crc32(self.on.encode()))
         # Once more just like it: a graph may refuse the other modes, and so hide that it does not follow the state.
-        again = first._replace(name=f"{EXAMPLE}, {AGAIN}")
+        again = first._replace(name=f"{EXAMPLE}, {AGAIN}", gradients=torch.is_grad_enabled() or None)
         self.row = [first, again, *in_a_row(first)[1:]] if self.on == EXAMPLE else [first]
+        self.row += [again._replace(args=then[1], kwargs=then[2], seed=first.seed, gradients=None)] if then else []
         self.outputs: Any = None
         self._seen: dict[frozenset[str], list[Observation]] = {}
         (error, *_) = (one.error for one in self.without(frozenset()))
@@ -104,12 +106,14 @@ def references(
     """The example, for which the model's own error is raised, and of the `others` those that the model can do."""
     model = with_shared_tensors(model)
     state = State(model)
+    then: Call | None = (EXAMPLE, args, kwargs)
     yield Reference(model, state, (EXAMPLE, args, kwargs))
     for call in others:
         try:
-            expected = Reference(model, state, call)
+            expected = Reference(model, state, call, then)
         except Exception:  # the model itself takes no such inputs: there is nothing to compare with
             continue
+        then = None
         yield expected
 
 
@@ -138,7 +142,7 @@ def agreement_with(runner: Runner, state: State, expected: Reference, without: f
     wanted = expected.without(without)
     row = expected.row[: len(wanted)]
     found = observe(lambda *args, **kwargs: _leaves(runner(*args, **kwargs), set()), state, row)
-    largest, gradients = 0.0, ""
+    largest, gradients = 0.0, runner.module.lost_hooks if isinstance(runner.module, CapturedModule) else ""
     # Also what only the first call writes, which may be missing where two functions are to do the same.
     unwritten = dict.fromkeys(f"self.{name}" for name in wanted[0].written if name not in found[0].written)
     for case, want, got in zip(row, wanted, found, strict=False):

@@ -23,6 +23,7 @@ from fxopt_core.verification.isolation import (
     private_copy,
     split_example_inputs,
 )
+from fxopt_core.verification.modes import global_hooks
 from fxopt_core.verification.state import generators_in, same_state
 
 METHODS: dict[str, Method] = {
@@ -106,6 +107,12 @@ def capture(
     chosen_method = methods[method]
     if not chosen_method.takes_sizes and dynamic is not None:
         raise ValueError(f'method="{method}" knows no sizes; leave dynamic out.')
+    if hooks := global_hooks():
+        raise CaptureError(
+            method,
+            f"torch.nn.modules.module has {', '.join(hooks)}, which run for every module and which no graph keeps.",
+            "remove them (each was registered with a handle: handle.remove()), and register them on the model instead.",
+        )
     args, kwargs = split_example_inputs(example_inputs)
     chosen = read_dynamic(dynamic, named_leaves(model, args, kwargs))
     # What a copy shares with the model: globals, what functions enclose, attributes of classes.

@@ -118,7 +118,7 @@ def guards(messages: Iterable[str]) -> tuple[Guard, ...]:
 def messages_of(artifact: str) -> Iterator[list[str]]:
     """Collect what is logged for one of torch's log artifacts (`graph_breaks`, `guards`) inside the block.
 
-    Nothing is printed that would not be printed anyway; the levels are put back at the end.
+    They are heard whatever the program has switched off, and nothing is printed that would not be printed anyway.
 
     Raises:
         RuntimeError: this torch has no such artifact.
@@ -128,23 +128,27 @@ def messages_of(artifact: str) -> Iterator[list[str]]:
         raise RuntimeError(
             f"torch {torch.__version__} has no log artifact {artifact!r}; fxopt needs torch 2.11 or newer"
         )
-    before = [(logger, logger.level) for logger in map(logging.getLogger, names)]
-    shown_from = {logger.name: logger.getEffectiveLevel() for logger, _ in before}
+    loggers = [logging.getLogger(name) for name in names]
+    # `logging.disable` and the `disable_existing_loggers` of a configuration silence a logger whatever its level says.
+    shown = {logger.name: (logger.disabled, logger.isEnabledFor) for logger in loggers}
     messages: list[str] = []
 
     def hear(record: logging.LogRecord) -> bool:
         messages.append(record.getMessage())
-        return record.levelno >= shown_from[record.name]
+        disabled, is_enabled_for = shown[record.name]
+        return not disabled and is_enabled_for(record.levelno)
 
-    for logger, _ in before:
-        logger.setLevel(logging.DEBUG)
+    for logger in loggers:
+        logger.disabled = False
+        vars(logger)["isEnabledFor"] = lambda level: True
         logger.addFilter(hear)
     try:
         yield messages
     finally:
-        for logger, level in before:
+        for logger in loggers:
             logger.removeFilter(hear)
-            logger.setLevel(level)
+            del vars(logger)["isEnabledFor"]
+            logger.disabled = shown[logger.name][0]
 
 
 @contextmanager

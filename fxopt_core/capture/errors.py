@@ -19,8 +19,8 @@ class CaptureError(RuntimeError):
         self.advice = advice
 
 
-class RefusedInputError(CaptureError, ValueError):
-    """A captured graph does not hold for the call that was made.
+class RefusedInputError(CaptureError, ValueError, AssertionError):
+    """A captured graph does not hold for the call that was made. (An `AssertionError` too: so are torch's own checks.)
 
     Attributes:
         name: what differs from the captured call, such as `the dtype of x`.

@@ -18,12 +18,12 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.utils._pytree import tree_leaves, tree_structure
 
 from fxopt_core.capture.call_signature import CallSignature, TensorFacts
-from fxopt_core.capture.errors import RefusedInputError
+from fxopt_core.capture.carried import lost_hooks, own_checkpoints, persistent_names
+from fxopt_core.capture.conditions import unmet_condition
+from fxopt_core.capture.errors import CaptureError, RefusedInputError
 from fxopt_core.capture.questions import MODES, modes_now
 from fxopt_core.graphs.cloning import clone_graph_module
-
-ASSERTION = "Runtime assertion failed for expression "
-"""How the message of a check inside a graph of `torch.export` begins."""
+from fxopt_core.verification.modes import same_levels
 
 _GUARDS = "_guards_fn"
 _OF_EXPORT = ("train", "eval", "validate_inputs", "range_constraints", "shape_env")
@@ -101,18 +101,22 @@ class CapturedModule(StoredGraphModule):
     Attributes:
         call_signature: the form of the calls that the graph holds for.
         baked: names of the model's parameters and buffers whose values may have gone into constants of the graph.
+        lost_hooks: hooks of the model that the graph does not run, in words; empty where there are none.
+        own_checkpoints: what the model does to its checkpoints and this module does not, in words.
     """
 
     call_signature: CallSignature
     baked: frozenset[str]
+    lost_hooks: str
+    own_checkpoints: str
     _modes: dict[str, bool]
 
     def recompile(self) -> Any:
         """Make `forward` anew from the graph. It checks the call, and then runs the graph.
 
         Every way to call the module comes through `forward`: also a compiled one, an exported one, and that of a module
-        around it. It raises `RefusedInputError` where the graph does not hold for the call, and `AssertionError` where
-        a size or a value that was read at capture is another one now.
+        around it. It raises `RefusedInputError` where the graph does not hold for the call; also where a size or a value
+        that was read at capture leads to another decision now.
         """
         checks = {fx.graph.CodeGen: _Flat, fx.graph._PyTreeCodeGen: _Nested}
         codegen: Any = copy.copy(self.graph._codegen)
@@ -126,12 +130,17 @@ class CapturedModule(StoredGraphModule):
         def forward(self: CapturedModule, *args: Any, **kwargs: Any) -> Any:
             if not (torch.compiler.is_dynamo_compiling() and not kwargs and self._plainly_fits(args)):
                 args, kwargs = self._accepted(args, kwargs)
-            try:
+            if torch.compiler.is_compiling():
+                # Whoever traces this has conditions and errors of its own.
                 return run(self, *args, **kwargs)
-            except RuntimeError as error:
-                if str(error).startswith(ASSERTION):
-                    raise AssertionError(str(error)) from error
-                raise
+            with same_levels():
+                try:
+                    return run(self, *args, **kwargs)
+                except (RuntimeError, AssertionError, ArithmeticError) as error:
+                    inputs = dict(zip(self.call_signature.names, tree_leaves((args, kwargs)), strict=True))
+                    if unmet := unmet_condition(error, self, getattr(self, _GUARDS, None), inputs):
+                        raise unmet from error
+                    raise
 
         type(self).forward = forward
         return code
@@ -179,10 +188,21 @@ class CapturedModule(StoredGraphModule):
                 raise RefusedInputError(
                     "the call", "one with tensors", f"a trace by {tracer}, which checks no call", advice
                 )
+        if torch._C._functorch.get_dynamic_layer_stack_depth() and self._transforms():
+            raise RefusedInputError(
+                "the transforms of torch.func",
+                "a call outside of them, since the model uses some itself and the graph counts how deep they lie",
+                "a call inside of one",
+                "Transform the model instead, and capture what the transform gives.",
+            )
         for name, mode in self._modes.items():
             if self.get_submodule(name).training is not mode:
                 self._refuse_mode(not mode)
         return self.call_signature.accept(args, kwargs)
+
+    def _transforms(self) -> bool:
+        """Whether the graph itself begins transforms of `torch.func`."""
+        return any("increment_nesting" in str(node.target) for node in self.graph.nodes)
 
     def _refuse_mode(self, mode: bool) -> None:
         kinds = ("evaluation", "training")
@@ -214,7 +234,21 @@ class CapturedModule(StoredGraphModule):
                 )
         return super()._apply(fn, recurse)
 
+    def _require_plain_checkpoints(self) -> None:
+        if self.own_checkpoints:
+            raise CaptureError(
+                "call",
+                f"the model makes and loads its checkpoints in its own way ({self.own_checkpoints}), which its graph "
+                "does not know.",
+                "use state_dict and load_state_dict of the model, and capture or optimise it again.",
+            )
+
+    def _save_to_state_dict(self, *rest: Any) -> None:
+        self._require_plain_checkpoints()
+        super()._save_to_state_dict(*rest)
+
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        self._require_plain_checkpoints()
         held = self.state_dict(keep_vars=True)
         changed = [
             name
@@ -236,7 +270,7 @@ class CapturedModule(StoredGraphModule):
             read: names of those that it reads.
         """
         if tensors_of(self) - known:
-            self.baked |= (read - tensors_read(self)) & self.state_dict().keys()
+            self.baked |= (read - tensors_read(self)) & persistent_names(self)
 
 
 @dataclass
@@ -301,6 +335,7 @@ def captured_module(
     module._modes = {name: module.get_submodule(name).training for name in ("", *sorted(called))}
     module.call_signature = call_signature
     module.baked = frozenset()
+    module.lost_hooks, module.own_checkpoints = lost_hooks(model, called), own_checkpoints(model)
     return module
 
 
@@ -325,7 +360,7 @@ def keep_state_as_it_was(graph_module: fx.GraphModule, model: nn.Module) -> None
         graph_module: made by torch.fx from `model`; changed in place.
         model: says which tensors are persistent buffers, which are not, and which are plain attributes.
     """
-    persistent = set(model.state_dict(keep_vars=True))
+    persistent = persistent_names(model)
     buffers = {name for name, _ in model.named_buffers(remove_duplicate=False)}
     for name, tensor in list(graph_module.named_buffers(remove_duplicate=False)):
         path, _, attribute = name.rpartition(".")
@@ -365,7 +400,7 @@ def tensors_read(graph_module: fx.GraphModule) -> set[str]:
         if node.op == "get_attr":
             read.add(str(node.target))
         elif node.op == "call_module":
-            held = graph_module.get_submodule(str(node.target)).state_dict()
+            held = persistent_names(graph_module.get_submodule(str(node.target)))
             read |= {f"{node.target}.{name}" for name in held}
     return read
 

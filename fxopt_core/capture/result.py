@@ -97,7 +97,7 @@ class Captured(Displayable):
         Raises:
             CaptureError: the method gives nothing to call, or these inputs need another graph.
             ValueError: a size is out of the range given to its dimension.
-            AssertionError: a guard of `torch.export` does not hold.
+            RefusedInputError: the graph does not hold for these inputs.
         """
         if self.runner is None:
             raise CaptureError(self.method, "its graphs cannot be called as the model.", 'use method="export".')

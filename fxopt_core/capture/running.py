@@ -144,6 +144,13 @@ class ReplayRunner(Runner):
                 result = super().__call__(*args, **kwargs)
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 raise error.inner_exception from error
+            except torch._dynamo.exc.Unsupported as error:
+                raise CaptureError(
+                    self._replay.method,
+                    "these inputs lead to a place that Dynamo cannot read, where the graph that was captured goes on: "
+                    f"{str(error).splitlines()[0]}.",
+                    "capture again with these inputs.",
+                ) from error
         if self._replay.runs == runs and self._replay.known:
             # So it is where Dynamo has met its limit of recompilations, and where it is switched off.
             raise CaptureError(

@@ -16,7 +16,7 @@ from fxopt_core.benchmark.running import without_gradients
 from fxopt_core.capture import Attempt, Captured
 from fxopt_core.capture import capture as capture_model
 from fxopt_core.capture.dimensions import DynamicSpec, named_leaves, read_dynamic
-from fxopt_core.capture.methods.dynamo import CountedOperators
+from fxopt_core.capture.methods.dynamo import CountedOperators, differentiated_once
 from fxopt_core.capture.methods.exporting import LIFTED
 from fxopt_core.capture.module import (
     CapturedModule,
@@ -36,6 +36,7 @@ from fxopt_core.optimizer.verified_passes import Built, Verified, run_verified_p
 from fxopt_core.passes import OptimizationPass, choose_passes
 from fxopt_core.verification import EXACT, Equivalence, Gradients, Tolerance, check_equivalence, rounding, same_state
 from fxopt_core.verification.isolation import ExampleInputs, Model, as_module, private_copy, split_example_inputs
+from fxopt_core.verification.modes import same_levels
 from fxopt_core.verification.state import with_shared_tensors
 
 ROUNDS_OTHERWISE = (
@@ -120,6 +121,8 @@ class GraphOptimizer:
             return "its graph is not called as the model is called, so that it cannot stand for the model."
         if any(guard.kind == "VALUE" for guard in captured.guards):
             return "its graph holds only for the values that Python read from this example."
+        if module is not None and module.lost_hooks:
+            return f"its graph does not run hooks of the model: {module.lost_hooks}."
         graphs: list[OptimizedGraph] = []
         function = module or self._through_dynamo(graphs)
         try:
@@ -142,7 +145,7 @@ class GraphOptimizer:
 
     def _own_rounding(self) -> Tolerance:
         """How far off another path through the same mathematics may be: fused attention, three products for one."""
-        state = self.model.state_dict().values() if isinstance(self.model, torch.nn.Module) else ()
+        state = (*self.model.parameters(), *self.model.buffers()) if isinstance(self.model, torch.nn.Module) else ()
         tensors = [one for one in (*tree_leaves(self.example_inputs), *state) if isinstance(one, torch.Tensor)]
         return max((rounding(one.dtype) for one in tensors), default=EXACT, key=lambda one: one.relative)
 
@@ -205,7 +208,7 @@ class GraphOptimizer:
         report = OptimizationReport(
             self.captured.method,
             self.attempts,
-            self._caveats(),
+            tuple(dict.fromkeys([*self._caveats(), *differentiated_once(one.before for one in verified.built.graphs)])),
             tuple(pass_.name for pass_ in chosen),
             verified.built.graphs[: verified.built.first],
             verified.equivalence,
@@ -244,7 +247,8 @@ class GraphOptimizer:
             own = frozenset(key.removeprefix(prefix) for key in denied if key.startswith(prefix))
             left = most - sum(len(graph.result.rewrites) for graph in graphs)
             graphs.append(optimize_graph(graph_module, passes, own, left))
-            return graphs[-1].result.graph_module.forward
+            # A call that raises inside a transform of torch.func leaves it behind; Dynamo unwinds only some.
+            return same_levels()(graphs[-1].result.graph_module.forward)
 
         copied = as_module(private_copy(self.model)[0])
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from torch import fx
 
+from fxopt_core.capture.module import tensors_of
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.editor import GraphEditor, Rewrite
 from fxopt_core.passes import OptimizationPass, Refusal
 from fxopt_core.passes.base import RequestError
+from fxopt_core.verification.state import State
 
 MOST_ROUNDS = 10
 """How often the sequence is repeated at most. Real graphs need two or three rounds."""
@@ -68,8 +71,9 @@ def run_passes(
 ) -> PipelineResult:
     """Run passes in order, again and again until none changes anything.
 
-    A pass that raises or leaves a malformed graph is rolled back: everything starts over from the given graph
-    without it. The given module is never changed.
+    A pass that raises, leaves a malformed graph or writes into a tensor is rolled back: everything starts over from
+    the given graph without it. The given module is never changed; while the passes run, its tensors are in memory
+    twice.
 
     Args:
         graph_module: what to optimise.
@@ -80,18 +84,31 @@ def run_passes(
     failures: list[PassFailure] = []
     remaining = list(passes)
     checked = False
+    # The clone has the very tensors of the module, and whoever else captured, copied or compared it has them too.
+    held = State({name: operator.attrgetter(name)(graph_module) for name in sorted(tensors_of(graph_module))})
+
+    def check() -> None:
+        if written := sorted(held.changes()):
+            names = ", ".join(name[2:-2] for name in written)
+            raise RuntimeError(f"it changes {names} in place; a pass has to give the graph new tensors instead")
+
     while True:
         result = PipelineResult(clone_graph_module(graph_module), failures=failures)
         try:
-            run_in_place(result, remaining, denied, checked=checked, most=most)
-            return result
+            try:
+                run_in_place(result, remaining, denied, check=check if checked else None, most=most)
+                check()
+                return result
+            except BaseException:
+                held.put_back()
+                raise
         except _BrokenPassError as broken:
             failures.append(PassFailure(broken.pass_.name, str(broken)))
             remaining.remove(broken.pass_)
         except RuntimeError:
             if checked or not remaining:
                 raise
-            # Somebody broke the graph. Once more with a check after each pass, to learn who.
+            # Somebody broke the graph or wrote into it. Once more with a check after each pass, to learn who.
             checked = True
 
 
@@ -100,7 +117,7 @@ def run_in_place(
     passes: Sequence[OptimizationPass],
     denied: frozenset[str] = frozenset(),
     *,
-    checked: bool = False,
+    check: Callable[[], None] | None = None,
     recompile: bool = True,
     most: float = math.inf,
 ) -> None:
@@ -110,7 +127,7 @@ def run_in_place(
         result: where to note what happens.
         passes: in order.
         denied: keys of rewrites that are not to be made.
-        checked: whether to check the structure after each pass too.
+        check: called after each pass, whose structure is then checked too; whatever it raises takes the pass out.
         recompile: whether to generate the module's code at the end.
         most: how many rewrites are made.
 
@@ -124,7 +141,7 @@ def run_in_place(
         before = len(editor.rewrites)
         for number, pass_ in enumerate(passes):
             if seen.get(number) != len(editor.rewrites):
-                _run_one(editor, pass_, result, denied, checked)
+                _run_one(editor, pass_, result, denied, check)
                 seen[number] = len(editor.rewrites)
         result.rounds += 1
         if len(editor.rewrites) == before:
@@ -136,13 +153,18 @@ def run_in_place(
 
 
 def _run_one(
-    editor: GraphEditor, pass_: OptimizationPass, result: PipelineResult, denied: frozenset[str], checked: bool
+    editor: GraphEditor,
+    pass_: OptimizationPass,
+    result: PipelineResult,
+    denied: frozenset[str],
+    check: Callable[[], None] | None,
 ) -> None:
     start = time.perf_counter()
     try:
         made = pass_.run(editor, denied=denied)
-        if checked:
+        if check is not None:
             editor.graph.lint()
+            check()
     except RequestError:
         raise
     except Exception as error:  # a pass may be anybody's; whatever it raises takes it out, and is reported

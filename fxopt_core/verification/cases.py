@@ -26,6 +26,7 @@ class Case(NamedTuple):
             the caller has it and differentiates nothing.
         asking: whether every floating-point input asks for gradients.
         seed: of the random generators; `None` begins with the numbers that would come next.
+        optional: whether the case counts only where the original does not raise.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Case(NamedTuple):
     gradients: bool | None = True
     asking: bool = False
     seed: int | None = 0
+    optional: bool = False
 
     def fresh_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Copies that overlap as the originals do, with their strides, as leaves of autograd.
@@ -70,11 +72,63 @@ def in_a_row(case: Case) -> list[Case]:
     ]
 
 
+SMALL, MOST_DRAWS = 128, 8
+"""Inputs of fewer floating-point numbers are drawn several times, until there are so many, and at most so often."""
+
+
+def further_draws(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> list[Case]:
+    """Further values for small inputs, to call with one after the other, without a backward pass.
+
+    A rewrite that rounds otherwise shows only in some numbers, and mostly where magnitudes differ: `(x + 1) + 1` and
+    `x + 2` do in one of four small numbers. So these are a random number of powers of two apart.
+    """
+    leaves = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+    count = sum(one.numel() for one in leaves if one.is_floating_point() or one.is_complex())
+    draws = min(MOST_DRAWS, math.ceil(SMALL / count) - 1) if count else 0
+    return [
+        Case(f"values powers of two apart, draw {draw}", *_with(args, kwargs, _spread, seed + draw), None, seed=seed)
+        for draw in range(1, draws + 1)
+    ]
+
+
+def negative_integers(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> list[Case]:
+    """The inputs with their whole numbers below zero, odd ones and even ones: `floor` and `trunc` are the same above.
+
+    Each number n becomes -n or -n - 1, which as an index counts from the end. Where the model takes no negative
+    numbers, it raises, and the case is none. A single number is left as it is, since a loop may count it down to zero;
+    so is a number on another device than the CPU, where an index that is out of range ends the process.
+    """
+    found = []
+    for name, first in (("negative integers", 0), ("negative integers, others odd", 1)):
+        changed = False
+        fresh = Case(name, *_with(args, kwargs, _random, seed), None, seed=seed, optional=True)
+        for leaf in tree_leaves((fresh.args, fresh.kwargs)):
+            if (
+                isinstance(leaf, torch.Tensor)
+                and leaf.dtype in _SIGNED
+                and leaf.numel() > 1
+                and leaf.device.type == "cpu"
+            ):
+                memory, places = memory_of(leaf.detach())
+                memory = memory.view(leaf.dtype)
+                magnitudes = memory[places].abs()
+                memory[places] = -magnitudes - (torch.arange(len(places)) + first).remainder(2).to(leaf.dtype)
+                changed = True
+        found += [fresh] if changed else []
+    return found
+
+
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
+
 Fill = Callable[[int, torch.dtype, torch.Generator], torch.Tensor]
 
 
 def _random(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     return torch.randn(count, generator=generator)
+
+
+def _spread(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(count, generator=generator) * 2.0 ** torch.randint(-12, 4, (count,), generator=generator)
 
 
 def _zeros(count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
@@ -102,7 +156,8 @@ FILLS: dict[str, Fill] = {"fresh values": _random, "zeros of both signs": _zeros
 def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, largest: bool) -> Iterator[Case]:
     """The inputs with other values: floating-point ones drawn anew, others exchanged among themselves.
 
-    Integers and booleans keep the values that they have, in another order, since indices have to stay legal.
+    Integers and booleans keep the values that they have, in another order, since indices have to stay legal; what is
+    negative comes from `negative_integers`.
 
     Args:
         args: positional arguments, not changed.
@@ -111,16 +166,22 @@ def cases(args: tuple[Any, ...], kwargs: dict[str, Any], seed: int, *, largest: 
         largest: whether the special values include the largest numbers, with which sums overflow in one order and
             not in another. Infinities, NaN and subnormal numbers are always among them.
     """
-    given = Case("as given", args, kwargs, seed=seed)
     for name, fill in FILLS.items():
         if name == SPECIAL:
             fill = partial(_special, largest=largest)
-        generator = torch.Generator().manual_seed(seed)
-        copied_args, copied_kwargs = given.fresh_inputs()
-        for leaf in tree_leaves((copied_args, copied_kwargs)):
-            if isinstance(leaf, torch.Tensor) and leaf.numel():
-                _refill(leaf.detach(), fill, generator)
-        yield given._replace(name=name, args=copied_args, kwargs=copied_kwargs)
+        yield Case(name, *_with(args, kwargs, fill, seed), seed=seed)
+
+
+def _with(
+    args: tuple[Any, ...], kwargs: dict[str, Any], fill: Fill, seed: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Copies of the inputs with other values."""
+    generator = torch.Generator().manual_seed(seed)
+    args, kwargs = Case("", args, kwargs).fresh_inputs()
+    for leaf in tree_leaves((args, kwargs)):
+        if isinstance(leaf, torch.Tensor) and leaf.numel():
+            _refill(leaf.detach(), fill, generator)
+    return args, kwargs
 
 
 def memory_of(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from fxopt_core.display import Displayable
-from fxopt_core.verification.cases import AGAIN, SPECIAL, Case, cases, in_a_row
+from fxopt_core.verification.cases import AGAIN, SPECIAL, Case, cases, further_draws, in_a_row, negative_integers
 from fxopt_core.verification.comparison import (
     EXACT,
     Tolerance,
@@ -103,7 +103,8 @@ def check_equivalence(
     """Call both on copies of the same inputs, from the same state and seed, and compare everything observable.
 
     The inputs that are given are called with three times in a row, each call from the state that the one before left:
-    as they are, with every floating-point input asking for gradients, and without gradients.
+    as they are, with every floating-point input asking for gradients, and without gradients. A call with fresh values
+    follows in the same row.
 
     Compared are
     - `structure` of the result; `value`, `dtype`, `shape`, `device`, `stride` and `part in autograd` of its leaves;
@@ -124,7 +125,8 @@ def check_equivalence(
     (infinities, NaN, subnormal and largest numbers; within a tolerance not the largest, with which a rewrite may
     overflow where the original does not). Special values are tried without gradients too. Of them the sums in a
     gradient may overflow in one order and not in another: where that makes an infinity or NaN, the same gradient in
-    smaller numbers decides (see `with_overflow_forgiven`).
+    smaller numbers decides (see `with_overflow_forgiven`). Whole numbers are also tried below zero, where the original
+    takes them; and where every bit counts, small inputs are drawn some more times, with values powers of two apart.
 
     Args:
         original: what is right.
@@ -157,6 +159,8 @@ def check_equivalence(
             rows.insert(0, row[len(expected) :])
         found = observe(transformed, other_state, row[: len(expected)])
         for case, want, got in zip(row, expected, found, strict=False):
+            if want.error and case.optional:
+                continue
             compared.append(case.name)
             if want.error and type(want.error) is type(got.error):
                 raised.append(case.name)
@@ -186,17 +190,23 @@ def _rows(
 ) -> Iterator[list[Case]]:
     args, kwargs = split_example_inputs(inputs)
     given = Case("as given", args, kwargs, gradients != "none", seed=seed)
-    yield in_a_row(given) if given.gradients else [given, given._replace(name=f"as given, {AGAIN}")]
+    made = list(cases(args, kwargs, seed, largest=exact)) if adversarial else []
+    row = in_a_row(given) if given.gradients else [given, given._replace(name=f"as given, {AGAIN}")]
+    # Other values follow in the row: what a call keeps of its inputs shows when the next one has others.
+    yield [*row, *(case._replace(gradients=given.gradients) for case in made[:1])]
+    if adversarial:
+        drawn = [[case] for case in negative_integers(args, kwargs, seed)]
+        drawn += [further_draws(args, kwargs, seed)] if exact else []
+        yield from ([case._replace(gradients=None if given.gradients else False) for case in row] for row in drawn)
     for number, others in enumerate(more):
         args, kwargs = split_example_inputs(others)
         yield [given._replace(name=f"more inputs {number}", args=args, kwargs=kwargs)]
-    if adversarial:
-        for case in cases(*given[1:3], seed, largest=exact):
-            case = case._replace(gradients=given.gradients)
-            yield [case]
-            if case.name == SPECIAL and given.gradients:
-                # A fused kernel may only be there without gradients, and may have special values of its own.
-                yield [case._replace(name=f"{case.name}, without gradients", gradients=False)]
+    for case in made[1:]:
+        case = case._replace(gradients=given.gradients)
+        yield [case]
+        if case.name == SPECIAL and given.gradients:
+            # A fused kernel may only be there without gradients, and may have special values of its own.
+            yield [case._replace(name=f"{case.name}, without gradients", gradients=False)]
 
 
 @dataclass

@@ -54,8 +54,8 @@ def private_copy(
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Model and inputs to run in place of the caller's: they overlap and alias each other as the originals do.
 
-    A module is copied with its parameters, so it is in memory twice. A function is not copied (it cannot be): `State`
-    sees and puts back what it holds. Inputs become leaves of autograd.
+    A module is copied with its parameters and their hooks, so it is in memory twice. A function is not copied (it
+    cannot be): `State` sees and puts back what it holds. Inputs become leaves of autograd.
 
     Raises:
         CannotCopyError: something in the model or its inputs cannot be copied.
@@ -67,8 +67,23 @@ def private_copy(
         return leaves.setdefault(id(tensor), detached)
 
     inputs = tree_map_only(torch.Tensor, leaf, (args, kwargs or {}))
-    copied, (args, kwargs) = deep_copy((model if isinstance(model, nn.Module) else None, inputs))
-    return (model if copied is None else copied), args, kwargs
+    memo: dict[int, Any] = {}
+    copied = deep_copy(model, memo) if isinstance(model, nn.Module) else model
+    for original in memo.get(id(memo), ()):
+        if isinstance(original, torch.Tensor):
+            _take_over_hooks(original, memo[id(original)])
+    args, kwargs = deep_copy(inputs, memo)
+    return copied, args, kwargs
+
+
+TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+"""Where a tensor keeps its hooks, which no copy of torch's takes over."""
+
+
+def _take_over_hooks(original: torch.Tensor, copied: torch.Tensor) -> None:
+    for name in TENSOR_HOOKS:
+        if original.is_leaf and getattr(original, name):
+            setattr(copied, name, copy.copy(getattr(original, name)))
 
 
 def deep_copy(value: Any, memo: dict[int, Any] | None = None) -> Any:

@@ -46,7 +46,9 @@ def _headline(text: str) -> str:
     kind = _one_line(text.split("\n", 1)[0])
     explanation = _EXPLANATION.search(text)
     # Further lines repeat the traced operations or the source, which differ from one stop at a line to the next.
-    parts = [f"{kind}: {_one_line(explanation['text'].splitlines()[0])}" if explanation else kind]
+    parts = [
+        f"{kind}: {_one_line(explanation['text'].splitlines()[0])}" if explanation and explanation["text"] else kind
+    ]
     documentation = _DOCUMENTATION.search(text)
     number = _IDENTIFIER.search(documentation["url"]) if documentation else None
     if number:

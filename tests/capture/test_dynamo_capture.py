@@ -7,6 +7,7 @@ import torch
 from capture_models import BreaksInAHelper, Counting, LeavesAFunctionOut, Nested, PrintsInALoop, ThreeBreaks, line_of
 from torch import nn
 
+from fxopt_core import GraphOptimizer
 from fxopt_core.capture import GraphExtractor, capture
 from fxopt_core.capture.dynamo_log import without_repeated_warnings
 from fxopt_core.capture.sources import readable_source
@@ -232,3 +233,59 @@ def test_only_warnings_that_say_a_break_again_are_kept_back(caplog):
         logger.removeHandler(caplog.handler)
     messages = list(dict.fromkeys(record.getMessage() for record in caplog.records))
     assert messages == ["something else", "Graph break from `Tensor.item()`, consider setting:"]
+
+
+@pytest.mark.parametrize("silenced", ["logging.disable", "a configuration"])
+def test_breaks_and_guards_are_read_whatever_the_program_does_to_its_logs(silenced, three_breaks):
+    loggers = [one for name, one in logging.root.manager.loggerDict.items() if name.startswith("torch._dynamo")]
+    loggers = [one for one in loggers if isinstance(one, logging.Logger)]
+    before = [one.disabled for one in loggers]
+    try:
+        if silenced == "logging.disable":
+            logging.disable(logging.CRITICAL)
+        else:
+            # As `logging.config.dictConfig` does to all loggers that there are.
+            for one in loggers:
+                one.disabled = True
+        captured = capture(ThreeBreaks().eval(), (torch.ones(2, 4),))
+        assert [one.line for one in captured.graph_breaks] == [one.line for one in three_breaks.graph_breaks]
+        assert len(captured.guards) == len(three_breaks.guards)
+        assert captured.run(torch.ones(2, 4)).shape == three_breaks.run(torch.ones(2, 4)).shape
+        assert all(one.disabled for one in loggers) == (silenced != "logging.disable")
+        assert not loggers[0].isEnabledFor(logging.CRITICAL) or silenced != "logging.disable"
+    finally:
+        logging.disable(logging.NOTSET)
+        for one, disabled in zip(loggers, before, strict=True):
+            one.disabled = disabled
+
+
+class Reverse(torch.autograd.Function):
+    """The identity, with the gradient turned round."""
+
+    @staticmethod
+    def forward(context, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        return -gradient
+
+
+def test_that_gradients_of_gradients_end_is_told():
+    def reversed_(x):
+        return Reverse.apply(x * x).tanh()
+
+    def second(function, x):
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.pow(2).sum(), x, allow_unused=True)[0]
+
+    x = torch.ones(3, requires_grad=True)
+    told = "Gradients of gradients end at the autograd.Function that is called here: return Reverse.apply"
+    captured = capture(reversed_, (x,))
+    assert any(one.startswith(told) for one in captured.caveats)
+    lost = second(captured.run, x)
+    assert lost is None or not torch.allclose(lost, second(reversed_, x))
+    for example in (x, torch.ones(3)):
+        caveats = GraphOptimizer(reversed_, (example,)).optimize("training").report.caveats
+        assert any(one.startswith(told) for one in caveats), caveats
+    assert not any("Gradients of gradients" in one for one in capture(torch.tanh, (x,)).caveats)

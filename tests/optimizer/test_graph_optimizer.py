@@ -305,3 +305,44 @@ def test_where_the_capture_kept_no_shapes_no_cost_is_claimed() -> None:
     assert report.graphs[0].costs is None
     assert all(rewrite["flops"] is None for rewrite in report.as_json()["rewrites"])
     assert "common_subexpressions" in str(report)
+
+
+class WritesIntoWeights(OptimizationPass):
+    """Wrong: doubles in place what the graph shares with others, by one of several ways."""
+
+    name = "writes_into_weights"
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def analyze(self, editor: GraphEditor) -> Analysis:
+        if self.how == "while it looks":
+            self._double(editor)
+        return Analysis([Opportunity(node) for node in editor.graph.nodes if node.op == "call_function"][:1])
+
+    def transform(self, editor: GraphEditor, opportunity: Opportunity) -> None:
+        self._double(editor)
+        if self.how == "and raises":
+            raise ValueError("too late")
+
+    def _double(self, editor: GraphEditor) -> None:
+        module = editor.graph.owning_module
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.data.mul_(2)
+
+
+@pytest.mark.parametrize("capture", ["auto", "symbolic_trace"])
+@pytest.mark.parametrize("how", ["while it rewrites", "while it looks", "and raises"])
+def test_a_pass_that_writes_into_weights_is_blamed_and_undone(how: str, capture: str) -> None:
+    model = Model().eval()
+    optimizer = GraphOptimizer(model, (X,), capture=capture)
+    before = {name: tensor.clone() for name, tensor in optimizer.captured.module.state_dict().items()}
+    for verify in (True, False):
+        report = optimizer.optimize(["dead_code", WritesIntoWeights(how)], verify=verify).report
+        (failure,) = report.failures
+        assert failure.name == "writes_into_weights"
+        assert "too late" in failure.reason or "it changes linear.bias, linear.weight" in failure.reason
+    held = optimizer.captured.module.state_dict()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in held.items())
+    later = optimizer.optimize("exact").module
+    torch.testing.assert_close(later(X), model(X))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxopt_core.verification.cases import Case, cases
+from fxopt_core.verification.cases import Case, cases, further_draws, negative_integers
 
 
 def made(*args: Any, largest: bool = True) -> dict[str, Case]:
@@ -110,3 +110,25 @@ def test_the_same_seed_gives_the_same_inputs() -> None:
             assert torch.equal(one.nan_to_num(), other.nan_to_num())
     (other,) = next(cases((x,), {}, 1, largest=True)).args
     assert not torch.equal(first["fresh values"].args[0], other)
+
+
+def test_whole_numbers_are_tried_below_zero_odd_and_even() -> None:
+    x = torch.tensor([2, 4, 6], dtype=torch.int32)
+    found = [case.args[0].tolist() for case in negative_integers((x,), {}, seed=0)]
+    assert [sorted(abs(number) % 2 for number in one) for one in found] == [[0, 0, 1], [0, 1, 1]]
+    assert all(-7 <= number <= -2 for one in found for number in one)
+    assert x.tolist() == [2, 4, 6]
+    # A loop may count a single number down to zero, and the others have no numbers below.
+    others = (torch.tensor([3]), torch.tensor([True, False]), torch.tensor([1, 2], dtype=torch.uint8), torch.ones(3))
+    assert negative_integers(others, {}, seed=0) == []
+
+
+def test_small_inputs_are_drawn_until_there_are_numbers_enough() -> None:
+    def draws(*shape: int) -> int:
+        return len(further_draws((torch.ones(shape),), {}, seed=0))
+
+    assert [draws(3, 4), draws(60), draws(200), draws(0)] == [8, 2, 0, 0]
+    (first, *_), (again, *_) = (further_draws((torch.ones(12),), {}, seed=0) for _ in range(2))
+    assert torch.equal(first.args[0], again.args[0])
+    sizes = first.args[0].abs().log2()
+    assert sizes.max() - sizes.min() > 6

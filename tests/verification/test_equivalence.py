@@ -229,9 +229,12 @@ def test_every_one_of_them_equals_itself(name: str) -> None:
     for same in (original, transformed):
         found = check_equivalence(same, same, (x,))
         assert found, str(found)
-        assert found.cases == (*IN_A_ROW, *MADE)
+        further = {name for name in found.cases if name.startswith(("values powers of two apart", "negative integers"))}
+        assert [name for name in found.cases if name not in further] == [*IN_A_ROW, *MADE]
+        assert further or x.is_complex() or x.numel() < 2
         # Nobody writes into a leaf that asks for gradients, and an attribute is gone only once.
-        assert set(found.raised) <= (set(IN_A_ROW[1:]) if name in RAISING_AGAIN else set())
+        assert "as given" not in found.raised
+        assert not found.raised or name in RAISING_AGAIN
         assert found.largest_error == 0
 
 
@@ -394,6 +397,7 @@ def test_special_values_are_tried_and_the_largest_ones_where_every_bit_counts() 
     assert found.differences[0].case == "special values"
     within = check_equivalence(lambda x: x * 1, saturating, (X,), tolerance=Tolerance(relative=1e-6))
     assert within
+    # Rounding is allowed, so nothing is drawn to find it.
     assert within.cases == (*IN_A_ROW, *MADE)
     hiding = check_equivalence(lambda x: x * 1, lambda x: x.nan_to_num(0.0), (X,), tolerance=Tolerance(relative=1e-6))
     assert hiding.differences[0].case == "special values"
@@ -451,7 +455,7 @@ def test_a_case_on_which_both_raise_is_no_difference_and_is_told() -> None:
     assert found
     assert found.raised == MADE[2:]
     told = f"(on {', '.join(MADE[2:])} both raise); largest error 0"
-    assert str(found) == f"the same on 7 sets of inputs {told}"
+    assert str(found) == f"the same on 15 sets of inputs {told}"
 
 
 def test_if_both_always_raise_nothing_was_compared() -> None:
@@ -592,7 +596,7 @@ def test_generators_that_a_module_holds_are_compared() -> None:
 
 def test_the_result_reads_as_a_sentence_and_as_json() -> None:
     same = check_equivalence(torch.sin, torch.sin, (X,))
-    assert str(same) == "the same on 7 sets of inputs; largest error 0"
+    assert str(same) == "the same on 15 sets of inputs; largest error 0"
     differs = check_equivalence(torch.sin, torch.cos, (X,))
     assert str(differs).startswith("value of output: 6 of 6 values differ, first at [0, 0]: -0.4161")
     assert str(differs).endswith("(inputs: as given)")
@@ -601,6 +605,47 @@ def test_the_result_reads_as_a_sentence_and_as_json() -> None:
     assert 1.0 < document["largest_error"] < 1.5
     infinite = check_equivalence(lambda x: x, lambda x: x / 0, (X,))
     assert infinite.as_json()["largest_error"] is None
+
+
+def test_a_rewrite_that_is_wrong_below_zero_is_found_and_what_raises_there_is_no_case() -> None:
+    def divided(x: torch.Tensor, how: str) -> torch.Tensor:
+        return torch.div(x, 2, rounding_mode=how)
+
+    for example in ([2, 4, 6], [3, 5, 1]):
+        found = check_equivalence(
+            lambda x: divided(x, "floor"), lambda x: divided(x, "trunc"), (torch.tensor(example),)
+        )
+        assert [one.what for one in found.differences] == ["value"]
+        assert found.differences[0].case.startswith("negative integers")
+    table = torch.ones(9, 2)
+    same = check_equivalence(
+        lambda x: torch.nn.functional.embedding(x, table), lambda x: table[x], (torch.tensor([1, 2]),)
+    )
+    assert same
+    assert not any("negative" in name for name in same.cases)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3), (5,)])
+def test_what_rounds_otherwise_is_found_in_small_inputs_whatever_they_hold(shape: tuple[int, ...]) -> None:
+    for seed in range(10):
+        torch.manual_seed(seed)
+        assert not check_equivalence(lambda x: (x + 1.0) + 1.0, lambda x: x + 2.0, (torch.randn(shape),))
+
+
+def test_what_a_call_keeps_of_its_inputs_is_missed() -> None:
+    class Keeps(nn.Module):
+        """Adds what the first call was given."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.cache: dict[str, torch.Tensor] = {}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.cache.setdefault("first", x.detach() * 2)
+
+    found = check_equivalence(Keeps(), lambda x: x + x.detach() * 2, (X,))
+    assert [(one.what, one.case) for one in found.differences] == [("value", "fresh values")]
+    assert check_equivalence(Keeps(), Keeps(), (X,))
 
 
 class Keys(nn.Module):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch.autograd_function import autograd_function_apply
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt_core.capture.captured_graph import CapturedGraph
@@ -181,6 +182,22 @@ def _refuse_merged(captured: Captured) -> None:
                 )
 
 
+def differentiated_once(graphs: Iterable[fx.GraphModule]) -> Iterator[str]:
+    """Where gradients of gradients end: Dynamo writes the backward of an `autograd.Function` without its own graph."""
+    lines = []
+    for graph_module in graphs:
+        for node in graph_module.graph.find_nodes(op="call_function", target=autograd_function_apply):
+            trace = (node.meta.get("stack_trace") or "").strip().splitlines()
+            # The last line may be one of carets.
+            lines += [line.strip() for line in trace if line.strip(" ^~")][-1:] or [node.name]
+    if lines:
+        at = ", ".join(dict.fromkeys(lines))
+        yield (
+            f"Gradients of gradients end at the autograd.Function that is called here: {at}. The graph differentiates "
+            "it once; for second derivatives call the model."
+        )
+
+
 def _caveats(captured: Captured) -> Iterator[str]:
     """What the graphs of a Dynamo capture do not say about the model."""
     forward = sum(graph.role == "forward" for graph in captured.partitions)
@@ -196,6 +213,7 @@ def _caveats(captured: Captured) -> Iterator[str]:
             f"After {location} Dynamo left the function to Python: its other operations are in no graph, except those "
             "in functions that it calls."
         )
+    yield from differentiated_once(captured.graphs)
     if forward and not captured.guards:
         yield f"The guards could not be read from the log of torch {torch.__version__}."
     if forward:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._functorch import predispatch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -18,10 +19,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.captured_graph import CapturedGraph, GraphInput, clone_tensors
+from fxopt_core.capture.carried import refuse_hooks_on_errors
+from fxopt_core.capture.conditions import ASSERTION
 from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.dynamo_log import Guard, without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
-from fxopt_core.capture.module import ASSERTION, captured_module
+from fxopt_core.capture.module import captured_module
 from fxopt_core.capture.questions import questions
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
@@ -57,6 +60,7 @@ def capture_with_export(
     Raises:
         CaptureError: the graph takes something else than these and the caller's own inputs.
     """
+    refuse_hooks_on_errors(as_module(model), "export")
     given = args, kwargs
     args, kwargs = separated(model, args, kwargs)
     shapes, module = _shapes(model, args, kwargs, dynamic, axes), as_module(model)
@@ -72,6 +76,7 @@ def capture_with_export(
                 program = export()
         if strict:
             program = export()
+    _refuse_forward_mode(program)
     signature = signature_of(model, *given, dynamic, frozenset(noticed.asked))
     runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
@@ -87,6 +92,21 @@ def capture_with_export(
         ranges=program.range_constraints,
         runner=runner,
     )
+
+
+def _refuse_forward_mode(program: ExportedProgram) -> None:
+    """What `torch.func.jvp` begins with is a node of the graph, and the mode that it switches on is not.
+
+    Raises:
+        CaptureError: the graph differentiates in forward mode.
+    """
+    for node in program.graph.find_nodes(op="call_function", target=predispatch._enter_dual_level):
+        raise CaptureError(
+            "export",
+            "the model differentiates in forward mode (torch.func.jvp, jacfwd, hessian), and torch.export leaves out "
+            f"of the graph the mode that {node} needs: it is off in inference mode.",
+            'use method="dynamo", which records the mode too.',
+        )
 
 
 def _shapes(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic, axes: int | None) -> Any:
