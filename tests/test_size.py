@@ -17,14 +17,14 @@ GOAL = 8_000
 """Code lines that the whole core is to have at most."""
 
 MOST = {
-    "(top)": 236,
-    "benchmark": 354,
-    "capture": 2496,
-    "costs": 532,
-    "graphs": 2355,
-    "optimizer": 539,
-    "passes": 3321,
-    "verification": 983,
+    "(top)": 219,
+    "benchmark": 293,
+    "capture": 2340,
+    "costs": 443,
+    "graphs": 2138,
+    "optimizer": 537,
+    "passes": 3147,
+    "verification": 1068,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 
