@@ -255,15 +255,11 @@ def test_a_result_refuses_one_row_where_its_graph_is_wrong_there(function: Calla
         result(torch.ones(1, 4))
 
 
-def test_one_row_that_shares_memory_where_the_graph_copies_is_refused_and_nothing_else_is_lost() -> None:
+def test_one_row_that_the_graph_shares_and_the_model_copies_is_refused_and_nothing_else_is_lost() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return x.t().contiguous()
+        return x.t().clone() if x.shape[0] == 1 else x.t()
 
     result = GraphOptimizer(function, (torch.randn(3, 4),), dynamic=True).optimize("training").module
     assert torch.equal(result(torch.ones(5, 4)), torch.ones(4, 5))
-    one = torch.ones(1, 4)
-    try:
-        found = result(one)
-    except RefusedInputError:
-        return
-    assert (found.data_ptr() == one.data_ptr()) is (function(one).data_ptr() == one.data_ptr())
+    with pytest.raises(RefusedInputError, match="the size of x in dimension 0: expected 2 or more"):
+        result(torch.ones(1, 4))
