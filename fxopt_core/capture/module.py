@@ -115,7 +115,7 @@ class CapturedModule(StoredGraphModule):
         """Make `forward` anew from the graph. It checks the call, and then runs the graph.
 
         Every way to call the module comes through `forward`: also a compiled one, an exported one, and that of a module
-        around it. It raises `RefusedInputError` where the graph does not hold for the call; also where a size or a value
+        around it. It raises `RefusedInputError` where the graph does not hold for the call, as where a size or a value
         that was read at capture leads to another decision now.
         """
         checks = {fx.graph.CodeGen: _Flat, fx.graph._PyTreeCodeGen: _Nested}
