@@ -152,7 +152,7 @@ def test_the_same_notebook_handed_in_again_is_graded_again(
 
 KILLED_AFTER = {
     "the outcome": (nbgrader_plugin, "write_outcome"),
-    "autograding": (gradebook.Autograde, "start"),
+    "autograding": (nbgrader_plugin.AutogradeReceived, "start"),
     "the feedback": (gradebook.GenerateFeedback, "start"),
 }
 
