@@ -13,6 +13,7 @@ import ctypes
 import inspect
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -42,6 +43,9 @@ WARM = (
 
 TEXT_LIMIT = 500
 """Most characters of the text of an exception that are sent."""
+
+END_SECONDS = 5.0
+"""How long the first process of a runner's namespaces may take to end the runner."""
 
 _NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x40000000 | 0x08000000  # user, process ids, network, System V
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE = 1, 4
@@ -89,9 +93,14 @@ class _Forked:
 
     def end(self) -> int:
         """Kill the runner, if it still lives; the wait status with which it ended."""
-        for process in filter(None, (self._runner, 0 if self._runner else self._between)):
+        first = self._runner or self._between
+        # The first process ends the runner and tells how it ended, which may have been before. It does so at once; if
+        # it does not, it goes too.
+        for sign in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+                os.kill(first, sign)
+            if select.select([self._reading], [], [], END_SECONDS)[0]:
+                break
         content = os.read(self._reading, 4)
         os.close(self._reading)
         os.waitpid(self._between, 0)
@@ -100,13 +109,38 @@ class _Forked:
 
 
 def _stand_between(writing: int, path: str, memory_bytes: int, seconds: float) -> None:
-    """Fork the runner in new namespaces, say its process id, then its wait status. Never returns."""
+    """Fork the first process of new namespaces, say its process id, then the runner's wait status. Never returns."""
     try:
         os.setsid()
         isolated = sys.platform == "linux" and _libc().unshare(_NEW_NAMESPACES) == 0
+        told, telling = os.pipe()
+        first = os.fork()
+        if first == 0:
+            os.close(writing)
+            os.close(told)
+            _be_first(telling, path, memory_bytes, seconds, isolated)
+        os.close(telling)
+        os.write(writing, struct.pack("i", first))
+        os.waitpid(first, 0)
+        os.write(writing, os.read(told, 4) or struct.pack("i", signal.SIGKILL))
+    finally:
+        os._exit(0)
+
+
+def _be_first(telling: int, path: str, memory_bytes: int, seconds: float, isolated: bool) -> None:
+    """Fork the runner and tell its wait status. Never returns.
+
+    The first process of a namespace is deaf to signals that it does not handle, those of its own timers among them;
+    the runner must not be. When the first process ends, all others of the namespace do.
+    """
+    try:
+        _die_with_parent()
+        # An order to end that comes before there is a runner waits for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         runner = os.fork()
         if runner == 0:
-            os.close(writing)
+            os.close(telling)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             code = 1
             try:
                 _limit(memory_bytes, seconds)
@@ -114,17 +148,28 @@ def _stand_between(writing: int, path: str, memory_bytes: int, seconds: float) -
                 code = 0
             finally:
                 os._exit(code)
-        os.write(writing, struct.pack("i", runner))
+        signal.signal(signal.SIGTERM, lambda *_: _kill(runner))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         _, status = os.waitpid(runner, 0)
-        os.write(writing, struct.pack("i", status))
+        os.write(telling, struct.pack("i", status))
     finally:
         os._exit(0)
 
 
-def _limit(memory_bytes: int, seconds: float) -> None:
-    """Bound memory, processor time and files of this process, and let it die with its parent."""
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _die_with_parent() -> None:
     if sys.platform == "linux":
         _libc().prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
+def _limit(memory_bytes: int, seconds: float) -> None:
+    """Bound memory, processor time and files of this process, and let it die with its parent."""
+    _die_with_parent()
+    if sys.platform == "linux":
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes,) * 2)
     whole = int(seconds) + 1

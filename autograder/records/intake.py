@@ -32,7 +32,7 @@ from fxopt_workbench.files import write_whole
 PROBLEMS_KEY = "fxopt_problems"
 """Notebook metadata that carries problems from reading a submission to its feedback."""
 
-STUDENT_NAME = re.compile(r"[\w][\w.@+=-]{0,63}")
+STUDENT_NAME = re.compile(r"\w[\w .'@+=-]{0,63}")
 """Names of students that can be a folder, a key of the gradebook and a word of a pattern, and mean only themselves."""
 
 TIMESTAMP_BYTES = 200
@@ -67,12 +67,12 @@ def check_student(name: str) -> None:
     """Refuse a name that could be taken for something else.
 
     Raises:
-        IntakeError: it has other characters than letters, digits and `. _ @ + = -`, or is longer than 64.
+        IntakeError: it has other characters than letters, digits, spaces and `. _ ' @ + = -`, or is longer than 64.
     """
     if not STUDENT_NAME.fullmatch(name):
         raise IntakeError(
-            f"{one_line(ascii(name), 80)} is no name of a student: letters, digits and . _ @ + = - are (a letter or a "
-            "digit first, at most 64 of them); rename the folder"
+            f"{one_line(ascii(name), 80)} is no name of a student: letters, digits, spaces and . _ ' @ + = - are (a "
+            "letter or a digit first, at most 64 of them); rename the folder"
         )
 
 

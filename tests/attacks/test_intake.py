@@ -168,14 +168,14 @@ def test_nbgraders_own_commands_grade_what_was_taken_in(room: Classroom, monkeyp
 
 @pytest.mark.parametrize(
     "name",
-    ["../me", "a/b", "", ".", "..", ".hidden", "-rf", "a\nb", "[a]", "a*", "a?", "x" * 65, "a b", "<b>", 'a"b', "{a}"],
+    ["../me", "a/b", "", ".", "..", ".hidden", "-rf", "a\nb", "[a]", "a*", "a?", "x" * 65, "a,b", "<b>", 'a"b', "{a}"],
 )
 def test_a_students_name_means_only_itself(name: str) -> None:
     with pytest.raises(IntakeError, match="no name of a student"):
         check_student(name)
 
 
-@pytest.mark.parametrize("name", ["me", "zoë", "a.b", "jane.doe@example.org", "s123456", "李雷", "O-Neil_2"])
+@pytest.mark.parametrize("name", ["me", "zoë", "a.b", "jane.doe@example.org", "s123456", "李雷", "O'Neil 2"])
 def test_ordinary_names_are_names(name: str) -> None:
     check_student(name)
 

@@ -235,7 +235,7 @@ def test_the_form_grader_runs_its_own_scripts_only_and_still_grades(
         for address in ADDRESSES:
             visit(watched, server, address)
         page.goto(server.url("/formgrader/manage_students"))
-        expect(page.get_by_role("cell", name="good", exact=True)).to_be_visible()
+        expect(page.get_by_role("gridcell", name="mallory", exact=True)).to_be_visible()
         # A person's points go where they belong.
         page.goto(server.url(f"/formgrader/submissions/{found['good']}/"))
         box = page.locator(f"input.score#{TASK.name}")

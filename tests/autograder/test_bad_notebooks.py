@@ -145,7 +145,7 @@ GRADED: dict[str, tuple[Callable[[Classroom], bytes], str]] = {
     ),
     "a locked cell made text": (changed(_as_text("ex01-setup")), "ex01-setup"),
     "an answer made text": (changed(_as_text(TASK.answer_id)), TASK.answer_id),
-    "graded cells of one's own, and other points": (changed(_bonus), ""),
+    "graded cells of one's own and other points": (changed(_bonus), ""),
     "odd metadata": (changed(_odd_metadata), ""),
 }
 
