@@ -69,6 +69,9 @@ class _ChecksExports:
         accept: gives the arguments of a call for which the graph holds; see `CapturedModule._accepted`.
     """
 
+    generates_plain_code = True
+    """The function that it writes is that of the class below it: whoever reads the graph needs no other."""
+
     accept: weakref.WeakMethod[Any] | None = None
 
     def process_inputs(self, *inputs: Any) -> Any:
