@@ -66,7 +66,8 @@ def facts_of(tensor: torch.Tensor, open_axes: Container[int] = ()) -> TensorFact
 
 
 def _example(size: int | torch.SymInt) -> int:
-    return size.node.require_hint() if isinstance(size, torch.SymInt) else size
+    # A size that comes from the data has no example; to ask for it raises.
+    return size.node.hint if isinstance(size, torch.SymInt) and size.node.has_hint() else int(size)
 
 
 _Objection = tuple[str, Any, Any, str]

@@ -12,6 +12,7 @@ from torch import fx
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from fxopt_core.capture.carried import persistent_names
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import Effects
@@ -115,7 +116,7 @@ class ConstantFolding(OptimizationPass):
     def _constants(self, editor: GraphEditor, analysis: Analysis) -> dict[fx.Node, Any]:
         """The constant nodes in order; tensors of the module with their values."""
         storages = editor.storages
-        state = frozenset(editor.graph_module.state_dict(keep_vars=True))
+        state = frozenset(persistent_names(editor.graph_module))
         examples = _Examples()
         constants: dict[fx.Node, Any] = {}
         for node in editor.graph.nodes:

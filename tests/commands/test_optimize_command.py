@@ -81,7 +81,7 @@ def test_rewrites_costs_and_verdict_are_shown(mine):
     assert re.search(r"nodes\W+7\W+4\W+-3", result.output)
     assert re.search(r"bytes\W+\d+\W+\d+\W+-\d+", result.output)
     assert "dead_code" in result.output
-    assert re.search(r"comparison with the model: the same\s+on \d sets of inputs; largest error 0", result.output)
+    assert re.search(r"comparison with the model: the same\s+on \d+ sets of inputs; largest error 0", result.output)
 
 
 def test_json_is_one_object_with_everything(mine):
