@@ -23,14 +23,12 @@ def peak_bytes(function: Callable[[], object], device: torch.device) -> int | No
     if device.type == "cpu":
         _, record = record_allocations(function)
         return record.peak_bytes()
+    if device.type != "cuda":
+        return None
+    devices.synchronize(device)
     devices.reset_peak_memory(device)
     before = devices.peak_memory_bytes(device)
-    if before is None:
-        return None
-    # The counters are the host's: work that is still under way on the device holds what it holds already.
-    devices.synchronize(device)
     function()
     devices.synchronize(device)
     after = devices.peak_memory_bytes(device)
-    assert after is not None  # what counts once counts twice
-    return after - before
+    return None if before is None or after is None else after - before
