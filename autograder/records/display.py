@@ -81,16 +81,19 @@ def safe_html(text: str) -> str:
     """HTML of anybody as HTML that can stand in a page. What is too long or too deep is shown as text."""
     if len(text) > TEXT_SHOWN or text.count("<") > TAGS_SHOWN:
         return as_text(text)
-    clean = nh3.clean(
+    clean = _cleaned(text)
+    return clean if _nesting(clean) <= NESTING_SHOWN else as_text(text)
+
+
+def _cleaned(text: str) -> str:
+    return nh3.clean(
         text,
         tags=TAGS,
         attributes=ATTRIBUTES,
         attribute_filter=_allowed,
         url_schemes={"http", "https", "mailto", "data"},
         link_rel="noopener noreferrer nofollow",
-        strip_comments=True,
     )
-    return clean if _nesting(clean) <= NESTING_SHOWN else as_text(text)
 
 
 def _allowed(element: str, attribute: str, value: str) -> str | None:
@@ -131,15 +134,7 @@ def markdown_as_html(text: str, pictures: dict[str, Any] | None = None) -> str:
         kind, content = next(iter(data.items()))
         if kind in PICTURES and is_base64(content) and len(content) <= PICTURE_SHOWN:
             text = text.replace(f"(attachment:{name})", f"(data:{kind};base64,{''.join(content.split())})")
-    rendered = _MARKDOWN.render(text)
-    return nh3.clean(
-        rendered,
-        tags=TAGS,
-        attributes=ATTRIBUTES,
-        attribute_filter=_allowed,
-        url_schemes={"http", "https", "mailto", "data"},
-        link_rel="noopener noreferrer nofollow",
-    )
+    return _cleaned(_MARKDOWN.render(text))
 
 
 def one_block(safe: str) -> str:

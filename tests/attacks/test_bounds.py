@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from classroom import need_bubblewrap
 
 from autograder.grading import bounds
 from autograder.grading.system_calls import Filter
@@ -32,8 +33,7 @@ def test_a_filter_and_namespaces_that_are_absent_are_named(monkeypatch: pytest.M
 
 
 def test_the_kernel_is_really_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    if bounds.bubblewrap() is None:
-        pytest.skip("bubblewrap is not there")
+    need_bubblewrap()
     assert bounds.refusal_here() == ""
     without_rights = bounds.bubblewrap_command
     monkeypatch.setattr(bounds, "bubblewrap_command", lambda view, limits, warm: without_rights(view, limits))

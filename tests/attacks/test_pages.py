@@ -229,6 +229,27 @@ def test_the_form_grader_runs_its_own_scripts_only_and_still_grades(
         expect(page.locator(".name-shown").first).to_be_visible()
         for address in ADDRESSES:
             visit(watched, server, address)
+        with Gradebook(graded.course.database, "fxopt") as book:
+            script = f'"><script>{RUN}</script><img src=x onerror="{RUN}">'
+            book.update_or_create_student("mallory", first_name=script, last_name=script, email=script)
+        for address in ADDRESSES:
+            visit(watched, server, address)
+        page.goto(server.url("/formgrader/manage_students"))
+        expect(page.get_by_role("gridcell", name="mallory", exact=True)).to_be_visible()
+        # A person's points go where they belong.
+        page.goto(server.url(f"/formgrader/submissions/{found['good']}/"))
+        box = page.locator(f"input.score#{TASK.name}")
+        expect(box).to_have_attribute("placeholder", "15")  # the judge's points; a person's take their place
+        box.fill("11")
+        box.blur()
+        page.wait_for_load_state("networkidle")
+        deadline = time.monotonic() + 30
+        score = None
+        while score != 11.0 and time.monotonic() < deadline:
+            with Gradebook(graded.course.database, "fxopt") as book:
+                score = book.find_grade(TASK.name, TASK.notebook, DAY, "good").manual_score
+            page.wait_for_timeout(100)
+        assert score == 11.0
         # What the policy is for: a script that stands in the stored notebook itself.
         stored = graded.course.records / "autograded" / "mallory" / DAY / f"{TASK.notebook}.ipynb"
         stored.chmod(0o644)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from classroom import need_bubblewrap
 from torch import fx, nn
 
 from autograder.exchange.channel import Message
@@ -20,7 +21,7 @@ from autograder.exchange.graph_form.parcels import Unsent
 from autograder.exchange.graph_form.questions import observed
 from autograder.grading.endings import GRAPH_CRASHED, HUNGRY, LARGE, SLOW
 from autograder.grading.runner import WALL_FACTOR, SandboxedRunner
-from autograder.grading.sandbox import Limits, bubblewrap
+from autograder.grading.sandbox import Limits
 
 BUDGET = 6.0
 LIMITS = Limits(graph_seconds=BUDGET, graph_memory_bytes=1 << 30)
@@ -30,8 +31,8 @@ X = torch.arange(6.0).reshape(2, 3)
 @pytest.fixture(scope="module", params=["bubblewrap", "plain"])
 def started(request: pytest.FixtureRequest) -> Iterator[SandboxedRunner]:
     sandboxed = request.param == "bubblewrap"
-    if sandboxed and bubblewrap() is None:
-        pytest.skip("bubblewrap is not there")
+    if sandboxed:
+        need_bubblewrap()
     with SandboxedRunner(LIMITS, sandboxed) as runner:
         yield runner
 

@@ -36,6 +36,7 @@ def test_a_decision_on_values_is_told_by_what_is_read(function: Any, other: torc
     ("function", "other", "about"),
     [
         (lambda x: x * 2 if x.shape[0] > 4 else x * 3, torch.ones(6, 4), r"expected x.*<= 4.*x of shape \[6, 4\]"),
+        (lambda x: x * 2 if 12 % (x.shape[0] - 5) == 0 else x, torch.ones(5, 4), r"ZeroDivisionError.*shape \[5, 4\]"),
     ],
 )
 def test_a_decision_on_sizes_is_told_with_the_shapes(function: Any, other: torch.Tensor, about: str) -> None:
