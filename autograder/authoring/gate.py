@@ -178,7 +178,7 @@ def run_gate(course: Course, only: str | None = None, sandboxed: bool | None = N
             if not any(task.name in wanted for task in tasks):
                 continue
             day, name = notebook
-            solution = read_source(course.solutions / day / f"{name}.py")
+            solution = read_source(course.sources_of(day) / f"{name}.py")
             blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
             references = {grade_id(cell) or "": cell.source for cell in solution.cells}
             stubs = {grade_id(cell) or "": cell.source for cell in blank.cells}

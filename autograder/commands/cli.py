@@ -160,15 +160,17 @@ def _print_graded(graded: Graded, console: Console) -> None:
 
 
 def progress() -> None:
-    """Show the success checklist of Week 1, ticked by what was verified."""
-    from autograder.course.checklist import checklist_table
+    """Show the success checklist of each track, ticked by what was verified."""
+    from autograder.course.checklist import checklist_tables
     from autograder.course.course import NoCourseError, find_course
 
     try:
         course = find_course()
     except NoCourseError as error:
         raise _refuse(error) from None
-    Console().print(checklist_table(course))
+    console = Console()
+    for table in checklist_tables(course):
+        console.print(table)
 
 
 def release(
