@@ -24,7 +24,7 @@ MOST = {
     "graphs": 2138,
     "optimizer": 537,
     "passes": 3172,
-    "verification": 1068,
+    "verification": 1071,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 
