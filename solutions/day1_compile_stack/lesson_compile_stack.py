@@ -25,7 +25,8 @@
 # bytecode that PyTorch reads, the graph that it captures, the conditions for reusing that graph, the derivative that it
 # adds, the C++ (or Triton) that it writes. And you'll see the bill: how long compiling takes, and how many calls it
 # takes to pay off.
-#
+
+# %% [markdown]
 # By tonight you'll be able to say what `torch.compile` does, step by step, and where to look when it doesn't do what you
 # want. Before a surprising result you'll find a **prediction**: answer it in your head before you run the cell.
 
@@ -392,10 +393,12 @@ print(alt_text(report))
 #
 # If the compiled model isn't faster, there's no such number. That happens. Small models on a few cores often gain
 # nothing, because what they call (matrix products, convolutions) is finely tuned library code already. And if the spread
-# is larger than the difference, the honest answer is "unclear". Measure, then decide. (`aot_eager` answers the
-# prediction: it rewrites the graph but runs it operation by operation, as eager does, so there's hardly anything to
-# gain.)
+# is larger than the difference, the honest answer is "unclear". Measure, then decide.
 #
+# And your prediction? `aot_eager` rewrites the graph, but it still runs it one operation at a time, as eager does. There's
+# hardly anything to gain.
+
+# %% [markdown]
 # ## The compile cache
 #
 # *10 minutes.* You don't want to pay the bill again tomorrow. Inductor keeps what it compiles on disk, under a key made
