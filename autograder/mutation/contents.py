@@ -30,8 +30,8 @@ GRADERS = (
 )
 """Where the grading path begins; what these import belongs to it."""
 
-TRIALS = "autograder.mutation.trials"
-"""How a mutant is put to it; what this imports besides only makes the cells, which are known by their text."""
+RULES = 1
+"""Counts up when mutants are put to the graders in another way (`trials.py`): earlier verdicts then count no more."""
 
 
 def module_path(name: str) -> Path | None:
@@ -93,7 +93,7 @@ def grading_digest(task: Task) -> str:
     earlier = [other for other in all_tasks() if list(DAYS).index(other.day) < list(DAYS).index(task.day)]
     answers = {other.name: _digest_of(path) for other in earlier if (path := other.folder / "reference.py").exists()}
     row = [task.name, task.provides, task.withheld, task.seconds, task.imports]
-    return digest([_files(names | {TRIALS}), answers, row, sys.version_info[:2], version("torch")])
+    return digest([RULES, _files(names), answers, row, sys.version_info[:2], version("torch")])
 
 
 def content_digest(course: Course, task: Task) -> str:
