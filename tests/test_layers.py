@@ -44,6 +44,7 @@ FLOORS = (
     "autograder.grading",
     "autograder.records",
     "autograder.authoring autograder.capstone autograder.lab",
+    "autograder.mutation",
     "autograder.commands",
 )
 """The rooms of the house, the ground floor first. A room imports from those on lower floors only, wherever in a file

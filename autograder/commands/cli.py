@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
     from autograder.commands import lab as commands_lab
+    from autograder.commands import mutate as commands_mutate
 
     bench.command()(bench_grading.grading)
     commands_lab.register(app)
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
     app.command()(progress)
     app.command()(release)
     app.command()(gate)
+    app.command()(commands_mutate.mutate)
 
 
 def check(
@@ -214,7 +216,10 @@ def gate(
         raise _refuse(error) from None
     _print_gate(result, Console())
     if json_path is not None:
-        json_path.write_text(json.dumps(result.to_json(), indent=1))
+        from autograder.mutation.recorded import recorded
+
+        mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
+        json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
     raise typer.Exit(0 if result.ok else 1)
 
 
