@@ -27,11 +27,13 @@ def register(app: typer.Typer) -> None:
     from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
     from autograder.commands import grade as commands_grade
+    from autograder.commands import course as commands_course
     from autograder.commands import lab as commands_lab
 
     bench.command()(bench_grading.grading)
     commands_lab.register(app)
     commands_capstone.register(app)
+    commands_course.register(app)
     app.command()(check)
     app.command()(submit)
     app.command()(commands_grade.grade)
