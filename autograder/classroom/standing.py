@@ -266,7 +266,7 @@ def standing(
         terms: what holds for this student.
     """
     written = [grade for grade in grades if grade.written]
-    waiting = any(grade.person is None for grade in written)
+    waiting = any(grade.person is None for grade in written) or (not written and sheet.written_max > 0)
     hand = None if waiting else sum(grade.person or 0.0 for grade in written)
     by_hand = {grade.name: grade.manual for grade in grades if not grade.written and grade.manual is not None}
     extra = sum(grade.extra for grade in grades)
