@@ -25,7 +25,7 @@ from autograder.course.tasks import all_tasks, tasks_of_notebook, written_tasks
 from autograder.records.gradebook import prepare_gradebook
 from fxopt_workbench.files import write_whole
 
-FIRST = "Ada Alan Barbara Blaise Claude Dana Edsger Emmy Frances Grace Hedy Ivan John Karen Katherine Ken Leslie Lynn".split()
+FIRST = "Ada Alan Barbara Blaise Claude Dana Edsger Emmy Frances Grace Hedy Ivan John Karen Ken Leslie Lynn".split()
 LAST = "Allen Bartik Conway Dijkstra Easley Franklin Goldberg Hopper Iverson Johnson Keller Lamport McCarthy".split()
 
 KINDS = {"reference": 50, "right": 12, "wrong": 28, "blank": 10}
