@@ -9,7 +9,7 @@ Imports no torch.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +22,7 @@ from autograder.course.rules_file import read_rules
 from autograder.course.task import DAYS
 from autograder.course.tasks import all_tasks
 from autograder.records.admission import Refusal, graded, refusal
+from autograder.records.intake import IntakeError, handed_in, look_into
 from autograder.records.manual_grades import CellGrade, cell_grades
 from autograder.records.verdicts import Attempt, Verdict, VerdictStore
 
@@ -172,6 +173,7 @@ class ClassRecords:
         attempts: every attempt, oldest first, by student, assignment and notebook.
         grades: the points of nbgrader's gradebook, likewise.
         rules: what `course.toml` says.
+        handed_in: (student, assignment, notebook) of all that lies in the folder of submissions.
     """
 
     people: Mapping[str, Person]
@@ -179,6 +181,7 @@ class ClassRecords:
     attempts: Mapping[tuple[str, str, str], Sequence[Attempt]]
     grades: Mapping[tuple[str, str, str], Sequence[CellGrade]] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
+    handed_in: frozenset[tuple[str, str, str]] = frozenset()
 
     def standings(self, student: str | None = None, assignment: str | None = None) -> list[Standing]:
         """Where everybody stands, by student and assignment.
@@ -196,7 +199,8 @@ class ClassRecords:
                     key = who, sheet.assignment, sheet.notebook
                     terms = self.rules.for_student(who, sheet.assignment)
                     grades = self.grades.get(key, ())
-                    found.append(standing(who, sheet, self.attempts.get(key, ()), grades, terms))
+                    attempts = self.attempts.get(key, ())
+                    found.append(standing(who, sheet, attempts, grades, terms, key in self.handed_in))
         return found
 
 
@@ -225,11 +229,22 @@ def read_class(course: Course, student: str | None = None) -> ClassRecords:
         for grade in cell_grades(gradebook, student):
             grades[grade.student, grade.assignment, grade.notebook].append(grade)
         sheets = _sheets(gradebook)
-    for who, _, _ in attempts:
+    there = frozenset(_handed_in(course, student))
+    for who, _, _ in [*attempts, *there]:
         people.setdefault(who, Person(who))
     if student is not None:
         people.setdefault(student, Person(student))
-    return ClassRecords(people, sheets, attempts, grades, rules)
+    return ClassRecords(people, sheets, attempts, grades, rules, there)
+
+
+def _handed_in(course: Course, student: str | None) -> Iterator[tuple[str, str, str]]:
+    for who, day in handed_in(course):
+        if student in (None, who):
+            try:
+                folder = look_into(course, who, day)
+            except (IntakeError, OSError):
+                continue  # no student, or gone meanwhile: grading reports it
+            yield from ((who, day, name) for name in folder.notebooks)
 
 
 def _sheets(gradebook: Gradebook) -> list[Sheet]:
@@ -254,7 +269,12 @@ def _sheets(gradebook: Gradebook) -> list[Sheet]:
 
 
 def standing(
-    student: str, sheet: Sheet, attempts: Sequence[Attempt], grades: Sequence[CellGrade], terms: Terms
+    student: str,
+    sheet: Sheet,
+    attempts: Sequence[Attempt],
+    grades: Sequence[CellGrade],
+    terms: Terms,
+    handed_in: bool = False,
 ) -> Standing:
     """Where one student stands with one notebook.
 
@@ -264,6 +284,7 @@ def standing(
         attempts: all attempts at it, oldest first.
         grades: a person's points for it.
         terms: what holds for this student.
+        handed_in: whether something lies in the folder of submissions, which grading may not have seen yet.
     """
     written = [grade for grade in grades if grade.written]
     waiting = any(grade.person is None for grade in written) or (not written and sheet.written_max > 0)
@@ -290,7 +311,7 @@ def standing(
         counted = last_best if terms.counts == "best" else candidates[-1]
     state: State = "graded"
     if not attempts:
-        state = "not submitted"
+        state = "not graded yet" if handed_in else "not submitted"
     elif not taken:
         state = "too late" if any(why.reason == "too late" for _, why in refused) else "not graded yet"
     elif taken[-1].verdict is None:

@@ -38,7 +38,7 @@ BINS = 10
 SHOWN_CODE = 3000
 """Most characters of an answer that are shown."""
 
-MISCONCEPTIONS_SHOWN = 8
+MISCONCEPTIONS_SHOWN = 5
 """Most misconceptions of one task that are shown."""
 
 RESULTS = ("passed", "wrong", "not written", "stopped or failed")
@@ -198,7 +198,17 @@ class Snapshot:
     @property
     def version(self) -> str:
         """Changes when anything changes that a reader would see, the time apart."""
-        text = repr((self.run.done, self.run.handed_in, self.assignments, self.gate, self.mutation, self.people))
+        text = repr(
+            (
+                self.run.done,
+                self.run.handed_in,
+                self.run.refused,
+                self.assignments,
+                self.gate,
+                self.mutation,
+                self.people,
+            )
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -218,6 +228,7 @@ class Reader:
         """
         self._course, self._gate, self._mutation, self._now = course, gate, mutation, now
         self._digests: dict[tuple[str, ...], tuple[tuple[float, int], str]] = {}
+        self._answers: dict[str, dict[str, str]] = {}
 
     def snapshot(self) -> Snapshot:
         """The class as it is now.
@@ -328,7 +339,12 @@ class Reader:
                     if name and task.status == "wrong":
                         found[task.task, name].append((standing.counted.attempt, task))
         shown: Counter[str] = Counter()
-        for (task_name, name), rows in sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1])):
+        order = {task.name: place for place, task in enumerate(all_tasks())}
+
+        def rank(item: tuple[tuple[str, str], list[Any]]) -> tuple[int, int, str]:
+            return order.get(item[0][0], len(order)), -len(item[1]), item[0][1]
+
+        for (task_name, name), rows in sorted(found.items(), key=rank):
             shown[task_name] += 1
             if shown[task_name] > MISCONCEPTIONS_SHOWN:
                 continue
@@ -357,12 +373,14 @@ class Reader:
         try:
             if self._digest(*place) != attempt.submission:
                 return None
-            name = f"{attempt.notebook}.ipynb"
-            notebook = parse_notebook(name, content_of(self._course, attempt.student, attempt.assignment, name))
+            if attempt.submission not in self._answers:
+                name = f"{attempt.notebook}.ipynb"
+                notebook = parse_notebook(name, content_of(self._course, attempt.student, attempt.assignment, name))
+                found = ((grade_id(cell), cell.source.strip()) for cell in notebook.cells)
+                self._answers[attempt.submission] = {name: text for name, text in found if name is not None}
         except (OSError, IntakeError, UnreadableNotebookError):
             return None
-        sources = [cell.source for cell in notebook.cells if grade_id(cell) == f"{task}-answer"]
-        return sources[0].strip() if sources else None
+        return self._answers[attempt.submission].get(f"{task}-answer")
 
 
 def result_of(task: TaskVerdict) -> str:
@@ -448,7 +466,7 @@ def _content(path: Path, command: str) -> bytes | Matrix:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        return Matrix(problem=f"Not measured here yet: `{command} --json {path.name}` in the folder {path.parent.name}/.")
+        return Matrix(problem=f"Not measured here yet. `{command} --json {path.parent.name}/{path.name}` writes it.")
     except OSError as error:
         return Matrix(problem=f"{path.name} cannot be read: {error.strerror}.")
 
