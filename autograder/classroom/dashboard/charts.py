@@ -16,6 +16,8 @@ WIDTH = 760
 ROW = 46
 BAR = 20
 PLOT = 170
+HEAD = 38
+"""Room above the bars of a distribution: for the median's label, and below it for a number on the highest bar."""
 
 CLASSES = {"passed": "passed", "wrong": "wrong", "not written": "blank", "stopped or failed": "stopped"}
 """CSS classes of the parts of a bar."""
@@ -87,7 +89,7 @@ def distribution_chart(found: Distribution, name: str) -> Markup:
     parts = []
     for place, (low, _, count) in enumerate(found.bins):
         height = PLOT * count / highest
-        left, top = place * step, 20 + PLOT - height
+        left, top = place * step, HEAD + PLOT - height
         if count:
             parts.append(
                 Markup('<rect class="part points" x="{}" y="{}" width="{}" height="{}"/>').format(
@@ -99,21 +101,25 @@ def distribution_chart(found: Distribution, name: str) -> Markup:
                     f"{left + step / 2:.1f}", f"{top - 5:.1f}", count
                 )
             )
-        parts.append(Markup('<text class="tick" x="{}" y="{}">{}</text>').format(f"{left:.1f}", PLOT + 38, f"{low:g}"))
-    parts.append(Markup('<text class="tick end" x="{}" y="{}">{}</text>').format(WIDTH, PLOT + 38, f"{found.most:g}"))
-    parts.append(Markup('<line class="axis" x1="0" y1="{0}" x2="{1}" y2="{0}"/>').format(PLOT + 21, WIDTH))
+        parts.append(
+            Markup('<text class="tick" x="{}" y="{}">{}</text>').format(f"{left:.1f}", HEAD + PLOT + 18, f"{low:g}")
+        )
+    parts.append(
+        Markup('<text class="tick end" x="{}" y="{}">{}</text>').format(WIDTH, HEAD + PLOT + 18, f"{found.most:g}")
+    )
+    parts.append(Markup('<line class="axis" x1="0" y1="{0}" x2="{1}" y2="{0}"/>').format(HEAD + PLOT + 1, WIDTH))
     told = f"{sum(count for *_, count in found.bins)} students"
     if found.median is not None:
         at = f"{WIDTH * min(1.0, found.median / found.most if found.most else 0):.1f}"
         end = " end" if found.median > found.most / 2 else ""
         parts.append(
             Markup(
-                '<line class="median" x1="{0}" y1="6" x2="{0}" y2="{1}"/><text class="median-label{2}" x="{3}" y="14">'
+                '<line class="median" x1="{0}" y1="2" x2="{0}" y2="{1}"/><text class="median-label{2}" x="{3}" y="12">'
                 "median {4}</text>"
-            ).format(at, PLOT + 21, end, f"{float(at) + (-6 if end else 6):.1f}", f"{found.median:g}")
+            ).format(at, HEAD + PLOT + 1, end, f"{float(at) + (-6 if end else 6):.1f}", f"{found.median:g}")
         )
         told += f", median {found.median:g} of {found.most:g} points"
-    return _picture(name, "How the points are spread", told, PLOT + 46, Markup("").join(parts))
+    return _picture(name, "How the points are spread", told, HEAD + PLOT + 26, Markup("").join(parts))
 
 
 def _picture(name: str, title: str, told: str, height: int, content: Markup) -> Markup:
