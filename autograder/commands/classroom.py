@@ -10,12 +10,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from autograder.commands.refusal import refuse
+
 if TYPE_CHECKING:
     from autograder.classroom.exchange import Step
     from autograder.classroom.standing import Standing
-
-CANNOT = 2
-"""Exit code for bad input."""
 
 exchange_app = typer.Typer(no_args_is_help=True, help="A shared folder for a class: hand out, hand in, collect.")
 
@@ -28,13 +27,6 @@ def register(app: typer.Typer) -> None:
     app.command()(export)
     app.command()(dashboard)
     app.add_typer(exchange_app, name="exchange")
-
-
-def refuse(error: object) -> typer.Exit:
-    """Print why a command cannot do what was asked; the exit to raise."""
-    for line in str(error).splitlines():
-        Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(line)}")
-    return typer.Exit(CANNOT)
 
 
 @classroom_app.callback()

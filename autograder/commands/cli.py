@@ -26,12 +26,9 @@ def register(app: typer.Typer) -> None:
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
-<<<<<<< HEAD
-    from autograder.commands import grade as commands_grade
-=======
     from autograder.commands import classroom as commands_classroom
->>>>>>> 1fea380 (Standings, exports and a class for rehearsals: what is no grade never becomes a number)
     from autograder.commands import course as commands_course
+    from autograder.commands import grade as commands_grade
     from autograder.commands import lab as commands_lab
 
     bench.command()(bench_grading.grading)

@@ -9,14 +9,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from autograder.commands.refusal import refuse
 from fxopt_core.suggestions import did_you_mean
 from fxopt_workbench.tables import Table, print_tables
 
 if TYPE_CHECKING:
     from autograder.course.rules import Rules, Terms
-
-CANNOT = 2
-"""Exit code for bad input."""
 
 course_app = typer.Typer(no_args_is_help=True, help="The rules of your course: deadlines, lateness, attempts.")
 
@@ -42,9 +40,7 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
         course = find_course()
         rules = read_rules(course)
     except (NoCourseError, RulesError) as error:
-        for line in str(error).splitlines():
-            Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(line)}")
-        raise typer.Exit(CANNOT) from None
+        raise refuse(error) from None
     days = sorted(folder.name for folder in course.curriculum.iterdir() if any(folder.glob("ex_*.ipynb")))
     if as_json:
         print(json.dumps(_document(rules, days)))
