@@ -43,6 +43,7 @@ FLOORS = (
     "autograder.exercises",
     "autograder.grading",
     "autograder.records",
+    "autograder.classroom",
     "autograder.authoring autograder.capstone autograder.lab",
     "autograder.mutation",
     "autograder.commands",

@@ -30,7 +30,7 @@ class AuthoredNotebook:
         self.name = name
         self.tasks = list(tasks_of_notebook(name))
         day = DAYS[self.tasks[0].day]
-        solution = read_source(course.solutions / day / f"{name}.py")
+        solution = read_source(course.sources_of(day) / f"{name}.py")
         self._blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
         self._references = {grade_id(cell) or "": cell.source for cell in solution.cells}
 

@@ -107,7 +107,7 @@ def content_digest(course: Course, task: Task) -> str:
     answers = {path.name: _digest_of(path) for path in sorted((task.folder / "right").glob("*.py"))}
     equivalents = task.folder / "equivalent.toml"
     said = _digest_of(equivalents) if equivalents.exists() else ""
-    notebook = read_source(course.solutions / DAYS[task.day] / f"{task.notebook}.py")
+    notebook = read_source(course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
     reference = next(cell.source for cell in notebook.cells if cell["id"] == task.answer_id)
     return digest([_files(named), answers, said, reference])
 

@@ -59,6 +59,24 @@ ATTEMPTS = Table(
     UniqueConstraint("student", "assignment", "notebook", "submission"),
 )
 
+FACTS = Table(
+    "fxopt_fact",
+    METADATA,
+    Column("name", String(64), primary_key=True),
+    Column("value", String, nullable=False),
+)
+"""What is known of the gradebook as a whole, such as the sources that it was prepared from."""
+
+FINISHED = Table(
+    "fxopt_finished",
+    METADATA,
+    Column("student", String(128), primary_key=True),
+    Column("assignment", String(128), primary_key=True),
+    Column("state", String(64), nullable=False),
+)
+"""The fingerprint of each submission that is graded to the end: in the gradebook, and with its feedback. It lies in the
+gradebook, so that an empty or an older one never takes for graded what it does not hold."""
+
 VERDICTS = Table(
     "fxopt_verdict",
     METADATA,

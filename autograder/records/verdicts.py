@@ -26,6 +26,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from nbgrader.api import Assignment, SubmittedAssignment
 from sqlalchemy import ColumnElement, delete, func, insert, select
 from sqlalchemy.engine import Engine
 
@@ -41,6 +42,8 @@ from autograder.records.verdict_records import (
 )
 from autograder.records.verdict_tables import (
     ATTEMPTS,
+    FACTS,
+    FINISHED,
     METADATA,
     TASK_VERDICTS,
     VERDICTS,
@@ -129,7 +132,41 @@ class VerdictStore:
             if rows:
                 connection.execute(insert(TASK_VERDICTS), rows)
 
+    def set_fact(self, name: str, value: str) -> None:
+        """Keep one thing that is known of the gradebook as a whole."""
+        with writing(self._engine) as connection:
+            connection.execute(delete(FACTS).where(FACTS.c.name == name))
+            connection.execute(insert(FACTS).values(name=name, value=value))
+
+    def finish(self, student: str, assignment: str, state: str) -> None:
+        """Note that a submission with this fingerprint is graded to the end, its feedback included."""
+        whose = FINISHED.c.student == student, FINISHED.c.assignment == assignment
+        with writing(self._engine) as connection:
+            connection.execute(delete(FINISHED).where(*whose))
+            connection.execute(insert(FINISHED).values(student=student, assignment=assignment, state=state))
+
     # Reading
+
+    def fact(self, name: str) -> str | None:
+        """What `set_fact` kept last, or `None`."""
+        with self._engine.connect() as connection:
+            return connection.execute(select(FACTS.c.value).where(FACTS.c.name == name)).scalar()
+
+    def finished(self) -> dict[tuple[str, str], str]:
+        """The fingerprint that was graded to the end last, by student and assignment; nbgrader must know both, too."""
+        known = (
+            select(SubmittedAssignment.id)
+            .join(Assignment)
+            .where(SubmittedAssignment.student_id == FINISHED.c.student, Assignment.name == FINISHED.c.assignment)
+        )
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(FINISHED).where(known.exists()))
+            return {(row.student, row.assignment): row.state for row in rows}
+
+    def is_new(self) -> bool:
+        """Whether nbgrader knows no assignment yet, as in a gradebook that was just made."""
+        with self._engine.connect() as connection:
+            return connection.execute(select(Assignment.id).limit(1)).first() is None
 
     def attempts(self, student: str | None = None, assignment: str | None = None) -> list[Attempt]:
         """All that was handed in, by student, assignment, notebook and number, each with the verdict that counts.
