@@ -24,7 +24,7 @@ from nbgrader.utils import find_owner
 
 from autograder.course.course import Course, course_config
 from autograder.course.reading import SIZE_LIMIT, UnreadableNotebookError, read_descriptor
-from autograder.course.task import DAYS
+from autograder.course.task import DAYS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
 from autograder.records.intake import IntakeError, check_student, content_of, look_into
 from fxopt_workbench.files import write_whole
@@ -59,6 +59,7 @@ class SafeCollect(default.ExchangeCollect):
     def init_src(self) -> None:
         """Find the submissions; those in another's name, or in no student's, are left where they are."""
         super().init_src()
+        self.src_records: list[dict[str, Any]] = self.src_records
         kept = []
         for record in self.src_records:
             folder, who = Path(self.inbound_path) / record["filename"], record["username"]
@@ -95,7 +96,7 @@ class SafeCollect(default.ExchangeCollect):
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
         """Copy the regular files of one submission that have names of this assignment."""
         # Of lessons, which a learner hands in with the rest of the folder, nothing is graded.
-        tasks = [*all_tasks(), *written_tasks()]
+        tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
         graded = {f"{task.notebook}.ipynb" for task in tasks if DAYS[task.day] == self.coursedir.assignment_id}
         names = [*sorted(graded), "timestamp.txt", SECRET]
         Path(dest).mkdir(parents=True)

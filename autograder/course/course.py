@@ -149,12 +149,13 @@ def course_config(course: Course) -> Config:
         f"{plugin}.GradeByJudge",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",
-        "nbgrader.preprocessors.SaveAutoGrades",
-        "nbgrader.preprocessors.AssignLatePenalties",
+        "autograder.records.manual_grades.SaveGrades",
+        "autograder.records.late_penalties.LatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
         # Last: what was graded is what the learner wrote, what is kept for showing it is safe to show.
         "autograder.records.display.SafeToShow",
     ]
+    config.LatePenalties.course_root = str(course.root)
     config.SafeToShow.course_root = str(course.root)
     config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
     pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"

@@ -7,7 +7,10 @@ were graded (`autograder.records.display`); the policy holds where that should e
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +88,63 @@ def _strict(kind: type) -> type:
     return type(f"Strict{kind.__name__}", (StrictPage, kind), {})
 
 
+class TellsTheLearner(apihandlers.GradeHandler):
+    """Saves a person's points, as nbgrader does, and brings the learner's page up to date with them at once."""
+
+    @web.authenticated
+    def put(self, grade_id: str) -> None:
+        """Save the points of one cell."""
+        super().put(grade_id)
+        grade = self.gradebook.find_grade_by_id(grade_id)
+        refresh_soon(str(grade.student.id), str(grade.assignment.name))
+
+
+class TellsTheLearnerWhy(apihandlers.CommentHandler):
+    """Saves a person's comment likewise."""
+
+    @web.authenticated
+    def put(self, comment_id: str) -> None:
+        """Save the comment on one cell."""
+        super().put(comment_id)
+        comment = self.gradebook.find_comment_by_id(comment_id)
+        refresh_soon(str(comment.student.id), str(comment.assignment.name))
+
+
+_waiting: dict[tuple[str, str], bool] = {}
+"""Submissions whose pages are being made, and whether they have changed again meanwhile."""
+
+_running: set[asyncio.Task[None]] = set()
+
+
+def refresh_soon(student: str, day: str) -> None:
+    """Begin to make the pages of a submission anew; nobody who saves points waits for it."""
+    task = asyncio.get_running_loop().create_task(refresh(student, day))
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+async def refresh(student: str, day: str) -> None:
+    """Have the pages of a submission made anew, in a process of its own, once for any number of changes meanwhile."""
+    key = student, day
+    if key in _waiting:
+        _waiting[key] = True
+        return
+    _waiting[key] = True
+    try:
+        while _waiting[key]:
+            _waiting[key] = False
+            code = "import sys; from autograder.classroom.feedback import main; main(*sys.argv[1:])"
+            process = await asyncio.create_subprocess_exec(sys.executable, "-W", "ignore", "-c", code, student, day)
+            if await process.wait():
+                logging.getLogger(__name__).error("the feedback page of %s for %s was not made anew", student, day)
+    finally:
+        del _waiting[key]
+
+
+HANDLERS_IN_PLACE = {apihandlers.GradeHandler: TellsTheLearner, apihandlers.CommentHandler: TellsTheLearnerWhy}
+"""Handlers of ours, in the place of nbgrader's."""
+
+
 class FormGrader(FormgradeExtension):
     """nbgrader's extension with strict pages."""
 
@@ -100,7 +160,10 @@ class FormGrader(FormgradeExtension):
     def init_handlers(self, webapp: Application) -> None:
         """Serve nbgrader's addresses."""
         pages = [(address, _strict(kind), *options) for address, kind, *options in handlers.default_handlers]
-        pages += apihandlers.default_handlers
+        pages += [
+            (address, HANDLERS_IN_PLACE.get(kind, kind), *options)
+            for address, kind, *options in apihandlers.default_handlers
+        ]
         pages += [
             (r"/formgrader/static/(.*)", web.StaticFileHandler, {"path": handlers.static_path}),
             (r"/formgrader/.*", _strict(handlers.Template404)),
