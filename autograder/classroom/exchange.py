@@ -29,9 +29,6 @@ from autograder.course.tasks import all_tasks, written_tasks
 from autograder.records.intake import IntakeError, check_student, content_of, look_into
 from fxopt_workbench.files import write_whole
 
-EXCHANGE_VARIABLE = "FXOPT_EXCHANGE"
-"""Environment variable that names the exchange's folder, the same for everybody in a class."""
-
 SECRET = "submission_secret.txt"
 """What a learner's feedback is found by: nbgrader writes it at submission, and hands feedback out under its hash."""
 
@@ -45,12 +42,6 @@ Step = Literal["release", "fetch", "submit", "collect", "feedback", "fetch-feedb
 
 class CourseExchangeError(RuntimeError):
     """A step of the exchange failed; the message is what nbgrader said, in one line."""
-
-
-def exchange_root(course: Course) -> Path:
-    """The folder of the exchange: what `FXOPT_EXCHANGE` names, or one inside the course's records."""
-    named = os.environ.get(EXCHANGE_VARIABLE)
-    return Path(named).resolve() if named else course.records / "exchange"
 
 
 class SafeCollect(default.ExchangeCollect):
@@ -148,7 +139,7 @@ def run_step(
     config.CourseDirectory.assignment_id = day
     if student is not None:
         config.CourseDirectory.student_id = student
-    config.Exchange.root = str(exchange_root(course))
+    config.Exchange.root = str(course.exchange)
     config.Exchange.cache = str(course.workspace / ".fxopt" / "exchange")
     config.Exchange.assignment_dir = str(course.workspace)
     config.ExchangeCollect.update = True

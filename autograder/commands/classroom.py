@@ -303,7 +303,7 @@ def fetch_feedback(
 def _step(
     step: Step, day: str, done: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
 ) -> None:
-    from autograder.classroom.exchange import CourseExchangeError, exchange_root, run_step
+    from autograder.classroom.exchange import CourseExchangeError, run_step
     from autograder.course.course import NoCourseError, find_course
 
     console = Console(soft_wrap=True)
@@ -314,4 +314,4 @@ def _step(
         raise refuse(error) from None
     for line in said:
         console.print(f"Note: {escape(line)}", highlight=False)
-    console.print(f"{done} {escape(day)} ({escape(str(exchange_root(course)))}).", highlight=False)
+    console.print(f"{done} {escape(day)} ({escape(str(course.exchange))}).", highlight=False)

@@ -15,6 +15,9 @@ from traitlets.config import Config
 ROOT_VARIABLE = "FXOPT_ROOT"
 """Environment variable that names the course's root folder; without it the folder is searched upwards."""
 
+EXCHANGE_VARIABLE = "FXOPT_EXCHANGE"
+"""Environment variable that names the folder of the exchange, the same for everybody in a class."""
+
 STUDENT_VARIABLE = "FXOPT_STUDENT"
 """Environment variable that names the student; without it submissions belong to `me`."""
 
@@ -74,6 +77,12 @@ class Course:
     def feedback(self) -> Path:
         """Feedback pages: STUDENT/DAY/NOTEBOOK.html."""
         return self.records / "feedback"
+
+    @property
+    def exchange(self) -> Path:
+        """The shared folder of nbgrader's exchange: what `FXOPT_EXCHANGE` names, or one inside the records."""
+        named = os.environ.get(EXCHANGE_VARIABLE)
+        return Path(named).resolve() if named else self.records / "exchange"
 
     def seed(self) -> str:
         """The secret behind the hidden cases; made at the first call and kept in the course folder.

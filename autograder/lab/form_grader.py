@@ -8,6 +8,7 @@ were graded (`autograder.records.display`); the policy holds where that should e
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
+from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from nbconvert.exporters import HTMLExporter
@@ -23,9 +25,12 @@ from nbgrader.server_extensions.formgrader.formgrader import FormgradeExtension
 from tornado import web
 from tornado.web import Application
 
+from autograder.course.course import NoCourseError, find_course
 from autograder.records.pages import StrictTemplates, handlers_of, harmless, page_policy
 
 TEMPLATES = Path(handlers.template_path)
+
+RUBRIC = Path(__file__).with_name("rubric.js")
 
 HANDLERS = frozenset(
     text for path in TEMPLATES.rglob("*") if path.is_file() for text in handlers_of(path.read_text(encoding="utf-8"))
@@ -50,7 +55,32 @@ class _PageExporter:
 
     def from_filename(self, filename: str, resources: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         safe = {key: harmless(value) for key, value in resources.items()}
-        return self._exporter.from_filename(filename, resources=safe | {"nonce": self._nonce})
+        page, further = self._exporter.from_filename(filename, resources=safe | {"nonce": self._nonce})
+        return self._with_rubrics(page, rubrics_of(filename)), further
+
+    def _with_rubrics(self, page: str, rubrics: dict[str, dict[str, float]]) -> str:
+        """The page with a script of ours at its end, which puts a field before each line of a rubric."""
+        if not rubrics:
+            return page
+        # Text of the course, in a script: it must not end it.
+        told = json.dumps(rubrics).replace("<", "\\u003c")
+        head, end, tail = page.rpartition("</body>")
+        return f'{head}<script nonce="{self._nonce}">({RUBRIC.read_text()})({told});</script>{end}{tail}'
+
+
+def rubrics_of(filename: str) -> dict[str, dict[str, float]]:
+    """Rubrics of the written answers in a graded notebook, as its released one has them: points by line, by task."""
+    path = Path(filename)
+    try:
+        released = json.loads((find_course().curriculum / path.parent.name / path.name).read_text())
+    except (OSError, ValueError, NoCourseError):
+        return {}
+    found = {}
+    for cell in released["cells"]:
+        rubric = cell["metadata"].get("fxopt", {}).get("rubric")
+        if rubric:
+            found[cell["metadata"]["nbgrader"]["grade_id"]] = rubric
+    return found
 
 
 class StrictPage:
@@ -145,6 +175,19 @@ HANDLERS_IN_PLACE = {apihandlers.GradeHandler: TellsTheLearner, apihandlers.Comm
 """Handlers of ours, in the place of nbgrader's."""
 
 
+class OpenInJupyterLab(JupyterHandler):
+    """Leads to JupyterLab with the form grader open.
+
+    Its address has no question mark: Jupyter appends `?token=…` to the address that it prints, and JupyterLab opens the
+    form grader by `?formgrader=true`, so that the two together were no address at all.
+    """
+
+    @web.authenticated
+    def get(self) -> None:
+        """Lead there, by now with a cookie in the place of the token."""
+        self.redirect(url_path_join(self.base_url, "lab") + "?formgrader=true")
+
+
 class FormGrader(FormgradeExtension):
     """nbgrader's extension with strict pages."""
 
@@ -167,6 +210,7 @@ class FormGrader(FormgradeExtension):
         pages += [
             (r"/formgrader/static/(.*)", web.StaticFileHandler, {"path": handlers.static_path}),
             (r"/formgrader/.*", _strict(handlers.Template404)),
+            (r"/instructor", OpenInJupyterLab),
         ]
         base = webapp.settings["base_url"]
         webapp.add_handlers(".*$", [(url_path_join(base, page[0].lstrip("/")), *page[1:]) for page in pages])
