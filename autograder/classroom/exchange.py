@@ -135,6 +135,8 @@ def run_step(
     Raises:
         CourseExchangeError: nbgrader refused.
     """
+    # nbgrader's paths lead through it, also where there is nothing in it yet.
+    course.records.mkdir(parents=True, exist_ok=True)
     config = course_config(course)
     config.CourseDirectory.assignment_id = day
     if student is not None:

@@ -75,11 +75,17 @@ def rubrics_of(filename: str) -> dict[str, dict[str, float]]:
         released = json.loads((find_course().curriculum / path.parent.name / path.name).read_text())
     except (OSError, ValueError, NoCourseError):
         return {}
+    texts = {
+        cell["metadata"].get("nbgrader", {}).get("grade_id"): "".join(cell["source"]) for cell in released["cells"]
+    }
     found = {}
     for cell in released["cells"]:
         rubric = cell["metadata"].get("fxopt", {}).get("rubric")
         if rubric:
-            found[cell["metadata"]["nbgrader"]["grade_id"]] = rubric
+            name = cell["metadata"]["nbgrader"]["grade_id"]
+            # In the order in which the task's text lists them; in a file of a notebook, keys are sorted.
+            text = texts.get(f"{name}-task", "")
+            found[name] = dict(sorted(rubric.items(), key=lambda line: text.find(f"| {line[0]} |")))
     return found
 
 
