@@ -16,7 +16,7 @@ FXOPT := .venv/bin/fxopt
 .PHONY: help setup lab instructor test fuzz torture notebooks clean
 
 help:
-	@echo "make lab                         set up, fill workspace/ and open JupyterLab at Week 1"
+	@echo "make lab                         set up, fill workspace/ and open JupyterLab at the start page"
 	@echo "make lab PORT=9000 BROWSER=none  the same on a server: another port, no browser"
 	@echo "make instructor                  the whole course in JupyterLab, with nbgrader's form grader (PORT, BROWSER)"
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"

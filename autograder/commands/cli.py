@@ -26,18 +26,24 @@ def register(app: typer.Typer) -> None:
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
+    from autograder.commands import classroom as commands_classroom
+    from autograder.commands import course as commands_course
     from autograder.commands import grade as commands_grade
     from autograder.commands import lab as commands_lab
+    from autograder.commands import mutate as commands_mutate
 
     bench.command()(bench_grading.grading)
     commands_lab.register(app)
     commands_capstone.register(app)
+    commands_course.register(app)
+    commands_classroom.register(app)
     app.command()(check)
     app.command()(submit)
     app.command()(commands_grade.grade)
     app.command()(progress)
     app.command()(release)
     app.command()(gate)
+    app.command()(commands_mutate.mutate)
 
 
 def check(
@@ -86,15 +92,17 @@ def submit(
 
 
 def progress() -> None:
-    """Show the success checklist of Week 1, ticked by what was verified."""
-    from autograder.course.checklist import checklist_table
+    """Show the success checklist of each track, ticked by what was verified."""
+    from autograder.course.checklist import checklist_tables
     from autograder.course.course import NoCourseError, find_course
 
     try:
         course = find_course()
     except NoCourseError as error:
         raise refuse(error) from None
-    Console().print(checklist_table(course))
+    console = Console()
+    for table in checklist_tables(course):
+        console.print(table)
 
 
 def release(
@@ -138,7 +146,10 @@ def gate(
         raise refuse(error) from None
     _print_gate(result, Console())
     if json_path is not None:
-        json_path.write_text(json.dumps(result.to_json(), indent=1))
+        from autograder.mutation.recorded import recorded
+
+        mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
+        json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
     raise typer.Exit(0 if result.ok else 1)
 
 
