@@ -16,6 +16,7 @@ import pytest
 from lab_server import TOKEN, LabServer
 from playwright.sync_api import Locator, Page, Playwright, expect, sync_playwright
 
+from autograder.course.workspace import PAGES
 from autograder.exercises.day1.record_graphs import judge
 
 pytestmark = pytest.mark.browser
@@ -71,7 +72,8 @@ def server(tmp_path: Path) -> Iterator[LabServer]:
     home.mkdir()
     for name in ("curriculum", "solutions"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
-    shutil.copy(ROOT / "Week1.md", root)
+    for page in PAGES:
+        shutil.copy(ROOT / page, root)
     with LabServer(root, home) as running:
         yield running
     assert not list(home.glob(".jupyter")), "the user's Jupyter configuration was written to"
@@ -168,9 +170,12 @@ def test_a_learner_goes_from_week_1_to_feedback(playwright: Playwright, server: 
 def go_through_day_1(learner: Learner, server: LabServer) -> None:
     page = learner.page
 
-    # Week 1 opens as a page, not as source.
-    page.goto(server.url(f"/lab/tree/Week1.md?token={TOKEN}"))
+    # The start page opens as a page, not as source, and leads to Week 1.
+    page.goto(server.url(f"/lab/tree/Start.md?token={TOKEN}"))
     preview = page.locator(".jp-MarkdownViewer")
+    learner.look("start")
+    preview.get_by_role("link", name="Week 1", exact=True).click()
+    preview = page.locator(".jp-MarkdownViewer").filter(has=page.get_by_role("heading", name="Schedule"))
     expect(preview.get_by_role("heading", name="Week 1: the PyTorch 2 compiler stack")).to_be_visible()
     learner.look("week_1")
 

@@ -16,6 +16,8 @@ from lab_server import TOKEN, LabServer
 from playwright.sync_api import Page, expect, sync_playwright
 from test_browser import ROOT, SLOW, SWITCHES, Learner, browser_path
 
+from autograder.course.workspace import PAGES
+
 expect.set_options(timeout=60_000.0)  # other tests run beside this one
 
 pytestmark = pytest.mark.browser
@@ -47,7 +49,8 @@ def server(tmp_path: Path) -> Iterator[LabServer]:
     home.mkdir()
     shutil.copytree(ROOT / "curriculum", root / "curriculum", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     (root / "solutions").mkdir()
-    shutil.copy(ROOT / "Week1.md", root)
+    for page in PAGES:
+        shutil.copy(ROOT / page, root)
     with LabServer(root, home) as running:
         yield running
 

@@ -26,13 +26,13 @@ FLOORS = (
     "fxopt_core.backend",
     # fxopt_workbench: tables and pictures, what uses them, the command.
     "fxopt_workbench.capabilities",
-    "fxopt_workbench.tables fxopt_workbench.zoo fxopt_workbench.as_if_mps",
+    "fxopt_workbench.tables fxopt_workbench.zoo fxopt_workbench.as_if_mps fxopt_workbench.torch_sources",
     "fxopt_workbench.structure",
     "fxopt_workbench.pictures",
     "fxopt_workbench.recording fxopt_workbench.results fxopt_workbench.torchscript",
     "fxopt_workbench.hardware fxopt_workbench.huggingface fxopt_workbench.explorer fxopt_workbench.standalone",
     "fxopt_workbench.capturing",
-    "fxopt_workbench.capture_extension fxopt_workbench.doctor",
+    "fxopt_workbench.capture_extension fxopt_workbench.doctor fxopt_workbench.engines",
     "fxopt_workbench.commands",
     "fxopt_workbench.bench",
     "fxopt_workbench.cli",
@@ -45,6 +45,7 @@ FLOORS = (
     "autograder.records",
     "autograder.classroom",
     "autograder.authoring autograder.capstone autograder.lab",
+    "autograder.mutation",
     "autograder.commands",
 )
 """The rooms of the house, the ground floor first. A room imports from those on lower floors only, wherever in a file

@@ -9,12 +9,15 @@ from typing import Any
 import nbformat
 import pytest
 
+from autograder.course.course import Course
 from autograder.course.notebooks import grade_id, points_of
 from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
+from autograder.course.tracks import track_of
 
 ROOT = Path(__file__).parents[1]
+COURSE = Course(ROOT)
 
 MINUTES = re.compile(r"^\*(\d+) minutes(?:, (easy|medium|hard))?(, stretch)?\.\*", re.MULTILINE)
 """How a step of a lesson (`*10 minutes.*`) and a task (`*20 minutes, hard, stretch.*`) begin."""
@@ -34,7 +37,7 @@ DAY = pytest.mark.parametrize("day", DAYS)
 
 def notebooks(day: str) -> dict[str, Any]:
     """The sources of a day, by name."""
-    return {path.stem: read_source(path) for path in sorted((ROOT / "solutions" / DAYS[day]).glob("*.py"))}
+    return {path.stem: read_source(path) for path in sorted(COURSE.sources_of(DAYS[day]).glob("*.py"))}
 
 
 def lessons(day: str) -> dict[str, Any]:
@@ -63,14 +66,16 @@ def task_text(task: Task | WrittenTask) -> str:
 
 
 def hours(day: str) -> tuple[float, float]:
-    """The hours that Week1.md gives to the lessons and to the exercise."""
-    page = (ROOT / "Week1.md").read_text()
+    """The hours that the page of the track gives to the lessons and to the exercise."""
+    track = track_of(day)
+    (heading,) = (unit.heading for unit in track.units if unit.name == day)
+    page = (ROOT / track.page).read_text()
     section = re.search(
-        rf"^### Day {day.removeprefix('day')}:.*?\n\n\*[\d.]+ hours: ([\d.]+) for the lessons?, ([\d.]+)",
+        rf"^### {heading}:.*?\n\n\*[\d.]+ hours: ([\d.]+) for the lessons?, ([\d.]+)",
         page,
         re.M | re.S,
     )
-    assert section, f"Week1.md does not divide the hours of {day}: '*4 hours: 2 for the lesson, 2 for the exercise.*'"
+    assert section, f"{track.page} does not divide the hours of {day}: '*4 hours: 2 for the lesson, 2 for the …'"
     return float(section[1]), float(section[2])
 
 
@@ -164,7 +169,7 @@ def test_pictures_in_the_text_have_alternatives(name: str, notebook: Any) -> Non
 def test_pictures_that_cells_show_have_alternatives(name: str, notebook: Any) -> None:
     """A drawing carries its text; what is plotted is told in text by the same cell or by the next one."""
     day = next(folder for day, folder in DAYS.items() if name in notebooks(day))
-    executed = nbformat.read(ROOT / "solutions" / day / f"{name}.ipynb", as_version=4)
+    executed = nbformat.read(COURSE.sources_of(day) / f"{name}.ipynb", as_version=4)
     code = [cell for cell in executed.cells if cell.cell_type == "code"]
     for cell, following in zip(code, [*code[1:], None], strict=True):
         for output in cell.outputs:

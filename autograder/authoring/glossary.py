@@ -52,7 +52,7 @@ def read_terms(course: Course) -> list[Term]:
             definition of a term.
     """
     terms: dict[str, Term] = {}
-    for path in sorted(course.solutions.glob("*/glossary.toml")):
+    for path in sorted(course.solutions.rglob("glossary.toml")):
         where = f"{path.parent.name}/{path.name}"
         try:
             entries = tomllib.loads(path.read_text())

@@ -114,7 +114,7 @@ def references(course: Course) -> Iterator[tuple[Path, str]]:
         ReleaseError: an answer needs what no cell of its notebook defines.
     """
     for task in all_tasks():
-        source = course.solutions / DAYS[task.day] / f"{task.notebook}.py"
+        source = course.sources_of(DAYS[task.day]) / f"{task.notebook}.py"
         if not task.export or not source.is_file():
             continue
         notebook = read_source(source)
@@ -191,7 +191,7 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
                 report.released.append(str(name))
-    wanted = {source.relative_to(course.solutions).with_suffix(".ipynb") for source in sources(course)}
+    wanted = {Path(source.parent.name) / f"{source.stem}.ipynb" for source in sources(course)}
     if text := glossary_page(course):
         wanted.add(Path(PAGE))
         page = course.curriculum / PAGE

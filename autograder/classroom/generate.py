@@ -86,7 +86,7 @@ def generate(course: Course, students: int, day: str, seed: int = 0) -> Iterator
             gradebook.update_or_create_student(key, first_name=first, last_name=last, email=f"{key}@students.example")
     random, now = Random(f"{seed} {day}"), datetime.now(UTC)
     releases = {name: read_notebook(course.curriculum / day / f"{name}.ipynb") for name in names}
-    references = {name: read_source(course.solutions / day / f"{name}.py") for name in names}
+    references = {name: read_source(course.sources_of(day) / f"{name}.py") for name in names}
     for key in keys:
         # Weak and strong students: one draw for each, not only one for each answer.
         skill = random.betavariate(3, 1.6)

@@ -123,7 +123,7 @@ def _reference_notebooks(course: Any, day: str) -> dict[str, NotebookNode]:
     for name in names:
         notebook = read_notebook(course.curriculum / day / f"{name}.ipynb")
         answers = {task.answer_id for task in all_tasks()}
-        sources = {grade_id(cell): cell.source for cell in read_source(course.solutions / day / f"{name}.py").cells}
+        sources = {grade_id(cell): cell.source for cell in read_source(course.sources_of(day) / f"{name}.py").cells}
         for cell in notebook.cells:
             if grade_id(cell) in answers:
                 cell.source = sources[grade_id(cell)]
@@ -140,9 +140,12 @@ def _hand_in(folder: Path, day: str, notebooks: dict[str, NotebookNode], submiss
 
 
 def _our_course(source: Path, root: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+    from autograder.course.workspace import PAGES
+
     shutil.copytree(source / "solutions", root / "solutions", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
     shutil.copytree(source / "curriculum", root / "curriculum")
-    shutil.copy(source / "Week1.md", root)
+    for page in PAGES:
+        shutil.copy(source / page, root)
     _hand_in(root / "course" / "submitted", day, notebooks, submissions)
 
 
@@ -154,7 +157,7 @@ def _stock_course(course: Any, root: Path, day: str, notebooks: dict[str, Notebo
     for name in notebooks:
         path = root / "source" / day / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(read_source(course.solutions / day / f"{name}.py"), path)
+        nbformat.write(read_source(course.sources_of(day) / f"{name}.py"), path)
     _hand_in(root / "submitted", day, notebooks, submissions)
 
 

@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     from autograder.commands import course as commands_course
     from autograder.commands import grade as commands_grade
     from autograder.commands import lab as commands_lab
+    from autograder.commands import mutate as commands_mutate
 
     bench.command()(bench_grading.grading)
     commands_lab.register(app)
@@ -42,6 +43,7 @@ def register(app: typer.Typer) -> None:
     app.command()(progress)
     app.command()(release)
     app.command()(gate)
+    app.command()(commands_mutate.mutate)
 
 
 def check(
@@ -97,9 +99,9 @@ def submit(
 
 
 def progress() -> None:
-    """Show the success checklist of Week 1, ticked by what was verified, and your points as they are now."""
+    """Show the success checklist of each track, ticked by what was verified, and your points as they are now."""
     from autograder.classroom.progress import points_tables
-    from autograder.course.checklist import checklist_table
+    from autograder.course.checklist import checklist_tables
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.rules_file import RulesError
     from autograder.records.trouble import RecordsError
@@ -109,8 +111,9 @@ def progress() -> None:
         tables = points_tables(course)
     except (NoCourseError, RulesError, RecordsError) as error:
         raise refuse(error) from None
-    for table in (checklist_table(course), *tables):
-        Console().print(table)
+    console = Console()
+    for table in (*checklist_tables(course), *tables):
+        console.print(table)
 
 
 def release(
@@ -154,7 +157,10 @@ def gate(
         raise refuse(error) from None
     _print_gate(result, Console())
     if json_path is not None:
-        json_path.write_text(json.dumps(result.to_json(), indent=1))
+        from autograder.mutation.recorded import recorded
+
+        mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
+        json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
     raise typer.Exit(0 if result.ok else 1)
 
 

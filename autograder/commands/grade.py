@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -83,12 +84,12 @@ def run(
             TextColumn("left:"),
             TimeRemainingColumn(),
             console=console,
-            # Of no use in a file, or for one submission.
-            disable=not console.is_terminal,
             speed_estimate_period=ESTIMATE_SECONDS,
             transient=True,
         )
-        with explained(course.database, course.records), bar:
+        # Of no use in a file.
+        shown = bar if console.is_terminal else nullcontext()
+        with explained(course.database, course.records), shown:
             counted = bar.add_task("Submissions", total=None)
             told: set[tuple[str, str]] = set()
             results = gradebook.grade(

@@ -40,7 +40,7 @@ def lab(
         bool, typer.Option("--instructor", help="Show the whole course with nbgrader's form grader.")
     ] = False,
 ) -> None:
-    """Bring the workspace up to date and start JupyterLab at Week 1. Ctrl+C stops it."""
+    """Bring the workspace up to date and start JupyterLab at the start page. Ctrl+C stops it."""
     from autograder.lab.lab import LabError, free_port, prepare
 
     course = _filled_course()

@@ -1,7 +1,7 @@
-"""The success checklist of Week 1, ticked by what was verified. Imports no torch.
+"""The success checklists of the tracks, ticked by what was verified. Imports no torch.
 
-The lines stand in `Week1.md`, each with its key in a comment; which tasks tick which key stands in the tables
-of tasks. A line is ticked when every task that counts towards it was passed in a grade.
+The lines stand on the page of each track, each with its key in a comment; which tasks tick which key stands in the
+tables of tasks. A line is ticked when every task that counts towards it was passed in a grade.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from autograder.course.course import Course
 from autograder.course.progress import latest
 from autograder.course.task import Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
+from autograder.course.tracks import TRACKS, Track
 from fxopt_workbench.tables import Table
 
 LINE = re.compile(r"^- \[ \] (?P<text>.*?)\s*<!-- key: (?P<key>[\w-]+) -->\s*$", re.MULTILINE)
@@ -25,7 +26,7 @@ class ChecklistItem:
 
     Attributes:
         key: its key.
-        text: as it stands in `Week1.md`.
+        text: as it stands on the page.
         tasks: the tasks that count towards it, none when no exercise is built yet.
     """
 
@@ -34,19 +35,25 @@ class ChecklistItem:
     tasks: tuple[Task | WrittenTask, ...]
 
 
-def read_checklist(week: Path) -> list[ChecklistItem]:
-    """The checklist of a week.
+def read_checklist(folder: Path, track: Track) -> list[ChecklistItem]:
+    """The checklist of a track.
+
+    Args:
+        folder: where the pages of the tracks lie.
+        track: the track.
 
     Raises:
-        LookupError: a task names a key that the week's checklist does not have.
+        LookupError: a task of the track names a key that its page does not have.
     """
-    found = [(match["key"], match["text"]) for match in LINE.finditer(week.read_text())]
+    page = folder / track.page
+    found = [(match["key"], match["text"]) for match in LINE.finditer(page.read_text())]
     keys = {key for key, _ in found}
-    tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
+    units = {unit.name for unit in track.units}
+    tasks: list[Task | WrittenTask] = [task for task in (*all_tasks(), *written_tasks()) if task.day in units]
     for task in tasks:
         unknown = set(task.checklist) - keys
         if unknown:
-            raise LookupError(f"task {task.name} names {sorted(unknown)}, which {week.name} does not list")
+            raise LookupError(f"task {task.name} names {sorted(unknown)}, which {page.name} does not list")
     return [ChecklistItem(key, text, tuple(task for task in tasks if key in task.checklist)) for key, text in found]
 
 
@@ -65,12 +72,18 @@ def state_of(item: ChecklistItem, statuses: dict[tuple[str, str], str]) -> tuple
     return ("[x]" if graded == len(item.tasks) else "[ ]"), explanation
 
 
-def checklist_table(course: Course) -> Table:
-    """The checklist for a terminal."""
+def checklist_tables(course: Course) -> list[Table]:
+    """The checklist of each track for a terminal."""
     statuses = latest(course.workspace)
-    rows = []
-    for item in read_checklist(course.root / "Week1.md"):
-        mark, explanation = state_of(item, statuses)
-        rows.append((mark, item.text, explanation))
     headings = ("", "I can …", "verified by")
-    return Table("Week 1: success checklist", headings, rows, words=headings)
+    tables = []
+    for track in TRACKS:
+        # An instructor may hand out some of the tracks only.
+        if not (course.root / track.page).is_file():
+            continue
+        rows = []
+        for item in read_checklist(course.root, track):
+            mark, explanation = state_of(item, statuses)
+            rows.append((mark, item.text, explanation))
+        tables.append(Table(f"{track.name}: success checklist", headings, rows, words=headings))
+    return tables

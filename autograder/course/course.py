@@ -12,6 +12,8 @@ from pathlib import Path
 
 from traitlets.config import Config
 
+from autograder.course.tracks import TRACKS
+
 ROOT_VARIABLE = "FXOPT_ROOT"
 """Environment variable that names the course's root folder; without it the folder is searched upwards."""
 
@@ -40,6 +42,15 @@ class Course:
     def solutions(self) -> Path:
         """The authoring source."""
         return self.root / "solutions"
+
+    def sources_of(self, unit: str) -> Path:
+        """The folder of a unit's authoring sources.
+
+        Args:
+            unit: its folder in `curriculum/`; one that no track knows (the capstone's) lies in `solutions/` itself.
+        """
+        inside = next((track.inside for track in TRACKS if any(one.folder == unit for one in track.units)), "")
+        return self.solutions / inside / unit
 
     @property
     def curriculum(self) -> Path:

@@ -1,4 +1,6 @@
-"""The authoring sources, `solutions/DAY/NAME.py`: read as notebooks, and made into nbgrader's assignments.
+"""The authoring sources, read as notebooks, and made into nbgrader's assignments.
+
+They are `solutions/DAY/NAME.py`, and of Inside PyTorch `solutions/internals/UNIT/NAME.py`.
 
 Imports no torch.
 """
@@ -27,8 +29,17 @@ class ReleaseError(RuntimeError):
 
 
 def sources(course: Course) -> list[Path]:
-    """Every authoring source, in order."""
-    return sorted(course.solutions.glob("*/*.py"))
+    """Every authoring source, in order; the name of its folder is that of its assignment.
+
+    Raises:
+        ReleaseError: two folders have the same name.
+    """
+    found = sorted(path for path in course.solutions.rglob("*.py") if path.parent != course.solutions)
+    folders: dict[str, Path] = {}
+    for path in found:
+        if folders.setdefault(path.parent.name, path.parent) != path.parent:
+            raise ReleaseError(f"{path.parent} and {folders[path.parent.name]} are both named {path.parent.name!r}")
+    return found
 
 
 def read_source(path: Path) -> NotebookNode:

@@ -7,17 +7,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
+from autograder.course.tracks import TRACKS
+
 EvidenceKind = Literal["answer", "artefact", "trace", "measured"]
 
-DAYS = {
-    "day0": "day0_start",
-    "day1": "day1_compile_stack",
-    "day2": "day2_fx_graphs",
-    "day3": "day3_model_extraction",
-    "day4": "day4_huggingface",
-    "day5": "day5_review",
-}
-"""Short name of each day (as in `check.day1`) and its folder in `solutions/` and `curriculum/`."""
+DAYS = {unit.name: unit.folder for track in TRACKS for unit in track.units}
+"""Short name of each unit (as in `check.day1`) and its folder in `curriculum/`."""
 
 PACKAGE = "my_fxopt"
 """The learner's package: a folder in the workspace."""
@@ -36,7 +31,7 @@ class Task:
         evidence: what the grade rests on (see `EvidenceKind`).
         withheld: modules that would answer the task; importing one while graded says "write your own".
         seconds: wall-clock limit for the learner's cells and all cases together, in seconds.
-        checklist: keys of the Week 1 success checklist that this task helps to tick.
+        checklist: keys of the success checklist of its track that this task helps to tick.
         export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
             get it by `autograder.use(name)`. Empty for tasks that export nothing.
         imports: modules that take seconds to import; a worker does so once, before it forks for each answer.
@@ -81,7 +76,7 @@ class WrittenTask:
         day: short name of the day, a key of `DAYS`.
         notebook: file name of the notebook without its suffix.
         title: one line for tables.
-        checklist: keys of the Week 1 success checklist that this task helps to tick.
+        checklist: keys of the success checklist of its track that this task helps to tick.
     """
 
     name: str

@@ -16,13 +16,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograder.course.tracks import START_PAGE, TRACKS
 from fxopt_workbench.files import write_whole
 
 PRIVATE_FOLDER = ".fxopt"
 """Folder inside the workspace that belongs to the course's tools."""
 
-TABLE_OF_CONTENTS = "Week1.md"
-"""The page beside `curriculum/` at which the learner starts."""
+PAGES = (START_PAGE, *(track.page for track in TRACKS))
+"""The pages beside `curriculum/`, the one at which the learner starts first."""
 
 MANIFEST_VERSION = 1
 
@@ -102,7 +103,7 @@ def fingerprint(name: str, content: bytes) -> str:
 def fill_workspace(curriculum: Path, workspace: Path) -> WorkspaceReport:
     """Bring the workspace up to date with the released course.
 
-    Copies every file of `curriculum`, and the table of contents that lies beside it, whose links into the
+    Copies every file of `curriculum`, and the pages of the tracks that lie beside it, whose links into the
     curriculum are made to lead into the workspace. A file that the learner did not change is replaced when there is
     a new version; a notebook keeps the outputs of those cells whose id and source stay the same. A file that the
     learner changed stays, and a new version is laid beside it, once, as `NAME.new.ipynb`. A file that was handed out
@@ -227,9 +228,10 @@ def _released_files(curriculum: Path) -> Iterator[tuple[str, bytes]]:
         if path.suffix == ".ipynb" and _cells(content) is None:
             raise WorkspaceError(f"{path} is not a notebook; run `make notebooks` to build it again")
         yield relative.as_posix(), content
-    contents = curriculum.parent / TABLE_OF_CONTENTS
-    if contents.is_file():
-        yield TABLE_OF_CONTENTS, _links_into_workspace(contents.read_bytes().decode(), curriculum.name).encode()
+    for page in PAGES:
+        contents = curriculum.parent / page
+        if contents.is_file():
+            yield page, _links_into_workspace(contents.read_bytes().decode(), curriculum.name).encode()
 
 
 def _links_into_workspace(markdown: str, curriculum: str) -> str:

@@ -226,11 +226,22 @@ class Grader:
         second.seconds += first.seconds
         return second
 
+    def round_until_failure(
+        self, task: Task, cells: list[dict[str, str]], cases: list[Message], hidden: bool
+    ) -> TaskOutcome:
+        """One round on cases of one's own choosing, ended by the first that fails: is the answer wrong, never how."""
+        return self._round(task, cells, set(), hidden, cases)[0]
+
     def _round(
-        self, task: Task, cells: list[dict[str, str]], stuck: set[str], hidden: bool
+        self,
+        task: Task,
+        cells: list[dict[str, str]],
+        stuck: set[str],
+        hidden: bool,
+        chosen: list[Message] | None = None,
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
         worker = self._warm_worker()
-        cases = self._cases_of(task, hidden)
+        cases = self._cases_of(task, hidden) if chosen is None else chosen
         started = time.monotonic()
         again = False
         while True:
@@ -239,6 +250,7 @@ class Grader:
                 return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
             run = _Run(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
+            run.until_failure = chosen is not None
             outcome = run.outcome(cases, self._judge.judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
@@ -279,6 +291,7 @@ class _Run:
         self._budget = budget
         self._allowed = self._left = min(task.seconds, budget.left)
         self._timed_out = False
+        self.until_failure = False
         self.running_cell: str | None = None
         self.defining = True
         self.outputs: dict[str, list[dict[str, Any]]] = {}
@@ -373,6 +386,8 @@ class _Run:
             self._budget.judged += time.monotonic() - started
             if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
+            if self.until_failure and not verdicts[-1].passed:
+                break
         self.running_cell = None
         return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
 

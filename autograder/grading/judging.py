@@ -158,14 +158,20 @@ class Judge:
         said = (Path(self._files.name) / "log").read_text(errors="replace")[-2000:].strip()
         return JudgeError(f"the judge {what} ({error}); it printed: {said or 'nothing'}")
 
-    def cases(self, task: Task, hidden: bool) -> list[Message]:
+    def cases(self, task: Task, hidden: bool, seed: str | None = None) -> list[Message]:
         """The visible or the hidden cases of a task, as messages for the worker.
+
+        Args:
+            task: the task.
+            hidden: which of the two.
+            seed: the secret from which hidden cases come, where it is another one than the judge's own.
 
         Raises:
             JudgeError: the judge cannot make them.
         """
         try:
-            answer = self._ask({"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed}, START_SECONDS)
+            wanted = {"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed if seed is None else seed}
+            answer = self._ask(wanted, START_SECONDS)
             if "failed" in answer:
                 raise JudgeError(f"the judge failed on the cases of {task.name}: {answer['failed']}")
             return [self._connected().receive(START_SECONDS) for _ in range(answer["count"])]

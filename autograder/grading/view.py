@@ -25,7 +25,11 @@ PACKAGES = (autograder, fxopt_core, fxopt_workbench)
 FOLDERS = ("exchange", "learner_side")
 """The folders of `autograder` that are in the view whole. Nothing in them may hold an answer or a secret."""
 
-FILES = ("__init__.py", "course/__init__.py", "course/task.py", "course/tasks.py", "exercises/__init__.py")
+FILES = (
+    "__init__.py",
+    *(f"course/{name}.py" for name in ("__init__", "task", "tasks", "tracks")),
+    "exercises/__init__.py",
+)
 """Its further files that are in every view: the tables of tasks hold no answers, and `use` looks into them."""
 
 
@@ -51,7 +55,12 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
         shutil.copy(own / relative, target / relative)
 
 
-GRAPH_FILES = ("autograder.grading.graph_server", "autograder.traps.trap", "autograder.course.task")
+GRAPH_FILES = (
+    "autograder.grading.graph_server",
+    "autograder.traps.trap",
+    "autograder.course.task",
+    "autograder.course.tracks",
+)
 """Modules that the process which runs graphs needs besides `exchange`, the core and its questions."""
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.course import ROOT_VARIABLE, Course
-from autograder.course.workspace import PRIVATE_FOLDER, TABLE_OF_CONTENTS
+from autograder.course.tracks import START_PAGE
+from autograder.course.workspace import PRIVATE_FOLDER
 from fxopt_workbench.files import write_whole
 
 PORTS_TRIED = 50
@@ -103,7 +104,7 @@ def prepare(course: Course, port: int, *, browser: bool = True, instructor: bool
     """
     home = course.workspace / PRIVATE_FOLDER / ("jupyter-instructor" if instructor else "jupyter")
     configuration = home / "config"
-    page = "/instructor" if instructor else f"/lab/tree/{TABLE_OF_CONTENTS}"
+    page = "/instructor" if instructor else f"/lab/tree/{START_PAGE}"
     if instructor:
         course.exchange.mkdir(parents=True, exist_ok=True)
     _write_configuration(configuration, course.root if instructor else course.workspace, page, instructor)

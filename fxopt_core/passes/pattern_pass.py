@@ -16,6 +16,7 @@ from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_asserti
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher, Miss
 from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
+from fxopt_core.passes.substitution import GraphFacts, same_mode, same_place, same_tensor
 from fxopt_core.verification import Tolerance
 
 MOST_ROUNDS = 100
@@ -137,6 +138,25 @@ def replacement_is_a_value(rule: RewriteRule, match: Match) -> str | None:
     return None
 
 
+@legality("pattern: what passes through is the same tensor")
+def passed_through_is_the_same(rule: RewriteRule, match: Match, facts: GraphFacts) -> str | None:
+    """An input that takes the place of a result must be the tensor that the result was, in the same mode."""
+    outputs = rule.traced.outputs if rule.traced is not None else ()
+    for output, theirs in zip(match.outputs, outputs, strict=False):
+        if theirs.op != "placeholder":
+            continue
+        value = match[str(theirs.target)]
+        examples = example_of(value), example_of(output)
+        if facts.reads_storage and None in examples:
+            return f"{value} may lie elsewhere in its storage than {output}, and the graph looks there with as_strided"
+        reason = (
+            same_tensor(*examples) or same_place(facts, *examples) or same_mode(facts, output, (value, *match.nodes))
+        )
+        if reason is not None:
+            return f"{value} cannot take the place of {output}: {reason}"
+    return None
+
+
 class _Found(NamedTuple):
     rule: RewriteRule
     match: Match
@@ -202,6 +222,7 @@ class PatternPass(OptimizationPass):
         """Find where the rules apply."""
         analysis = Analysis()
         index = GraphIndex(editor.graph, editor.storages)
+        facts = GraphFacts(editor)
         taken = Taken()
         replaced: dict[fx.Node, fx.Node] = {}
         refused: list[Miss] = []
@@ -210,7 +231,7 @@ class PatternPass(OptimizationPass):
             for search in rule.searches(index):
                 before = len(analysis.opportunities), len(refused)
                 for node in search.starts:
-                    match = self._first_legal(rule, search, node, taken, refused)
+                    match = self._first_legal(rule, search, node, taken, refused, facts)
                     if match is not None:
                         taken.accept(match, rule.shared_after(match))
                         found = _Found(rule, match, replaced)
@@ -226,7 +247,12 @@ class PatternPass(OptimizationPass):
 
     @staticmethod
     def _first_legal(
-        rule: RewriteRule, search: Matcher | _Finder, node: fx.Node, taken: Taken, refused: list[Miss]
+        rule: RewriteRule,
+        search: Matcher | _Finder,
+        node: fx.Node,
+        taken: Taken,
+        refused: list[Miss],
+        facts: GraphFacts,
     ) -> Match | None:
         refusal: Miss | None = None
         for match in search.matches(node, taken.nodes):
@@ -240,6 +266,7 @@ class PatternPass(OptimizationPass):
                     drops_assertions=rule.drops_assertions,
                 )
                 or replacement_is_a_value(rule, match)
+                or passed_through_is_the_same(rule, match, facts)
                 or (rule.checks and next((reason for check in rule.checks if (reason := check(match))), None))
                 or None
             )

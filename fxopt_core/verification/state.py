@@ -113,7 +113,8 @@ class State:
                 get, put_back = _access(value)
                 self._settings.append((put_back, get()))
             for container in _mutable_parts(value):
-                self._settings.append((partial(_refill, container), container.copy()))
+                held = _held(container) if isinstance(container, dict) else container.copy()
+                self._settings.append((partial(_refill, container), held))
 
     def _kept(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or what_is_not_dense(value):
@@ -232,7 +233,7 @@ def _parts(value: Any) -> _Parts:
     if isinstance(value, nn.Module):
         return _parts_of_module(value)
     if isinstance(value, dict):
-        return {f"[{key!r}]": (one, None) for key, one in value.items()}
+        return {f"[{key!r}]": (one, None) for key, one in _held(value).items()}
     if isinstance(value, _CONTAINERS):
         return {f"[{index}]": (one, None) for index, one in enumerate(value)}
     if isinstance(value, FunctionType):
@@ -326,11 +327,16 @@ def _refill(container: Any, before: Any) -> None:
     if isinstance(container, set):
         same = container == before
     else:
-        parts, others = (one.items() if isinstance(one, dict) else zip(one) for one in (container, before))
+        parts, others = (_held(one).items() if isinstance(one, dict) else zip(one) for one in (container, before))
         same = len(container) == len(before) and all(map(operator.is_, flat(parts), flat(others)))
     if not same:
         container.clear()
         (container.extend if isinstance(container, (list, deque)) else container.update)(before)
+
+
+def _held(container: dict[Any, Any]) -> dict[Any, Any]:
+    """What a dictionary holds, in its order; one that makes values when it is asked (`ACT2FN`) is not asked."""
+    return {key: dict.__getitem__(container, key) for key in container}
 
 
 def registered(roots: tuple[Any, ...]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from autograder.course.sources import read_source
 from autograder.course.submission import submit
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import find_task
+from autograder.course.workspace import PAGES
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import Grader, NotebookOutcome
 from autograder.grading.sandbox import Limits, bubblewrap
@@ -113,7 +114,8 @@ def make_course(folder: Path) -> Course:
     """A course with sources, notebooks released from just these sources, a filled workspace, and no records."""
     skip = shutil.ignore_patterns("*.ipynb", "__pycache__")
     shutil.copytree(ROOT / "solutions", folder / "solutions", ignore=skip)
-    shutil.copy(ROOT / "Week1.md", folder)
+    for page in PAGES:
+        shutil.copy(ROOT / page, folder)
     course = Course(folder)
     with tempfile.TemporaryDirectory() as made:
         for name, path in release(course, Path(made)):

@@ -8,13 +8,14 @@ import pytest
 from classroom import TASK, Classroom
 from rich.console import Console
 
-from autograder.course.checklist import checklist_table, read_checklist, state_of
+from autograder.course.checklist import checklist_tables, read_checklist, state_of
 from autograder.course.progress import append_event, latest, record_check, record_file
 from autograder.course.tasks import all_tasks
+from autograder.course.tracks import TRACKS, WEEK_1
 
 
 def test_every_key_of_a_task_is_a_line(classroom: Classroom) -> None:
-    items = read_checklist(classroom.course.root / "Week1.md")
+    items = read_checklist(classroom.course.root, WEEK_1)
     assert len({item.key for item in items}) == len(items) > 0
     assert any(TASK in item.tasks for item in items)
 
@@ -24,12 +25,12 @@ def test_a_key_that_is_no_line_is_an_error(tmp_path: Path) -> None:
     page.write_text("- [ ] Something <!-- key: something -->\n")
     first = next(task for task in all_tasks() if task.checklist)
     with pytest.raises(LookupError, match=f"task {first.name} names .*extract-graphs.*Week1.md does not list"):
-        read_checklist(page)
+        read_checklist(tmp_path, WEEK_1)
 
 
 def test_ticks_come_from_grades_and_not_from_checks(classroom: Classroom) -> None:
     workspace = classroom.course.workspace
-    item = next(item for item in read_checklist(classroom.course.root / "Week1.md") if TASK in item.tasks)
+    item = next(item for item in read_checklist(classroom.course.root, WEEK_1) if TASK in item.tasks)
     assert state_of(item, latest(workspace))[0] == "[ ]"
     for task in item.tasks:
         append_event(workspace, "check", task.name, "passed")
@@ -62,12 +63,19 @@ def test_checks_are_noted_in_the_workspace_only(
 
 
 def test_the_table_shows_marks(classroom: Classroom) -> None:
-    first, *others = read_checklist(classroom.course.root / "Week1.md")
+    first, *others = read_checklist(classroom.course.root, WEEK_1)
     for task in first.tasks:
         append_event(classroom.course.workspace, "grade", task.name, "passed")
     console = Console(width=200, record=True)
-    console.print(checklist_table(classroom.course))
+    tables = checklist_tables(classroom.course)
+    assert [table.title for table in tables] == [f"{track.name}: success checklist" for track in TRACKS]
+    console.print(tables[0])
     lines = console.export_text().splitlines()
     (ticked,) = [line for line in lines if "[x]" in line]
     assert first.text in ticked
     assert sum("[ ]" in line for line in lines) == len(others)
+
+
+def test_a_track_that_was_not_handed_out_is_not_shown(classroom: Classroom) -> None:
+    (classroom.course.root / TRACKS[1].page).unlink()
+    assert len(checklist_tables(classroom.course)) == len(TRACKS) - 1

@@ -95,7 +95,7 @@ def test_an_exception_names_the_line_of_the_cell() -> None:
 
 def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> None:
     task = find_task("rewriting_backend")
-    source = read_source(classroom.course.solutions / DAYS[task.day] / f"{task.notebook}.py")
+    source = read_source(classroom.course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
     notebook = classroom.answered(cell(source, task.answer_id).source, task)
     path = classroom.workspace_file
     nbformat.write(notebook, path)

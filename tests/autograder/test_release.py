@@ -14,7 +14,7 @@ from autograder.authoring.release import check, normalise, release
 from autograder.course.course import Course
 from autograder.course.judges import judge_module
 from autograder.course.notebooks import grade_id
-from autograder.course.sources import ReleaseError, read_source
+from autograder.course.sources import ReleaseError, read_source, sources
 from autograder.course.tasks import all_tasks
 
 ROOT = Path(__file__).parents[2]
@@ -208,12 +208,12 @@ def solution_regions(source: str) -> list[str]:
 def test_the_real_release_holds_no_solution_no_hidden_case_and_no_message_of_a_judge(tmp_path: Path) -> None:
     course = Course(ROOT)
     made = released(course, tmp_path)
-    assert {f"{path.parent.name}/{path.stem}.ipynb" for path in course.solutions.glob("*/*.py")} == set(made)
+    assert {f"{path.parent.name}/{path.stem}.ipynb" for path in sources(course)} == set(made)
     notebooks = [nbformat.reads(content.decode(), 4) for content in made.values()]
     # Hints may show a line of an answer: they are text, and unfold.
     text = packed("\n".join(cell.source for book in notebooks for cell in book.cells if cell.cell_type == "code"))
     assert "BEGIN SOLUTION" not in text
-    secrets = [region for path in course.solutions.glob("*/*.py") for region in solution_regions(path.read_text())]
+    secrets = [region for path in sources(course) for region in solution_regions(path.read_text())]
     assert secrets
     for task in all_tasks():
         secrets += judge_module(task).MISCONCEPTIONS.values()

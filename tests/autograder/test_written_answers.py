@@ -17,6 +17,7 @@ from autograder.course import checklist
 from autograder.course.reading import read_notebook
 from autograder.course.sources import ReleaseError, read_source
 from autograder.course.task import WrittenTask
+from autograder.course.tracks import WEEK_1
 from autograder.records import gradebook
 
 WRITTEN = WrittenTask("deep_dive", TASK.day, TASK.notebook, "A deep dive", checklist=("technical-deep-dive",))
@@ -89,7 +90,7 @@ def test_a_person_gives_the_points(room_with_question: Classroom) -> None:
 
 
 def test_a_written_answer_counts_towards_the_checklist(room_with_question: Classroom) -> None:
-    items = checklist.read_checklist(room_with_question.course.root / "Week1.md")
+    items = checklist.read_checklist(room_with_question.course.root, WEEK_1)
     [item] = [item for item in items if item.key == "technical-deep-dive"]
     assert WRITTEN in item.tasks
     only = checklist.ChecklistItem(item.key, item.text, (WRITTEN,))

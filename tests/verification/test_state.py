@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -174,3 +174,33 @@ def test_what_did_not_change_is_not_touched() -> None:
     assert check_equivalence(module, torch.compile(module, backend=backend), (X,))
     # Once for each way to record gradients.
     assert len(compilations) == 3
+
+
+class MakesWhenAsked(OrderedDict[str, Any]):
+    """As transformers' table of activations: it holds classes, and gives a new instance whenever it is asked."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+
+def test_a_dictionary_that_makes_values_when_it_is_asked_keeps_what_it_holds() -> None:
+    class Chooses(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = MakesWhenAsked(relu=nn.ReLU, last=nn.Tanh)
+            self.table.move_to_end("relu")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.table["added"] = nn.GELU
+            return self.table["relu"](x) + x
+
+    model = Chooses()
+    with same_state(model):
+        model(X)
+        assert len(model.table) == 3
+    assert [(key, OrderedDict.__getitem__(model.table, key)) for key in model.table] == [
+        ("last", nn.Tanh),
+        ("relu", nn.ReLU),
+    ]
+    with same_state(model):
+        assert torch.equal(model.table["relu"](X), X.relu())

@@ -221,6 +221,41 @@ def across_a_grad_mode_switch() -> Program:
     return two(build)
 
 
+TIMES_ONE = ((lambda x: torch.mul(x, 1.0), lambda x: x),)
+"""x · 1 = x."""
+
+
+@refused(rules=TIMES_ONE)
+def passed_through_a_grad_mode_switch() -> Program:
+    """The product is a constant of autograd; its factor is not."""
+
+    def build(call: Any, x: Any, y: Any) -> Any:
+        factor = call(torch.exp, x)
+        call(torch._C._set_grad_enabled, False)
+        product = call(torch.mul, factor, 1.0)
+        call(torch._C._set_grad_enabled, True)
+        return call(torch.add, product, y)
+
+    return two(build)
+
+
+@refused(rules=TIMES_ONE)
+def passed_through_below_as_strided() -> Program:
+    """The factor begins further back in its storage than the product, and `as_strided` counts from there."""
+
+    def build(call: Any, x: Any, y: Any) -> Any:
+        product = call(torch.mul, call(operator.getitem, x, slice(1, None)), 1.0)
+        return call(torch.add, call(torch.exp, call(torch.as_strided, product, (2, 4), (4, 1), 0)), call(torch.sum, y))
+
+    return two(build)
+
+
+@refused(rules=((lambda x: aten.mul.Tensor(x, 1.0), lambda x: x),))
+def passed_through_with_other_strides() -> Program:
+    """An expanded factor cannot be viewed flat; the product can."""
+    return recorded(lambda x: (x.expand(3, 4) * 1.0).view(-1).exp(), numbers(1, 4)), (numbers(1, 4),)
+
+
 @refused(
     rules=((lambda x, y: torch.neg(torch.matmul(x, y)), lambda x, y: torch.matmul(torch.neg(x), y)),), tolerance=1e-6
 )

@@ -93,7 +93,7 @@ def reference_answers(task: Task) -> list[Any]:
 
 def set_up(task: Task) -> ast.Module:
     """What the first cell of the task's notebook imports and names, without the tools of the course."""
-    source = COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py"
+    source = COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py"
     first = next(cell for cell in read_source(source).cells if cell.cell_type == "code")
     kept = [node for node in ast.parse(first.source).body if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)]
     tools = ("autograder", "autograder.learner_side.submit_cell")
