@@ -22,7 +22,8 @@ help:
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
 	@echo "make test                        set up, then run every test (JOBS=processes; PYTEST_ARGS=... goes to pytest)"
 	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
-	@echo "make torture N=2000              call every operator that a learner's graph may call so often with hostile arguments"
+	@echo "make torture N=2000 KILLS=100    call every operator that a learner's graph may call so often with hostile arguments;"
+	@echo "                                 grade 60 submissions while so many of the processes that grade are killed"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
 	@echo ""
@@ -45,6 +46,8 @@ fuzz: setup
 
 torture: setup
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/operator_fuzzer.py --calls $(or $(N),2000)
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100)
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100) --postgresql
 
 notebooks: setup
 	@$(FXOPT) release

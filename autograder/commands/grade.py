@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,6 +55,7 @@ def run(
 ) -> None:
     """Grade, and print what it came to; the arguments are those of the command."""
     from autograder.course.course import NoCourseError, find_course
+    from autograder.course.rules_file import RulesError
     from autograder.course.sources import ReleaseError
     from autograder.grading.batch import Batch, Here
     from autograder.grading.cluster import Cluster, ClusterError
@@ -82,12 +84,12 @@ def run(
             TextColumn("left:"),
             TimeRemainingColumn(),
             console=console,
-            # Of no use in a file, or for one submission.
-            disable=not console.is_terminal,
             speed_estimate_period=ESTIMATE_SECONDS,
             transient=True,
         )
-        with explained(course.database, course.records), bar:
+        # Of no use in a file.
+        shown = bar if console.is_terminal else nullcontext()
+        with explained(course.database, course.records), shown:
             counted = bar.add_task("Submissions", total=None)
             told: set[tuple[str, str]] = set()
             results = gradebook.grade(
@@ -108,6 +110,7 @@ def run(
                 _tell(course, graded, console)
     except (
         NoCourseError,
+        RulesError,
         ReleaseError,
         ClusterError,
         CourseLockedError,
@@ -128,6 +131,8 @@ def _tell(course: Course, graded: Graded, console: Console) -> None:
     if graded.failure:
         console.print(f"{escape(graded.student)} / {graded.notebook}: not graded: {escape(graded.failure)}")
         return
+    if graded.kept:
+        console.print(f"{escape(graded.student)} / {graded.notebook}: {escape(graded.kept)}")
     if graded.outcome is None:
         return
     _print_graded(graded, console)

@@ -17,6 +17,9 @@ from autograder.course.tracks import TRACKS
 ROOT_VARIABLE = "FXOPT_ROOT"
 """Environment variable that names the course's root folder; without it the folder is searched upwards."""
 
+EXCHANGE_VARIABLE = "FXOPT_EXCHANGE"
+"""Environment variable that names the folder of the exchange, the same for everybody in a class."""
+
 STUDENT_VARIABLE = "FXOPT_STUDENT"
 """Environment variable that names the student; without it submissions belong to `me`."""
 
@@ -85,6 +88,12 @@ class Course:
     def feedback(self) -> Path:
         """Feedback pages: STUDENT/DAY/NOTEBOOK.html."""
         return self.records / "feedback"
+
+    @property
+    def exchange(self) -> Path:
+        """The shared folder of nbgrader's exchange: what `FXOPT_EXCHANGE` names, or one inside the records."""
+        named = os.environ.get(EXCHANGE_VARIABLE)
+        return Path(named).resolve() if named else self.records / "exchange"
 
     def seed(self) -> str:
         """The secret behind the hidden cases; made at the first call and kept in the course folder.
@@ -160,12 +169,13 @@ def course_config(course: Course) -> Config:
         f"{plugin}.GradeByJudge",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",
-        "nbgrader.preprocessors.SaveAutoGrades",
-        "nbgrader.preprocessors.AssignLatePenalties",
+        "autograder.records.manual_grades.SaveGrades",
+        "autograder.records.late_penalties.LatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
         # Last: what was graded is what the learner wrote, what is kept for showing it is safe to show.
         "autograder.records.display.SafeToShow",
     ]
+    config.LatePenalties.course_root = str(course.root)
     config.SafeToShow.course_root = str(course.root)
     config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
     pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"

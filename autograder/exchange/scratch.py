@@ -16,8 +16,9 @@ from pathlib import Path
 
 PREFIX = "fxopt-run-"
 
-PARENT = Path("/tmp")
-"""Paths of sockets must be short (about 100 bytes), which those below another temporary folder may not be."""
+PARENT_VARIABLE = "FXOPT_SCRATCH"
+"""Environment variable that names another folder than `/tmp` for all this. Its path must be short: those of sockets
+have about 100 bytes, which is why no other setting for temporary files is asked."""
 
 _own: tuple[int, Path, int] | None = None
 
@@ -27,6 +28,10 @@ def scratch_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=prefix, dir=_own_folder())
 
 
+def _parent() -> Path:
+    return Path(os.environ.get(PARENT_VARIABLE, "/tmp"))
+
+
 def _own_folder() -> Path:
     """This process's folder. A forked process gets another one than its parent."""
     global _own
@@ -34,7 +39,7 @@ def _own_folder() -> Path:
         return _own[1]
     remove_leftovers()
     while True:
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_parent()))
         with suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -57,7 +62,7 @@ def _remove_own(process: int, path: Path, descriptor: int) -> None:
 def remove_leftovers() -> list[Path]:
     """Remove this user's folders whose processes are gone; what was removed."""
     removed = []
-    for path in PARENT.glob(f"{PREFIX}*"):
+    for path in _parent().glob(f"{PREFIX}*"):
         try:
             if path.stat(follow_symlinks=False).st_uid != os.geteuid():
                 continue

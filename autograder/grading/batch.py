@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
@@ -73,11 +74,12 @@ class Batch:
     AHEAD = 3
     """How many notebooks wait for each process at most."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, initializer: Callable[[], None] | None = None) -> None:
         """Prepare a batch.
 
         Args:
             jobs: number of processes that grade, each with a warm worker and a judge of its own.
+            initializer: is called in each of them first; a function of a module.
 
         Raises:
             ValueError: fewer than one.
@@ -85,10 +87,11 @@ class Batch:
         if jobs < 1:
             raise ValueError(f"--jobs {jobs}: at least one process must grade")
         self.jobs = jobs
+        self._initializer = initializer or _nothing
         self.ahead = self.AHEAD * jobs
 
     def __enter__(self) -> Self:
-        self._pool = _pool(self.jobs)
+        self._pool = _pool(self.jobs, self._initializer)
         return self
 
     def __exit__(
@@ -102,7 +105,7 @@ class Batch:
             return self._pool.submit(do, work)
         except BrokenProcessPool:
             self._pool.shutdown(cancel_futures=True)
-            self._pool = _pool(self.jobs)
+            self._pool = _pool(self.jobs, self._initializer)
             return self._pool.submit(do, work)
 
     def outcome(self, work: Work, future: Future[dict[str, Any]]) -> NotebookOutcome:
@@ -110,23 +113,32 @@ class Batch:
         try:
             return outcome_of(future.result())
         except BrokenProcessPool:
-            return _alone(work)
+            return self._alone(work)
+
+    def _alone(self, work: Work) -> NotebookOutcome:
+        """Grade in a process for this work only: which of several was to blame for a loss cannot be told."""
+        for _ in range(1, TRIES):
+            with _pool(1, self._initializer) as pool:
+                try:
+                    return outcome_of(pool.submit(do, work).result())
+                except BrokenProcessPool:
+                    continue
+        raise InfrastructureError(f"the process that graded {work.name} was lost {TRIES} times")
 
 
-def _alone(work: Work) -> NotebookOutcome:
-    """Grade in a process for this work only: which of several was to blame for a loss cannot be told."""
-    for _ in range(1, TRIES):
-        with _pool(1) as pool:
-            try:
-                return outcome_of(pool.submit(do, work).result())
-            except BrokenProcessPool:
-                continue
-    raise InfrastructureError(f"the process that graded {work.name} was lost {TRIES} times")
+def _nothing() -> None:
+    pass
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
+def _pool(jobs: int, initializer: Callable[[], None]) -> ProcessPoolExecutor:
     # Started anew, not forked: this process may hold threads, a database and a learner's notebook.
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=end_with_parent)
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(initializer,))
+
+
+def _begin(initializer: Callable[[], None]) -> None:
+    end_with_parent()
+    initializer()
 
 
 def end_with_parent() -> None:

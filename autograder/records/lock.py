@@ -84,7 +84,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _refusal(holder: dict[str, Any]) -> str:
     who = ""
     if {"process", "machine", "since"} <= set(holder):
-        who = one_line(f" (process {holder['process']} on {holder['machine']}, since {holder['since']})", 200)
+        who = " " + one_line(f"(process {holder['process']} on {holder['machine']}, since {holder['since']})", 200)
     return f"another grader is at work on this course{who}; let it finish, or wait for it with `fxopt grade --wait`"
 
 

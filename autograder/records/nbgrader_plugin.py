@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +26,7 @@ from traitlets import Unicode, default
 from autograder.course.converting import TellsWhy
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
+from autograder.course.shown_outputs import handed_in_outputs
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import NotebookOutcome
@@ -151,14 +153,24 @@ class GradeByJudge(NbGraderPreprocessor):
         converter = self.parent.parent  # this belongs to an exporter, and that to the converter
         if not isinstance(converter, AutogradeReceived):
             raise TypeError("this grades only behind AutogradeReceived: call `grade_what_was_received` first")
-        outcome = converter.judged[names["student"], names["assignment"]].outcomes[names["notebook"]]
-        fill_outputs(nb, outcome)
+        judged = converter.judged[names["student"], names["assignment"]]
+        outcome = judged.outcomes[names["notebook"]]
+        content = judged.submission.contents[names["notebook"]]
+        fill_outputs(nb, outcome, handed_in_outputs(content) if isinstance(content, bytes) else {})
         write_outcome(course, names["student"], names["assignment"], outcome)
         return nb, resources
 
 
-def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:
-    """Put points and messages below the checks, and what the learner's cells printed below these."""
+def fill_outputs(
+    notebook: NotebookNode, outcome: NotebookOutcome, shown: Mapping[str, list[dict[str, Any]]] | None = None
+) -> None:
+    """Put points and messages below the checks, and what the learner's cells printed below these.
+
+    Args:
+        notebook: the notebook, whose cells are changed.
+        outcome: what it came to.
+        shown: what its cells showed when it was handed in, for those that grading did not run.
+    """
     by_task = {task.task: task for task in outcome.tasks}
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -171,7 +183,8 @@ def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:
             missing = TaskOutcome(name or "", name or "", "error", ["Not graded: there is no task of this name."])
             cell.outputs = task_outputs(missing)
         else:
-            outputs = outcome.outputs.get(name or cell["id"], [])
+            ran = outcome.outputs.get(name or cell["id"])
+            outputs = (shown or {}).get(cell["id"], []) if ran is None else ran
             cell.outputs = [nbformat.from_dict(output) for output in outputs]
     if outcome.problems:
         listed = "\n".join(f"- {problem}" for problem in outcome.problems)

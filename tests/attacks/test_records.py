@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from classroom import stand_in
 from databases import database, postgres
 from small_course import SmallCourse, small
 
@@ -29,8 +31,9 @@ def grade(small: SmallCourse, **options: object) -> dict[str, gradebook.Graded]:
 
 
 def held_by_another(small: SmallCourse, **environment: str) -> subprocess.Popen[str]:
-    """A grader that has begun, and takes a while."""
-    small.hand_in("slow", "# stub: slow\n" * 3 + WRONG)
+    """A grader that has begun, and goes on when the file `go` is there."""
+    small.hand_in("slow", "# stub: waits\n" + WRONG)
+    environment["FXOPT_STUB_GO"] = str(small.course.root / "go")
     process = subprocess.Popen(
         small.command("grade"), env=small.environment(**environment), stdout=subprocess.PIPE, text=True
     )
@@ -54,10 +57,14 @@ def test_a_second_grader_gets_one_line_or_waits_and_a_crash_frees_the_course(
     assert "\n" not in str(refused.value)
     first.kill()
     first.wait()
+    (small.course.root / "go").touch()
+    monkeypatch.setenv("FXOPT_STUB_GO", str(small.course.root / "go"))
     assert grade(small)["ada"].anew
     # One that waits comes after the other, and finds everything graded.
+    (small.course.root / "go").unlink()
     small.hand_in("bob")
     first = held_by_another(small)
+    threading.Timer(1.0, (small.course.root / "go").touch).start()
     waited = grade(small, wait=True)
     assert first.wait(60) == 0
     assert not any(graded.anew or graded.failure for graded in waited.values())
@@ -78,7 +85,7 @@ def test_two_machines_share_a_server(small: SmallCourse, postgres: object, tmp_p
     assert second.stderr.count("\n") == 1
     first.kill()
     first.wait()
-    # The server notices at once that the connection is gone.
+    # The server notices that the connection is gone.
     assert other.run("grade", "--wait", **environment).returncode == 0
 
 
@@ -167,7 +174,7 @@ def test_a_failure_of_grading_itself_is_no_points_and_is_tried_again(
     assert small.points("student1") is None
     assert not list(small.course.feedback.glob("student1/**/*.html"))
     assert small.points("student3") == 0.0
-    monkeypatch.setattr(work, "grade_notebook", __import__("classroom").stand_in)
+    monkeypatch.setattr(work, "grade_notebook", stand_in)
     again = grade(small)
     assert [again[f"student{n}"].anew for n in (1, 2, 3)] == [True, True, False]
     assert small.points("student1") == 0.0
@@ -202,7 +209,7 @@ def test_where_grading_does_not_work_at_all_it_stops_and_says_so(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(work, "grade_notebook", broken)
-    with pytest.raises(gradebook.GradingStoppedError, match="grading does not work here: .*No space left"):
+    with pytest.raises(gradebook.GradingStoppedError, match=r"grading does not work here: .*No space left"):
         grade(small)
     assert len(tried) == 4 * work.TRIES, "three submissions, and a notebook of nobody's"
 
@@ -222,7 +229,7 @@ def test_tries_are_bounded_and_begin_with_fresh_graders(monkeypatch: pytest.Monk
     assert events == ["try", "let go", 0.5, "try", "let go", 1.0, "try"]
     events.clear()
     limit = 4
-    with pytest.raises(work.InfrastructureError, match="^RuntimeError: lost for now$"):
+    with pytest.raises(work.InfrastructureError, match=r"^RuntimeError: lost for now$"):
         work.surely(fails, events.append)
     assert events.count("try") == 3
 

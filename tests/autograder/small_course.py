@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,12 @@ from classroom import DAY, RIGHT, ROOT, TASK, Classroom
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.course.course import Course
+from autograder.course.notebooks import grade_id
+from autograder.course.reading import read_notebook
+from autograder.course.sources import read_source
 from autograder.course.submission import TIMESTAMP_FORMAT
+from autograder.course.task import DAYS
+from autograder.course.tasks import tasks_of_notebook
 from autograder.records.verdicts import VerdictStore
 
 STUB = Path(__file__).parent / "stub_grader.py"
@@ -28,6 +33,7 @@ class SmallCourse:
     """A course of the one notebook of `TASK`, and what is done with it."""
 
     course: Course
+    day: str = DAY
 
     @property
     def room(self) -> Classroom:
@@ -82,7 +88,7 @@ class SmallCourse:
                     attempt.submission,
                     verdict and (verdict.status, verdict.problems, tasks),
                 )
-            for submission in gradebook.assignment_submissions(DAY):
+            for submission in gradebook.assignment_submissions(self.day):
                 grades = [(g.name, g.auto_score, g.needs_manual_grade) for n in submission.notebooks for g in n.grades]
                 found[submission.student.id] = sorted(grades)
             found["finished"] = sorted(store.finished().items())
@@ -105,9 +111,47 @@ def make_small_course(folder: Path) -> SmallCourse:
     return SmallCourse(Course(folder))
 
 
+class RealCourse(SmallCourse):
+    """A course of day 0 that is graded for real."""
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of `fxopt`."""
+        return [sys.executable, "-W", "ignore", "-m", "fxopt_workbench.cli", *arguments]
+
+
+def make_real_course(folder: Path, submissions: int) -> RealCourse:
+    """A course of day 0 with so many submissions, always the same: right, partly right, wrong and empty ones."""
+    name = "ex_00_shapes_and_graphs"
+    day = DAYS["day0"]
+    for kind, suffix in (("solutions", "py"), ("curriculum", "ipynb")):
+        target = folder / kind / day / f"{name}.{suffix}"
+        target.parent.mkdir(parents=True)
+        shutil.copy(ROOT / kind / day / f"{name}.{suffix}", target)
+    shutil.copy(ROOT / "Week1.md", folder)
+    (folder / "workspace").mkdir()
+    made = RealCourse(Course(folder), day)
+    tasks = tasks_of_notebook(name)
+    reference = {grade_id(cell): cell.source for cell in read_source(folder / "solutions" / day / f"{name}.py").cells}
+    for number in range(submissions):
+        notebook = read_notebook(folder / "curriculum" / day / f"{name}.ipynb")
+        answers = {grade_id(cell): cell for cell in notebook.cells}
+        for position, task in enumerate(tasks):
+            wrong = sorted((task.folder / "wrong").glob("*.py"))
+            if number % 4 == 0 or (number % 4 == 1 and position % 2):
+                answers[task.answer_id].source = reference[task.answer_id]
+            elif number % 4 == 2:
+                answers[task.answer_id].source = wrong[number % len(wrong)].read_text()
+        path = made.course.submitted / f"student{number:02}" / day / f"{name}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(notebook))
+        when = datetime(2026, 3, 2, 9, tzinfo=UTC) + timedelta(minutes=number)
+        (path.parent / "timestamp.txt").write_text(when.strftime(TIMESTAMP_FORMAT))
+    return made
+
+
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallCourse:
-    """A small course of a test's own, which every command finds; nothing in this process but its graders is a stand-in."""
+    """A small course of a test's own, which every command finds; and in this process a stand-in for its graders."""
     from stub_grader import stub
 
     from autograder.grading import work

@@ -1,8 +1,8 @@
-"""`fxopt` with a stand-in for worker and judge, for tests of everything around them: `python stub_grader.py grade …`.
+"""`fxopt` with a stand-in for worker and judge, for tests of all around them: `python stub_grader.py grade …`.
 
-What a learner's answer says decides what happens: `stub: slow` takes a second, `stub: lost` fails for want of a sandbox,
-`stub: full` for want of disk space, `stub: dies` kills the process that grades. Processes that are started from here
-import this file, and so have the stand-in, too.
+What a learner's answer says decides what happens. `stub: slow` takes a second, `stub: waits` waits for a file, `stub:
+lost` fails without a sandbox, `stub: full` without disk space, `stub: dies` kills the process that grades. Processes
+that are started from here import this file, and so have the stand-in, too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from classroom import TASK, cell, stand_in
 from autograder.grading import grading, work
 from autograder.grading.view import SandboxError
 
+GO = "FXOPT_STUB_GO"
+"""Environment variable that names a file, for which `stub: waits` waits."""
+
 DIED = "FXOPT_STUB_DIED"
 """Environment variable that names a file; while it exists, nothing dies any more."""
 
@@ -31,6 +34,10 @@ def stub(name: str, notebook: Any, *arguments: Any, **options: Any) -> grading.N
     source = cell(notebook, TASK.answer_id).source
     if "stub: slow" in source:
         time.sleep(1.0)
+    if "stub: waits" in source:
+        end = time.monotonic() + 300
+        while not Path(os.environ[GO]).exists() and time.monotonic() < end:
+            time.sleep(0.02)
     if "stub: lost" in source:
         raise SandboxError("no process can be started")
     if "stub: full" in source:
@@ -41,9 +48,14 @@ def stub(name: str, notebook: Any, *arguments: Any, **options: Any) -> grading.N
     return stand_in(name, notebook, *arguments, **options)
 
 
-if __name__ in ("__main__", "__mp_main__"):
+def stand_in_here() -> None:
+    """From now on this process grades with the stand-in."""
     work.grade_notebook = stub
     work.PAUSE_SECONDS = 0.0
+
+
+if __name__ in ("__main__", "__mp_main__"):
+    stand_in_here()
 
 if __name__ == "__main__":
     from fxopt_workbench.cli import main
