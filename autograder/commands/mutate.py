@@ -34,6 +34,7 @@ def mutate(
     """
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.judges import JudgeError
+    from autograder.course.tasks import UnknownTaskError
     from autograder.grading.view import SandboxError
     from autograder.mutation import recorded
     from autograder.mutation.running import SEEDS
@@ -54,7 +55,7 @@ def mutate(
                 console.print(f"  {escape(line)}", highlight=False)
             if record:
                 recorded.record(course, [result], seeds)
-    except (NoCourseError, LookupError, ValueError, SandboxError, JudgeError) as error:
+    except (NoCourseError, UnknownTaskError, ValueError, SandboxError, JudgeError) as error:
         Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(str(error))}")
         raise typer.Exit(CANNOT) from None
     _print(results, Console())
