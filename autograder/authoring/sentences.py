@@ -102,12 +102,14 @@ def _sentence(path: Path, entry: Any) -> Sentence:
             if len(why) < SHORTEST_REASON:
                 raise SentencesError(f"{path}: {why!r} does not say why {quote!r} is no rule")
             return Sentence(one_line(quote), no_rule=why)
-        case {"quote": str(quote), "cases": [str(), *_] as cases, "wrong": [str(), *_] as wrong, **others} if not others:
+        case {"quote": str(quote), "cases": [str(), *_] as cases, "wrong": [str(), *_] as wrong, **others} if (
+            not others
+        ):
             if all(isinstance(name, str) for name in [*cases, *wrong]):
                 return Sentence(one_line(quote), tuple(cases), tuple(wrong))
     raise SentencesError(
-        f"{path}: a [[sentence]] has a `quote`, and either `cases` and `wrong`, one name of each at least, or `no_rule`; "
-        f"not {entry!r}"
+        f"{path}: a [[sentence]] has a `quote`, and either `cases` and `wrong`, one name of each at least, or "
+        f"`no_rule`; not {entry!r}"
     )
 
 
