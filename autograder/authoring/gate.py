@@ -66,6 +66,7 @@ class GateRow:
         ok: whether both agree.
         seconds: wall time.
         messages: what a learner would have read.
+        failed: names of the cases in which it failed.
     """
 
     task: str
@@ -76,6 +77,7 @@ class GateRow:
     ok: bool
     seconds: float
     messages: tuple[str, ...]
+    failed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -273,4 +275,5 @@ def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str
         ok,
         round(outcome.seconds, 2),
         tuple(outcome.messages),
+        tuple(case.case for case in outcome.cases if not case.passed),
     )
