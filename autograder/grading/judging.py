@@ -189,8 +189,11 @@ class Judge:
             self._stop()
             what = OVERRUN if isinstance(error, ChannelTimeoutError) else JUDGE_CRASHED
             return CaseVerdict(name, hidden, (Finding(what, ENDINGS[what].format(seconds=seconds)),))
-        findings = tuple(Finding(*finding) for finding in answer["findings"])
-        return CaseVerdict(name, hidden, findings, answer["figures"])
+        findings = tuple(
+            Finding(**finding | {"fits": tuple(map(tuple, finding["fits"]))}) for finding in answer["findings"]
+        )
+        excluded = tuple((question, tuple(names)) for question, names in answer["excluded"])
+        return CaseVerdict(name, hidden, findings, answer["figures"], excluded)
 
 
 def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
@@ -222,8 +225,9 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
                 runner.new_submission()
             runner.new_case((task.name, header["hidden"]))
             verdict = _verdict(task, header, blob)
-            findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
-            channel.send({"id": header["id"], "findings": findings, "figures": verdict.figures})
+            findings = [asdict(item) for item in verdict.findings]
+            answer = {"findings": findings, "figures": verdict.figures, "excluded": verdict.excluded}
+            channel.send({"id": header["id"]} | answer)
 
 
 def _send_cases(channel: Channel, header: dict[str, Any], task: Task) -> None:
