@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from autograder.course.task import Task
-from autograder.exchange.verdict import CaseVerdict, Finding, write_your_own
+from autograder.exchange.verdict import Agreement, CaseVerdict, Deviation, Finding, write_your_own
 
 if TYPE_CHECKING:
     from autograder.exchange.evidence import Case, Evidence
@@ -56,17 +56,28 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
         finding = Finding("unreadable graph", UNREADABLE.format(reason="a graph in it is malformed"), str(error)[:500])
         return CaseVerdict(case.name, hidden, (finding,))
     findings = []
+    excluded = []
     figures: dict[str, Any] = {}
-    for item in found:
-        if isinstance(item, dict):
-            figures |= item
-            continue
-        name, detail = item
+
+    def explained(name: str) -> str:
         message = module.MISCONCEPTIONS.get(name)
         if message is None:
             raise JudgeError(f"{task.name}: the judge found {name!r}, which its MISCONCEPTIONS do not explain")
-        findings.append(Finding(name, message, detail))
-    return CaseVerdict(case.name, hidden, tuple(findings), figures)
+        return str(message)
+
+    for item in found:
+        if isinstance(item, dict):
+            figures |= item
+        elif isinstance(item, Deviation):
+            fits = tuple((name, explained(name)) for name in item.fits)
+            about = explained(item.question)
+            findings.append(Finding(item.question, about, item.figures, item.question, fits, item.size))
+        elif isinstance(item, Agreement):
+            excluded.append((item.question, item.excluded))
+        else:
+            name, detail = item
+            findings.append(Finding(name, explained(name), detail))
+    return CaseVerdict(case.name, hidden, tuple(findings), figures, tuple(excluded))
 
 
 def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bool) -> CaseVerdict:

@@ -228,8 +228,11 @@ class Judge:
         if "failed" in answer:
             self._stop()
             raise JudgeError(f"the judge cannot do its work here: {answer['failed']}")
-        findings = tuple(Finding(*finding) for finding in answer["findings"])
-        return CaseVerdict(name, hidden, findings, answer["figures"])
+        findings = tuple(
+            Finding(**finding | {"fits": tuple(map(tuple, finding["fits"]))}) for finding in answer["findings"]
+        )
+        excluded = tuple((question, tuple(names)) for question, names in answer["excluded"])
+        return CaseVerdict(name, hidden, findings, answer["figures"], excluded)
 
 
 def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
@@ -265,8 +268,9 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
             except (RunnerError, OSError) as error:  # of this machine: nothing is said of the evidence
                 channel.send({"id": header["id"], "failed": f"{type(error).__name__}: {error}"})
                 continue
-            findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
-            channel.send({"id": header["id"], "findings": findings, "figures": verdict.figures})
+            findings = [asdict(item) for item in verdict.findings]
+            answer = {"findings": findings, "figures": verdict.figures, "excluded": verdict.excluded}
+            channel.send({"id": header["id"]} | answer)
 
 
 def _send_cases(channel: Channel, header: dict[str, Any], task: Task) -> None:
