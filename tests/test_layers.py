@@ -32,7 +32,7 @@ FLOORS = (
     "fxopt_workbench.recording fxopt_workbench.results fxopt_workbench.torchscript",
     "fxopt_workbench.hardware fxopt_workbench.huggingface fxopt_workbench.explorer fxopt_workbench.standalone",
     "fxopt_workbench.capturing",
-    "fxopt_workbench.capture_extension fxopt_workbench.doctor",
+    "fxopt_workbench.capture_extension fxopt_workbench.doctor fxopt_workbench.engines",
     "fxopt_workbench.commands",
     "fxopt_workbench.bench",
     "fxopt_workbench.cli",

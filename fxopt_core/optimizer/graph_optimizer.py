@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from fxopt_core.capture.running import ISOLATED
 from fxopt_core.devices import choose_device
 from fxopt_core.display import Displayable
 from fxopt_core.optimizer.dynamo_graph import optimize_graph
+from fxopt_core.optimizer.engines import Engine, Request, find_engine
 from fxopt_core.optimizer.pipeline import run_passes
 from fxopt_core.optimizer.report import OptimizationReport, OptimizedGraph
 from fxopt_core.optimizer.verified_passes import Built, Verified, run_verified_passes
@@ -179,7 +180,12 @@ class GraphOptimizer:
         return others
 
     def optimize(
-        self, passes: str | Sequence[str | OptimizationPass] = "inference", *, verify: bool = True, **options: Any
+        self,
+        passes: str | Sequence[str | OptimizationPass] = "inference",
+        *,
+        verify: bool = True,
+        engine: str | Engine | None = None,
+        **options: Any,
     ) -> OptimizationResult:
         """Run passes to a fixpoint, and check that everything observable stays.
 
@@ -189,22 +195,19 @@ class GraphOptimizer:
         Args:
             passes: a preset (`inference`, `training`, `exact`), the name of a pass, or a list of names and passes.
             verify: whether to compare with the model, on the example inputs and on adversarial ones.
+            engine: what is to run the optimised graph: `auto` for the fastest that is installed and right, the name of
+                one, or an `Engine`; by default PyTorch, operator by operator. The preset `training` and a model in
+                training mode ask for one that gives gradients. `report.engine` says what was tried and taken.
             options: of the named passes, such as `memory_budget` of `recomputation`.
 
         Raises:
-            ValueError: there is no such preset or pass (the message offers the nearest names), none of the passes
-                takes an option, or one cannot do what an option asks of it.
+            ValueError: there is no such preset, pass or engine (the message offers the nearest names), none of the
+                passes takes an option, or one cannot do what an option asks of it.
             VerificationError: the captured graph differs from the model even without a rewrite.
         """
         chosen = choose_passes(passes, **options)
-        verified = self._verified = run_verified_passes(
-            chosen,
-            self._build,
-            self._check if verify else None,
-            own_rounding=self._rounding,
-            at_fault="the graph without any rewrite already differs from the model, so not the passes but the capture "
-            f"by {self.captured.method} is at fault; capture by another method, or optimise a part of the model.",
-        )
+        runs_on = None if engine is None else find_engine(engine)
+        verified = self._verified = self._run_passes(chosen, verify)
         report = OptimizationReport(
             self.captured.method,
             self.attempts,
@@ -214,7 +217,34 @@ class GraphOptimizer:
             verified.equivalence,
             verified.denied,
         )
-        return OptimizationResult(verified.built.call, report)
+        if runs_on is not None:
+            gradients = passes == "training" or getattr(self.model, "training", False)
+            taken = runs_on(self._request(verified, chosen, verify, gradients))
+            self._verified = replace(verified, built=replace(verified.built, call=taken.module))
+            report.engine = taken.decision
+        return OptimizationResult(self._last().built.call, report)
+
+    def _run_passes(self, passes: Sequence[OptimizationPass], verify: bool) -> Verified:
+        return run_verified_passes(
+            passes,
+            self._build,
+            self._check if verify else None,
+            own_rounding=self._rounding,
+            at_fault="the graph without any rewrite already differs from the model, so not the passes but the capture "
+            f"by {self.captured.method} is at fault; capture by another method, or optimise a part of the model.",
+        )
+
+    def _request(
+        self, verified: Verified, passes: Sequence[OptimizationPass], verify: bool, gradients: bool
+    ) -> Request:
+        def compare(module: torch.nn.Module, **how: Any) -> Equivalence:
+            return check_equivalence(self.model, module, self.example_inputs, **how)
+
+        def without(names: Collection[str]) -> torch.nn.Module:
+            return self._run_passes([one for one in passes if one.name not in names], verify).built.call
+
+        call, tolerance = verified.built.call, verified.tolerance
+        return Request(call, self.example_inputs, tolerance, gradients, compare, without)
 
     def _build(self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float) -> Built:
         """The model after the first `most` rewrites that are not denied."""

@@ -65,6 +65,7 @@ class OptimizationReport(Displayable):
         equivalence: what the comparison with the model found, on the last, accepted version; `None` when it was
             not asked for.
         denied: keys of rewrites that a comparison found wrong, and that were taken back.
+        engine: which engine runs the graph and why; `None` where PyTorch does, and no other was asked for.
     """
 
     method: str
@@ -74,6 +75,7 @@ class OptimizationReport(Displayable):
     graphs: list[OptimizedGraph] = field(default_factory=list)
     equivalence: Equivalence | None = None
     denied: tuple[str, ...] = ()
+    engine: Displayable | None = None
 
     @property
     def rewrites(self) -> list[Rewrite]:

@@ -26,7 +26,9 @@ def _of_result(result: OptimizationResult) -> Sequence[Table]:
 def _of_report(report: OptimizationReport) -> Sequence[Table]:
     opening = f"Captured by {report.method}; {report.nodes_before} operations became {report.nodes_after}."
     caveats = (f"Caveat: {caveat}" for caveat in report.caveats)
-    return [Table(opening), *_details(report), Table("", notes=(f"Verified: {report.how_verified}.", *caveats))]
+    engine = () if report.engine is None else tables_of(report.engine)
+    verified = Table("", notes=(f"Verified: {report.how_verified}.", *caveats))
+    return [Table(opening), *_details(report), verified, *engine]
 
 
 def _details(report: OptimizationReport) -> Iterator[Table]:
@@ -111,6 +113,7 @@ def _json_of_report(report: OptimizationReport) -> dict[str, Any]:
             {"pass": name, "node": refusal.node, "reason": refusal.reason} for name, refusal in report.refusals
         ],
         "failures": [{"pass": failure.name, "reason": failure.reason} for failure in report.failures],
+        "engine": report.engine and report.engine.as_json(),
         "seconds": {name: seconds for graph in report.graphs for name, seconds in graph.result.seconds.items()},
     }
 

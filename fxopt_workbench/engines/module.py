@@ -1,0 +1,147 @@
+"""An optimised model that an engine runs, and its graph wherever the engine would not be right."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd import forward_ad
+from torch.utils._pytree import tree_leaves
+
+from fxopt_core.capture.module import CapturedModule
+from fxopt_core.graphs.fused_operators import is_plain
+from fxopt_workbench.engines.engine import Engine
+from fxopt_workbench.engines.program import Program, Run
+
+Held = tuple[dict[str, Any], str, torch.Tensor, int | None]
+"""Where a weight is held, under which name, which it was, and how often it had been written."""
+
+
+class EngineModule(nn.Module):
+    """Called like the optimised model. Parameters, buffers, training flags and checkpoints are that model's.
+
+    The engine answers a call that it was measured and compared for. The optimised graph answers where the engine
+    might be wrong: for other sizes than it takes, when gradients are recorded and it has none, when a weight has been
+    written or exchanged and it has baked the old one in, and inside of a transform or another compiler. A write
+    through `.data` is one that torch does not count, and nobody sees.
+
+    Attributes:
+        optimized: the optimised model.
+        engine: what runs it.
+        fallbacks: how many calls the optimised graph answered, by reason.
+    """
+
+    optimized: CapturedModule
+    engine: Engine
+    fallbacks: dict[str, int]
+    _program: Program
+    _run: Run
+
+    def __init__(self, optimized: CapturedModule, engine: Engine, program: Program, run: Run) -> None:
+        super().__init__()
+        held = vars(self)
+        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            held[name] = vars(optimized)[name]
+        held["optimized"] = optimized
+        held["training"] = optimized.training
+        self.engine, self.fallbacks = engine, {}
+        held["_program"], held["_run"] = program, run
+        self._shapes = [tensor.shape for tensor in program.example]
+        self._weights: list[Held] = [] if engine.live_weights else list(_weights(optimized))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the model for this call.
+
+        Raises:
+            RefusedInputError: the graph does not hold for this call.
+        """
+        if torch.compiler.is_compiling():
+            return self.optimized(*args, **kwargs)
+        given, named = self.optimized._accepted(args, kwargs)
+        leaves = tree_leaves((given, named))
+        tensors = [leaves[number] for number in self._program.taken]
+        reason = self._objection(tensors)
+        if reason:
+            if reason not in self.fallbacks:
+                warnings.warn(
+                    f"{self.engine.name} does not answer this call ({reason}); the optimised graph does.", stacklevel=3
+                )
+            self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
+            return self.optimized(*args, **kwargs)
+        return self._program.result(leaves, self._run(*tensors))
+
+    def _objection(self, tensors: list[torch.Tensor]) -> str:
+        """Why the engine must not answer a call; empty where it may."""
+        engine = self.engine
+        if not all(map(is_plain, tensors)):
+            return "an input is of a subclass of tensor"
+        if not (engine.other_sizes and self._program.sizes_open) and any(
+            one.shape != shape for one, shape in zip(tensors, self._shapes, strict=True)
+        ):
+            return "it was made for other sizes"
+        if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+            return "a transform of torch.func needs to see the operators"
+        if torch.is_grad_enabled() and not engine.gradients:
+            recorded = any(one.requires_grad for one in tensors) or any(
+                one.requires_grad for one in self._parameters_held()
+            )
+            if recorded:
+                return "it gives no gradients, and this call records them: call it under torch.no_grad()"
+        for holder, name, weight, version in self._weights:
+            if holder.get(name) is not weight or _version(weight) != version:
+                return "a weight has changed since"
+        return ""
+
+    def _parameters_held(self) -> Iterator[torch.Tensor]:
+        return (weight for _, _, weight, _ in self._weights)
+
+    def train(self, mode: bool = True) -> EngineModule:
+        """Nothing where this is the captured mode already.
+
+        Raises:
+            RuntimeError: the graph was captured in the other mode.
+        """
+        self.optimized.train(mode)
+        return self
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> EngineModule:
+        self.optimized._apply(fn, recurse)
+        return self
+
+    def _save_to_state_dict(self, *rest: Any) -> None:
+        self.optimized._save_to_state_dict(*rest)
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        self.optimized._load_from_state_dict(state_dict, prefix, *rest)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CapturedModule:
+        """The optimised model: what an engine compiled cannot be copied."""
+        copied: CapturedModule = copy.deepcopy(self.optimized, memo)
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The optimised model; the decision is saved by its own `save`."""
+        return _itself, (self.optimized,)
+
+
+def _itself(module: CapturedModule) -> CapturedModule:
+    return module
+
+
+def _weights(module: nn.Module) -> Iterator[Held]:
+    """Every tensor that a module holds: parameters, buffers and plain attributes."""
+    for part in module.modules():
+        for holder in (part._parameters, part._buffers, vars(part)):
+            for name, value in holder.items():
+                if isinstance(value, torch.Tensor):
+                    yield holder, name, value, _version(value)
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor has been written; `None` for one of inference mode, which does not count."""
+    return None if tensor.is_inference() else tensor._version
