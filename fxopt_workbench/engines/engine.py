@@ -38,8 +38,6 @@ class Engine:
         other_sizes: whether it takes the open sizes of a program, and not only the example's.
         artefact: whether its folder holds what makes the next `build` quick.
         slow_to_build: whether to build it after the others, which may then be ready in time where it is not.
-        left_out: names of passes after which it is slower than without.
-        why_left_out: why.
     """
 
     name: str
@@ -51,8 +49,6 @@ class Engine:
     other_sizes: bool = False
     artefact: bool = False
     slow_to_build: bool = False
-    left_out: frozenset[str] = frozenset()
-    why_left_out: str = ""
 
     def objection(self, program: Program | None, *, gradients: bool) -> str:
         """Why not even to try it; empty where nothing speaks against it.
