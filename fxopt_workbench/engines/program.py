@@ -24,6 +24,24 @@ Run = Callable[..., Sequence[torch.Tensor]]
 """Takes the tensors of a call and gives those of the result."""
 
 
+Facts = tuple[torch.dtype, torch.Size, tuple[int, ...]]
+"""Dtype, shape and strides."""
+
+
+def as_the_graph_gives_it(found: torch.Tensor, facts: Facts) -> torch.Tensor:
+    """A result that lies in memory as the graph's own does.
+
+    Raises:
+        RuntimeError: it has another dtype or shape.
+    """
+    dtype, shape, stride = facts
+    if found.dtype != dtype or found.shape != shape:
+        raise RuntimeError(f"it gives {found.dtype} of {list(found.shape)}, expected {dtype} of {list(shape)}")
+    if found.stride() == stride:
+        return found
+    return torch.empty_strided(shape, stride, dtype=dtype).copy_(found)
+
+
 class NoProgramError(ValueError):
     """A model has no single graph of tensors that an engine could run."""
 
@@ -50,6 +68,12 @@ class Program:
     structure: TreeSpec | None
     sizes_open: bool
     effects: tuple[str, ...]
+
+    def facts(self) -> list[Facts]:
+        """What the graph's tensors are like for the example: dtype, shape and strides of each."""
+        with torch.no_grad():
+            found = self.graph(*(tensor.clone() for tensor in self.example))
+        return [(one.dtype, one.shape, one.stride()) for one in found]
 
     def result(self, leaves: Sequence[Any], tensors: Sequence[torch.Tensor]) -> Any:
         """A call's result in the form of the model's.
