@@ -1,4 +1,4 @@
-"""How the tests are spread over processes: a file stays whole, but every task of the exercise gate goes by itself."""
+"""How the tests are spread over processes: a file stays whole, but the exercise gate is shared out task by task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 
 class ByFileAndTask(LoadScopeScheduling):
-    """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks share nothing."""
+    """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks only what is warm."""
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if nodeid.startswith("tests/test_gate.py::test_gate[") else nodeid.partition("::")[0]

@@ -48,6 +48,12 @@ def write_whole(target: Path, content: str | bytes, scratch: Path | None = None)
     Raises:
         OSError: it cannot be written.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target, scratch) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target, scratch) as temporary:
+            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        # Of a full disk the system does not say which file it was, and a temporary name helps nobody.
+        if error.filename is None or Path(error.filename).parent in (target.parent, scratch):
+            error.filename = str(target)
+        raise

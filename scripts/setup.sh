@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the course up: a virtual environment in .venv with everything installed, and two Debian packages.
+# Sets the course up: a virtual environment in .venv with everything installed, and three Debian packages.
 #
 # Run by `make setup`, which `make lab` and `make test` call. It is fast when there is nothing to do: a stamp in .venv holds
 # what the environment was built from, and is written only after an installation that succeeded.
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 VENV=.venv
 STAMP=$VENV/.fxopt-setup
-EXTRAS=hf,engines,lab,grade,dev,tested
+EXTRAS=hf,engines,lab,grade,cluster,dev,tested
 
 say() { printf '%s\n' "$*"; }
 fail() {
@@ -91,14 +91,18 @@ have_browser() {
         [ -x "/Applications/Chromium.app/Contents/MacOS/Chromium" ] ||
         [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
 }
+# Debian keeps PostgreSQL's server off the path, in a folder for each version.
+have_postgresql() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
 distribution() { if [ -r /etc/os-release ]; then (. /etc/os-release && printf '%s' "${ID:-}"); fi; }
 
-# Chromium (for the browser test) and bubblewrap (the sandbox in which submissions are graded).
+# Chromium (for the browser test), bubblewrap (the sandbox in which submissions are graded) and PostgreSQL (tests of a
+# gradebook on a server).
 install_system_packages() {
     local missing=""
     have_browser || missing="chromium"
     # bubblewrap exists for Linux only; elsewhere grading falls back to a process with limits, and says so.
     if [ "$(uname -s)" = Linux ] && ! have bwrap; then missing="${missing:+$missing }bubblewrap"; fi
+    have_postgresql || missing="${missing:+$missing }postgresql"
     [ -n "$missing" ] || return 0
 
     if [ "$(distribution)" = debian ] && [ "$(id -u)" = 0 ]; then
@@ -107,19 +111,24 @@ install_system_packages() {
         if apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null; then
             return 0
         fi
-        # A lesson can be read without either, so this stops nobody; the tests that need them fail and say so.
+        # A lesson can be read without any of them, so this stops nobody; the tests that need them fail and say so.
         say "setup: apt-get could not install: $missing (its message is above). Run later: apt-get install $missing" >&2
         return 0
     fi
-    say "Not installed here: $missing (chromium: the browser test; bubblewrap: the sandbox for grading)."
+    say "Not installed here: $missing (chromium: the browser test; bubblewrap: the sandbox for grading; postgresql: tests" \
+        "of a gradebook on a server)."
     case "$(uname -s)/$(distribution)" in
-        Darwin/*) say "  To install: brew install --cask chromium" ;;
+        Darwin/*)
+            case "$missing" in *chromium*) say "  To install: brew install --cask chromium" ;; esac
+            case "$missing" in *postgresql*) say "  To install: brew install postgresql" ;; esac
+            ;;
         */debian) say "  To install: sudo apt-get install $missing" ;;
         */ubuntu)
             case "$missing" in *bubblewrap*) say "  To install: sudo apt-get install bubblewrap" ;; esac
+            case "$missing" in *postgresql*) say "  To install: sudo apt-get install postgresql" ;; esac
             case "$missing" in *chromium*) say "  To install: sudo snap install chromium" ;; esac
             ;;
-        */fedora) say "  To install: sudo dnf install $missing" ;;
+        */fedora) say "  To install: sudo dnf install ${missing/postgresql/postgresql-server}" ;;
         *) say "  Install with this system's package manager: $missing" ;;
     esac
 }

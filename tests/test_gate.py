@@ -1,6 +1,7 @@
 """The exercise gate, a test per task: reference, blank, wrong, alternative and sabotaged answers."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,18 +9,25 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from autograder.authoring.gate import KINDS, GateResult, GateRow, run_gate
+from autograder.authoring.gate import KINDS, Gate, GateResult, GateRow
 from autograder.commands import cli
 from autograder.course.course import Course
-from autograder.course.tasks import all_tasks
+from autograder.course.tasks import all_tasks, find_task
 
 COURSE = Course(Path(__file__).resolve().parents[1])
 
 
+@pytest.fixture(scope="session")
+def gate() -> Iterator[Gate]:
+    """The gate, warm for all tasks that one process of tests is given."""
+    with Gate(COURSE) as opened:
+        yield opened
+
+
 @pytest.mark.gate
 @pytest.mark.parametrize("task", [task.name for task in all_tasks()])
-def test_gate(task: str) -> None:
-    result = run_gate(COURSE, task)
+def test_gate(task: str, gate: Gate) -> None:
+    result = GateResult(list(gate.rows(find_task(task))))
     assert len(result.rows) >= 12
     off = [
         f"{row.kind} {row.answer}: expected {row.expected}, found {row.found} {list(row.messages)}"

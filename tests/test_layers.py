@@ -43,7 +43,9 @@ FLOORS = (
     "autograder.exercises",
     "autograder.grading",
     "autograder.records",
+    "autograder.classroom",
     "autograder.authoring autograder.capstone autograder.lab",
+    "autograder.mutation",
     "autograder.commands",
 )
 """The rooms of the house, the ground floor first. A room imports from those on lower floors only, wherever in a file

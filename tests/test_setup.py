@@ -42,7 +42,7 @@ class Checkout:
         shutil.copy(ROOT / "Makefile", self.root)
         shutil.copytree(ROOT / "scripts", self.root / "scripts")
         (self.root / "pyproject.toml").write_text("[project]\n")
-        for name in ("chromium", "bwrap"):
+        for name in ("chromium", "bwrap", "postgres"):
             self.program(name, "#!/bin/sh\n")
         for name in ("python3", "python3.13", "python3.12", "python3.11"):
             self.python(name, (3, 8, 1))
@@ -81,7 +81,7 @@ def test_one_pip_command_installs_everything_once(checkout: Checkout) -> None:
     assert first.returncode == 0, first.stderr
     assert "with Python 3.12.1" in first.stdout
     (install,) = checkout.installs()
-    assert install.endswith("--editable .[hf,engines,lab,grade,dev,tested]")
+    assert install.endswith("--editable .[hf,engines,lab,grade,cluster,dev,tested]")
 
     second = checkout.setup()
     assert second.returncode == 0
@@ -92,6 +92,32 @@ def test_one_pip_command_installs_everything_once(checkout: Checkout) -> None:
     checkout.setup()
     assert len(checkout.installs()) == 2
     assert checkout.log.read_text().count("venv\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no bubblewrap to miss")
+def test_a_system_package_that_is_missing_is_named_with_the_command_that_installs_it(checkout: Checkout) -> None:
+    checkout.python("python3", (3, 12, 1))
+    checkout.program("uname", "#!/bin/sh\necho Linux\n")
+    # Neither root nor Debian: nothing is installed, and what is missing is told.
+    checkout.program("id", "#!/bin/sh\necho 1000\n")
+    script = checkout.root / "scripts" / "setup.sh"
+    script.write_text(script.read_text().replace("/usr/lib/postgresql/", "/nowhere/"))
+    for name in ("postgres", "bwrap"):
+        (checkout.programs / name).unlink()
+    tools = {name: shutil.which(name) for name in ("make", "bash", "cat", "ls", "mv", "rm", "mkdir", "cp", "dirname")}
+    for name, path in tools.items():
+        assert path is not None
+        (checkout.programs / name).symlink_to(path)
+    environment = {"PATH": str(checkout.programs), "HOME": str(checkout.root), "STAND_IN_LOG": str(checkout.log)}
+    command = ["bash", "scripts/setup.sh"]
+    done = subprocess.run(command, cwd=checkout.root, env=environment, capture_output=True, text=True, check=True)
+    assert "Not installed here: bubblewrap postgresql (" in done.stdout
+    assert "nstall" in done.stdout.splitlines()[-1]
+    assert "postgresql" in done.stdout.splitlines()[-1]
+    checkout.program("postgres", "#!/bin/sh\n")
+    checkout.program("bwrap", "#!/bin/sh\n")
+    done = subprocess.run(command, cwd=checkout.root, env=environment, capture_output=True, text=True, check=True)
+    assert "Not installed" not in done.stdout
 
 
 def test_a_failed_installation_is_said_and_tried_again(checkout: Checkout) -> None:

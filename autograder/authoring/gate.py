@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from nbformat import NotebookNode
 
@@ -162,6 +162,88 @@ def compose(blank: NotebookNode, references: dict[str, str], tasks: list[Task], 
     return cells
 
 
+class Gate:
+    """Grades every answer to a task. A context manager: judge and grader stay warm from task to task.
+
+    The judge stays for all tasks, the learner's side for those of one notebook: ask for them notebook by notebook.
+    """
+
+    def __init__(self, course: Course, sandboxed: bool | None = None) -> None:
+        """Prepare the gate.
+
+        Args:
+            course: whose notebooks the answers are put into.
+            sandboxed: `None` takes bubblewrap when it is there.
+        """
+        self._course, self._sandboxed = course, sandboxed
+        self._judge = Judge(GATE_SEED, sandboxed=sandboxed)
+        self._warm: tuple[tuple[str, str], Grader, _Notebook] | None = None
+
+    def __enter__(self) -> Self:
+        self._judge.__enter__()
+        self._judge.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cool()
+        self._judge.__exit__(kind, error, trace)
+
+    def _cool(self) -> None:
+        if self._warm is not None:
+            self._warm[1].__exit__(None, None, None)
+            self._warm = None
+
+    def _grader_for(self, task: Task) -> tuple[Grader, _Notebook]:
+        wanted = (DAYS[task.day], task.notebook)
+        if self._warm is None or self._warm[0] != wanted:
+            self._cool()
+            notebook = _Notebook.read(self._course, *wanted)
+            grader = Grader(notebook.tasks, GATE_SEED, sandboxed=self._sandboxed, judge=self._judge)
+            self._warm = wanted, grader.__enter__(), notebook
+        return self._warm[1:]
+
+    def rows(self, task: Task) -> Iterator[GateRow]:
+        """What each answer to a task came to, one after the other.
+
+        Raises:
+            LookupError: the task ships too few answers.
+        """
+        grader, notebook = self._grader_for(task)
+        for answer in answers(task, notebook.references[task.answer_id], notebook.stubs[task.answer_id]):
+            cells = compose(notebook.blank, notebook.references, notebook.tasks, task, answer.source)
+            yield _grade(grader, task, answer, cells)
+
+
+@dataclass(frozen=True)
+class _Notebook:
+    """A notebook into which answers are put.
+
+    Attributes:
+        tasks: its tasks, in order.
+        blank: the notebook as handed out.
+        references: the reference of each answer cell, and the other cells of the solution, by name.
+        stubs: the cells as handed out, by name.
+    """
+
+    tasks: list[Task]
+    blank: NotebookNode
+    references: dict[str, str]
+    stubs: dict[str, str]
+
+    @classmethod
+    def read(cls, course: Course, day: str, name: str) -> _Notebook:
+        solution = read_source(course.sources_of(day) / f"{name}.py")
+        blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
+        return cls(
+            [task for task in all_tasks() if (DAYS[task.day], task.notebook) == (day, name)],
+            blank,
+            {grade_id(cell) or "": cell.source for cell in solution.cells},
+            {grade_id(cell) or "": cell.source for cell in blank.cells},
+        )
+
+
 def run_gate(course: Course, only: str | None = None, sandboxed: bool | None = None) -> GateResult:
     """Grade every answer of every task (or of the task `only`).
 
@@ -169,27 +251,9 @@ def run_gate(course: Course, only: str | None = None, sandboxed: bool | None = N
         UnknownTaskError: there is no such task.
         LookupError: a task ships too few answers.
     """
-    wanted = {find_task(only).name} if only else {task.name for task in all_tasks()}
-    result = GateResult()
-    with Judge(GATE_SEED, sandboxed=sandboxed) as judge:
-        judge.start()
-        for notebook, group in groupby(all_tasks(), key=lambda task: (DAYS[task.day], task.notebook)):
-            tasks = list(group)
-            if not any(task.name in wanted for task in tasks):
-                continue
-            day, name = notebook
-            solution = read_source(course.sources_of(day) / f"{name}.py")
-            blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
-            references = {grade_id(cell) or "": cell.source for cell in solution.cells}
-            stubs = {grade_id(cell) or "": cell.source for cell in blank.cells}
-            with Grader(tasks, GATE_SEED, sandboxed=sandboxed, judge=judge) as grader:
-                for task in tasks:
-                    if task.name not in wanted:
-                        continue
-                    for answer in answers(task, references[task.answer_id], stubs[task.answer_id]):
-                        cells = compose(blank, references, tasks, task, answer.source)
-                        result.rows.append(_grade(grader, task, answer, cells))
-    return result
+    wanted = [find_task(only)] if only else all_tasks()
+    with Gate(course, sandboxed) as gate:
+        return GateResult([row for task in wanted for row in gate.rows(task)])
 
 
 def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str]]) -> GateRow:

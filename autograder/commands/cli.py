@@ -11,20 +11,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from autograder.commands.refusal import refuse
 from fxopt_workbench.bench.bench import bench
 from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
     from autograder.authoring.gate import GateResult
-    from autograder.records.gradebook import Graded
-
-CANNOT = 2
-"""Exit code for bad input: one line says what, and nothing was changed."""
-
-
-def _refuse(error: Exception) -> typer.Exit:
-    Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(str(error))}")
-    return typer.Exit(CANNOT)
 
 
 def register(app: typer.Typer) -> None:
@@ -34,17 +26,24 @@ def register(app: typer.Typer) -> None:
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     from autograder.commands import bench_grading
     from autograder.commands import capstone as commands_capstone
+    from autograder.commands import classroom as commands_classroom
+    from autograder.commands import course as commands_course
+    from autograder.commands import grade as commands_grade
     from autograder.commands import lab as commands_lab
+    from autograder.commands import mutate as commands_mutate
 
     bench.command()(bench_grading.grading)
     commands_lab.register(app)
     commands_capstone.register(app)
+    commands_course.register(app)
+    commands_classroom.register(app)
     app.command()(check)
     app.command()(submit)
-    app.command()(grade)
+    app.command()(commands_grade.grade)
     app.command()(progress)
     app.command()(release)
     app.command()(gate)
+    app.command()(commands_mutate.mutate)
 
 
 def check(
@@ -71,6 +70,7 @@ def submit(
     and_grade: Annotated[bool, typer.Option("--grade", help="Grade it at once.")] = False,
 ) -> None:
     """Hand in a notebook of the workspace."""
+    from autograder.commands.grade import run
     from autograder.course import submission
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.reading import UnreadableNotebookError
@@ -81,82 +81,14 @@ def submit(
         course = find_course()
         handed_in = submission.submit(course, exercise)
     except (NoCourseError, UnknownTaskError, UnreadableNotebookError, submission.SubmissionRefusedError) as error:
-        raise _refuse(error) from None
+        raise refuse(error) from None
     console.print(f"Submitted {handed_in.notebook} as {handed_in.student}.")
     for warning in handed_in.warnings:
         console.print(f"Note: {warning}.")
     if and_grade:
-        _grade(handed_in.student, handed_in.day, force=False)
+        run(handed_in.student, handed_in.day, force=False)
     else:
         console.print("`fxopt grade` grades it and writes the feedback.")
-
-
-def grade(
-    who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
-    day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
-    force: Annotated[bool, typer.Option(help="Grade also what has been graded since it was handed in.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
-) -> None:
-    """Grade what was handed in, into the gradebook, and write the feedback pages."""
-    _grade(who, day, force, jobs)
-
-
-def _grade(who: str | None, day: str | None, force: bool, jobs: int = 1) -> None:
-    from autograder.course.course import NoCourseError, find_course, student
-    from autograder.course.progress import append_event
-    from autograder.course.sources import ReleaseError
-    from autograder.grading.sandbox import bubblewrap
-    from autograder.records import gradebook
-
-    console = Console(soft_wrap=True)
-    if bubblewrap() is None:
-        console.print(
-            "Warning: bubblewrap is not here; submissions run as plain processes with limits, but with your rights. "
-            "Install the system package `bubblewrap` before you grade code that you do not trust."
-        )
-    failed = False
-    try:
-        course = find_course()
-        for graded in gradebook.grade(course, who, day, force, jobs):
-            if graded.failure:
-                failed = True
-                console.print(f"{graded.student} / {graded.notebook}: not graded: {escape(graded.failure)}")
-                continue
-            if graded.outcome is None:
-                continue
-            _print_graded(graded, console)
-            for task, points, most in gradebook.written_scores(course, graded):
-                state = (
-                    "waits for a person (`make instructor`, Formgrader)" if points is None else f"{points:g}/{most:g}"
-                )
-                console.print(f"  {escape(task.title)}: written, {state}, outside the points above")
-                if graded.student == student() and points is not None:
-                    append_event(course.workspace, "grade", task.name, "passed" if 2 * points >= most else "wrong")
-            if graded.student == student() and graded.anew:
-                for outcome in graded.outcome["tasks"]:
-                    append_event(course.workspace, "grade", outcome["task"], outcome["status"])
-                page = gradebook.publish_feedback(course, graded)
-                if page is not None:
-                    console.print(f"  Feedback: {page.relative_to(course.workspace)} (in your workspace)")
-    except (NoCourseError, ReleaseError) as error:
-        raise _refuse(error) from None
-    if failed:
-        raise typer.Exit(1)
-
-
-def _print_graded(graded: Graded, console: Console) -> None:
-    """Points and messages of one notebook, as the judge found them."""
-    assert graded.outcome is not None
-    tasks = graded.outcome["tasks"]
-    reached, most = sum(t["points"] for t in tasks), sum(t["max_points"] for t in tasks)
-    state = "" if graded.anew else " (graded before)"
-    console.print(f"{graded.student} / {graded.notebook}: {reached:g} of {most:g} points{state}")
-    for problem in graded.outcome["problems"]:
-        console.print(f"  ! {escape(problem)}")
-    for task in tasks:
-        console.print(f"  {escape(task['title'])}: {task['status']}, {task['points']:g}/{task['max_points']:g}")
-        for message in task["messages"]:
-            console.print(f"    → {escape(message)}")
 
 
 def progress() -> None:
@@ -167,7 +99,7 @@ def progress() -> None:
     try:
         course = find_course()
     except NoCourseError as error:
-        raise _refuse(error) from None
+        raise refuse(error) from None
     console = Console()
     for table in checklist_tables(course):
         console.print(table)
@@ -188,7 +120,7 @@ def release(
         course = find_course()
         report = making.check(course) if only_check else making.build(course, force=force, only=only)
     except (NoCourseError, making.ReleaseError, GlossaryError) as error:
-        raise _refuse(error) from None
+        raise refuse(error) from None
     for title in ("executed", "kept", "released", "stale"):
         for name in getattr(report, title):
             console.print(f"{title}: {name}")
@@ -211,10 +143,13 @@ def gate(
     try:
         result = run_gate(find_course(), task)
     except (NoCourseError, LookupError) as error:
-        raise _refuse(error) from None
+        raise refuse(error) from None
     _print_gate(result, Console())
     if json_path is not None:
-        json_path.write_text(json.dumps(result.to_json(), indent=1))
+        from autograder.mutation.recorded import recorded
+
+        mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
+        json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
     raise typer.Exit(0 if result.ok else 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 from dataclasses import dataclass
@@ -75,8 +76,10 @@ class Course:
 
     @property
     def database(self) -> str:
-        """URL of the gradebook."""
-        return os.environ.get("FXOPT_DATABASE", f"sqlite:///{self.records / 'gradebook.db'}")
+        """URL of the gradebook: what `FXOPT_DATABASE` names, or else a file in the course folder."""
+        named = os.environ.get("FXOPT_DATABASE", f"sqlite:///{self.records / 'gradebook.db'}")
+        # Of several drivers this is the one that comes with the course; the short form of the scheme names none.
+        return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", named)
 
     @property
     def feedback(self) -> Path:

@@ -15,7 +15,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
+from sqlalchemy.exc import SQLAlchemyError
 
+from autograder.course.converting import TellsWhy, convert
 from autograder.course.course import Course, course_config
 from autograder.course.notebooks import grade_id
 
@@ -87,6 +89,7 @@ def make_assignments(course: Course, source: Path, target: Path, database: str) 
 
     Raises:
         ReleaseError: nbgrader refused; its message is passed on.
+        SQLAlchemyError, OSError: the gradebook or a file cannot be written.
     """
     config = course_config(course)
     config.CourseDirectory.root = str(source.parent)
@@ -96,10 +99,15 @@ def make_assignments(course: Course, source: Path, target: Path, database: str) 
     for day in sorted(path.name for path in source.iterdir() if path.is_dir()):
         config.CourseDirectory.assignment_id = day
         directory = CourseDirectory(config=config)
-        converter = GenerateAssignment(coursedir=directory, config=config)
+        converter = _GenerateAssignment(coursedir=directory, config=config)
         converter.force = True
-        converter.log.setLevel("ERROR")
         try:
-            converter.start()
+            convert(converter)
+        except (SQLAlchemyError, OSError):
+            raise
         except Exception as error:
-            raise ReleaseError(f"nbgrader could not make {day}, and logged why: {error}") from error
+            raise ReleaseError(f"nbgrader could not make {day}: {type(error).__name__}: {error}") from error
+
+
+class _GenerateAssignment(TellsWhy, GenerateAssignment):
+    pass

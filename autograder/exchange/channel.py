@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import socket
 import struct
-import tempfile
 import time
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -236,8 +235,3 @@ def connect(path: str, **limits: int) -> Channel:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
     return Channel(connection, **limits)
-
-
-def private_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for rendezvous sockets that only this user can enter. Socket paths must be short: about 100 bytes."""
-    return tempfile.TemporaryDirectory(prefix="fxopt-", dir="/tmp")

@@ -45,6 +45,7 @@ from autograder.grading.budget import (
 from autograder.grading.endings import ENDINGS
 from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
+from autograder.grading.view import SandboxError
 
 STUCK_LIMIT = 3
 """How many cells of one notebook may bring the process down before its tasks are no longer tried without them."""
@@ -225,23 +226,42 @@ class Grader:
         second.seconds += first.seconds
         return second
 
+    def round_until_failure(
+        self, task: Task, cells: list[dict[str, str]], cases: list[Message], hidden: bool
+    ) -> TaskOutcome:
+        """One round on cases of one's own choosing, ended by the first that fails: is the answer wrong, never how."""
+        return self._round(task, cells, set(), hidden, cases)[0]
+
     def _round(
-        self, task: Task, cells: list[dict[str, str]], stuck: set[str], hidden: bool
+        self,
+        task: Task,
+        cells: list[dict[str, str]],
+        stuck: set[str],
+        hidden: bool,
+        chosen: list[Message] | None = None,
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
         worker = self._warm_worker()
-        cases = self._cases_of(task, hidden)
+        cases = self._cases_of(task, hidden) if chosen is None else chosen
         started = time.monotonic()
+        again = False
         while True:
             if not self._budget.left:
                 text = (HIDDEN_NEVER_RAN if hidden else NEVER_RAN).format(budget=self._budget.seconds)
                 return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
             run = _Run(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
+            run.until_failure = chosen is not None
             outcome = run.outcome(cases, self._judge.judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
             if outcome is None and run.defining and run.running_cell == task.answer_id:
                 stuck.add(task.answer_id)  # spares the tasks after this one the wait
+            if outcome is None and worker.lost:
+                raise SandboxError("the sandbox was ended from outside while a submission ran in it")
+            if outcome is None and worker.killed and not again:
+                # By its own code, or from outside (a machine that is short of memory): that shows in a second try.
+                again = True
+                continue
             if outcome is not None or run.running_cell not in others or len(stuck - self._answers) >= STUCK_LIMIT:
                 break
             # Another cell of the notebook brought the process down: this task is graded without it.
@@ -271,6 +291,7 @@ class _Run:
         self._budget = budget
         self._allowed = self._left = min(task.seconds, budget.left)
         self._timed_out = False
+        self.until_failure = False
         self.running_cell: str | None = None
         self.defining = True
         self.outputs: dict[str, list[dict[str, Any]]] = {}
@@ -365,6 +386,8 @@ class _Run:
             self._budget.judged += time.monotonic() - started
             if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
+            if self.until_failure and not verdicts[-1].passed:
+                break
         self.running_cell = None
         return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
 
@@ -426,11 +449,6 @@ class _WarmGraders:
 
 _warm: _WarmGraders | None = None
 
-Ahead = Callable[[NotebookNode, NotebookNode, Sequence[Task], str | None], "NotebookOutcome | None"]
-"""What may know the outcome of a notebook already: takes notebook, release, tasks and seed."""
-
-_ahead: Ahead | None = None
-
 
 def keep_warm() -> None:
     """From now on `grade_notebook` keeps its graders from call to call, until `let_go` or the end of this process."""
@@ -447,17 +465,6 @@ def let_go() -> None:
     if _warm is not None:
         _warm.close()
         _warm = None
-
-
-@contextmanager
-def graded_ahead(ahead: Ahead) -> Iterator[None]:
-    """Inside, `grade_notebook` asks `ahead` first and grades only what that does not know."""
-    global _ahead
-    before, _ahead = _ahead, ahead
-    try:
-        yield
-    finally:
-        _ahead = before
 
 
 @contextmanager
@@ -494,8 +501,6 @@ def grade_notebook(
         limits: what the learner's side may use.
         watch: is told each visible case with its evidence, as it came from the learner's side.
     """
-    if _ahead is not None and (outcome := _ahead(notebook, release, tasks, seed)) is not None:
-        return outcome
     started = time.monotonic()
     points = points_of(release)
     outcome = NotebookOutcome(name)
@@ -521,4 +526,4 @@ def grade_notebook(
     return outcome
 
 
-__all__ = ["Grader", "NotebookOutcome", "grade_notebook", "graded_ahead", "keep_warm", "let_go"]
+__all__ = ["Grader", "NotebookOutcome", "grade_notebook", "keep_warm", "let_go"]

@@ -68,12 +68,13 @@ def serve(control: Channel) -> None:
             if current is not None:
                 current.end()
             return
+        gone = current is not None and current.gone(request.get("grace", 0.0))
         status = current.end() if current is not None else 0
         current = None
         if "run" in request:
             current = _Forked(request["run"], request["memory_bytes"], request["seconds"], control)
         else:
-            control.send({"ended": status})
+            control.send({"ended": status, "by_itself": gone})
 
 
 class _Forked:
@@ -90,6 +91,10 @@ class _Forked:
         self._reading = reading
         content = os.read(reading, 4)
         self._runner = struct.unpack("i", content)[0] if len(content) == 4 else 0
+
+    def gone(self, seconds: float) -> bool:
+        """Whether the runner has ended, or does so within some seconds, without being told to."""
+        return bool(select.select([self._reading], [], [], seconds)[0])
 
     def end(self) -> int:
         """Kill the runner, if it still lives; the wait status with which it ended."""

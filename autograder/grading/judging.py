@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -31,8 +33,8 @@ from autograder.exchange.channel import (
     OversizeMessageError,
     Rendezvous,
     connect,
-    private_folder,
 )
+from autograder.exchange.scratch import scratch_folder
 from autograder.exchange.verdict import CaseVerdict, Finding
 from autograder.grading.endings import ENDINGS, JUDGE_CRASHED, OVERRUN
 from autograder.grading.sandbox import START_SECONDS, Limits
@@ -49,6 +51,13 @@ TOO_LARGE = "it is too large"
 
 class JudgeOutOfStepError(RuntimeError):
     """The judge answered another question than it was asked."""
+
+
+ENDING_SECONDS = 2.0
+"""How long a judge that closed its channel may take to end."""
+
+TRIES = 2
+"""How often a case is put to a judge that comes to an end over it: what is in the evidence shows each time."""
 
 
 class Judge:
@@ -81,7 +90,7 @@ class Judge:
         self._channel: Channel | None = None
 
     def __enter__(self) -> Self:
-        self._files = private_folder()
+        self._files = scratch_folder("fxopt-")
         return self
 
     def __exit__(
@@ -111,6 +120,13 @@ class Judge:
 
     def _how(self) -> str:
         return json.dumps({"limits": asdict(self._limits), "sandboxed": self._sandboxed})
+
+    def _was_killed(self) -> bool:
+        """Whether the process, which closed its channel, was killed from outside."""
+        assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(ENDING_SECONDS) == -signal.SIGKILL
+        return False
 
     def _stop(self) -> None:
         if self._process is not None:
@@ -142,14 +158,20 @@ class Judge:
         said = (Path(self._files.name) / "log").read_text(errors="replace")[-2000:].strip()
         return JudgeError(f"the judge {what} ({error}); it printed: {said or 'nothing'}")
 
-    def cases(self, task: Task, hidden: bool) -> list[Message]:
+    def cases(self, task: Task, hidden: bool, seed: str | None = None) -> list[Message]:
         """The visible or the hidden cases of a task, as messages for the worker.
+
+        Args:
+            task: the task.
+            hidden: which of the two.
+            seed: the secret from which hidden cases come, where it is another one than the judge's own.
 
         Raises:
             JudgeError: the judge cannot make them.
         """
         try:
-            answer = self._ask({"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed}, START_SECONDS)
+            wanted = {"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed if seed is None else seed}
+            answer = self._ask(wanted, START_SECONDS)
             if "failed" in answer:
                 raise JudgeError(f"the judge failed on the cases of {task.name}: {answer['failed']}")
             return [self._connected().receive(START_SECONDS) for _ in range(answer["count"])]
@@ -167,7 +189,11 @@ class Judge:
         return answer
 
     def judge(self, task: Task, case: Message, evidence: Message, hidden: bool) -> CaseVerdict:
-        """The verdict on one case. A judge that crashes or hangs over the evidence is a verdict on the evidence."""
+        """The verdict on one case. A judge that crashes or hangs over the evidence is a verdict on the evidence.
+
+        Raises:
+            JudgeError: it was killed from outside again and again, or cannot run graphs here: nobody's fault.
+        """
         # The time of the judge itself, and that of the graphs that it has run.
         name, seconds = str(case.header["name"]), 2 * self._limits.judge_seconds
         request = {
@@ -179,16 +205,29 @@ class Judge:
             "case_bytes": len(case.blob),
             "evidence": evidence.header,
         }
-        try:
-            answer = self._ask(request, seconds, case.blob + evidence.blob)
-        except (RecursionError, OversizeMessageError) as error:
-            # Nothing was sent. Written once more, it is nested or grown beyond what can be read at all.
-            reason = TOO_LARGE if isinstance(error, OversizeMessageError) else "it is nested too deeply"
-            return CaseVerdict(name, hidden, (Finding("unreadable evidence", UNREADABLE.format(reason=reason)),))
-        except (ChannelTimeoutError, ChannelClosedError, MalformedMessageError, JudgeOutOfStepError) as error:
+        for tried in range(1, TRIES + 1):
+            # A judge that does not start has said nothing of the evidence.
+            self._connected()
+            try:
+                answer = self._ask(request, seconds, case.blob + evidence.blob)
+                break
+            except (RecursionError, OversizeMessageError) as error:
+                # Nothing was sent. Written once more, it is nested or grown beyond what can be read at all.
+                reason = TOO_LARGE if isinstance(error, OversizeMessageError) else "it is nested too deeply"
+                return CaseVerdict(name, hidden, (Finding("unreadable evidence", UNREADABLE.format(reason=reason)),))
+            except ChannelTimeoutError:
+                self._stop()
+                return CaseVerdict(name, hidden, (Finding(OVERRUN, ENDINGS[OVERRUN].format(seconds=seconds)),))
+            except (ChannelClosedError, MalformedMessageError, JudgeOutOfStepError) as error:
+                killed = self._was_killed()
+                self._stop()
+                if tried == TRIES and killed:
+                    raise JudgeError(f"the judge was killed {TRIES} times over one case ({error})") from error
+                if tried == TRIES:
+                    return CaseVerdict(name, hidden, (Finding(JUDGE_CRASHED, ENDINGS[JUDGE_CRASHED]),))
+        if "failed" in answer:
             self._stop()
-            what = OVERRUN if isinstance(error, ChannelTimeoutError) else JUDGE_CRASHED
-            return CaseVerdict(name, hidden, (Finding(what, ENDINGS[what].format(seconds=seconds)),))
+            raise JudgeError(f"the judge cannot do its work here: {answer['failed']}")
         findings = tuple(Finding(*finding) for finding in answer["findings"])
         return CaseVerdict(name, hidden, findings, answer["figures"])
 
@@ -200,7 +239,7 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
     import torch
 
     from autograder.exchange.graph_form import graphs_run_by
-    from autograder.grading.runner import SandboxedRunner
+    from autograder.grading.runner import RunnerError, SandboxedRunner
 
     with SandboxedRunner(limits, sandboxed) as runner, graphs_run_by(runner):
         torch.set_num_threads(1)
@@ -221,7 +260,11 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
                 submission = header["submission"]
                 runner.new_submission()
             runner.new_case((task.name, header["hidden"]))
-            verdict = _verdict(task, header, blob)
+            try:
+                verdict = _verdict(task, header, blob)
+            except (RunnerError, OSError) as error:  # of this machine: nothing is said of the evidence
+                channel.send({"id": header["id"], "failed": f"{type(error).__name__}: {error}"})
+                continue
             findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
             channel.send({"id": header["id"], "findings": findings, "figures": verdict.figures})
 
@@ -241,6 +284,7 @@ def _verdict(task: Task, header: dict[str, Any], blob: bytes) -> CaseVerdict:
     """The verdict on one case, whatever the evidence is."""
     from autograder.exchange.evidence import Case, Evidence, EvidenceError
     from autograder.exchange.graph_form import GraphEndedError
+    from autograder.grading.runner import RunnerError
 
     length, sent, hidden = header["case_bytes"], header["evidence"], header["hidden"]
     case = Case.from_message(header["case"], blob[:length])
@@ -252,6 +296,8 @@ def _verdict(task: Task, header: dict[str, Any], blob: bytes) -> CaseVerdict:
         return CaseVerdict(case.name, hidden, (Finding(error.misconception, error.message),))
     except MemoryError:
         return CaseVerdict(case.name, hidden, (Finding("unreadable evidence", UNREADABLE.format(reason=TOO_LARGE)),))
+    except (RunnerError, OSError):
+        raise
     except Exception as error:
         # Evidence comes from the learner's side and may have any content; a defect of the judge itself
         # shows in the gate, where it makes the reference fail.

@@ -33,11 +33,11 @@ from autograder.exchange.channel import (
     MalformedMessageError,
     OversizeMessageError,
     Rendezvous,
-    private_folder,
 )
 from autograder.exchange.evidence import EvidenceError, pack_tensors, unpack_tensors
 from autograder.exchange.graph_form import EncodedGraph, GraphEndedError, GraphFormatError, encode
 from autograder.exchange.graph_form.parcels import pack, unpack
+from autograder.exchange.scratch import scratch_folder
 from autograder.grading.endings import ENDINGS, GRAPH_CRASHED, HUNGRY, LARGE, SLOW
 from autograder.grading.graph_server import WARM
 from autograder.grading.sandbox import START_SECONDS, Limits, bubblewrap, bubblewrap_command
@@ -51,6 +51,10 @@ COMMON_EXCEPTIONS = (
     OverflowError, RecursionError, RuntimeError, TypeError, ValueError, ZeroDivisionError,
 )  # fmt: skip
 """What a runner may say that a graph raised; anything else arrives as `RuntimeError`."""
+
+
+GRACE_SECONDS = 2.0
+"""How long a runner that closed its channel may take to end."""
 
 
 class RunnerError(RuntimeError):
@@ -92,7 +96,7 @@ class SandboxedRunner:
         self.new_submission()
 
     def __enter__(self) -> Self:
-        self._files = private_folder()
+        self._files = scratch_folder("fxopt-")
         self.start()
         return self
 
@@ -226,10 +230,16 @@ class SandboxedRunner:
         )
         return GraphEndedError(misconception, text)
 
-    def _post_mortem(self) -> GraphEndedError:
+    def _post_mortem(self) -> GraphEndedError | RunnerError:
         """What became of the runner that closed its channel."""
-        status = self._end_runner()
-        if status is not None and os.WIFSIGNALED(status):
+        ended = self._end_runner(GRACE_SECONDS)
+        if ended is None:
+            return RunnerError("the process that starts those which run graphs was ended from outside")
+        status, by_itself = ended
+        if os.WIFSIGNALED(status) and by_itself:
+            if os.WTERMSIG(status) == signal.SIGKILL:
+                # No graph can do that: its limits end in other signals.
+                return RunnerError("the process that ran a graph was killed from outside")
             number = os.WTERMSIG(status)
             if number in (signal.SIGPROF, signal.SIGXCPU):
                 return self._ended(SLOW)
@@ -309,20 +319,27 @@ class SandboxedRunner:
         if self._channel is not None:
             self._end_runner()
 
-    def _end_runner(self) -> int | None:
-        """End the runner; its wait status, or `None` when the server did not tell and was ended itself."""
+    def _end_runner(self, grace: float = 0.0) -> tuple[int, bool] | None:
+        """End the runner.
+
+        Args:
+            grace: how many seconds it may take to end by itself.
+
+        Returns:
+            Its wait status and whether it ended by itself; `None` when the server did not tell and was ended itself.
+        """
         if self._channel is not None:
             self._channel.close()
             self._channel = None
         if self._control is None:
             return None
         try:
-            self._control.send({"end": True}, timeout=10.0)
-            status = self._control.receive(10.0).header.get("ended")
+            self._control.send({"end": True, "grace": grace}, timeout=10.0)
+            answer = self._control.receive(10.0 + grace).header
         except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError):
             self._stop_server()
             return None
-        return status if type(status) is int else None
+        return int(answer["ended"]), bool(answer["by_itself"])
 
     def _stop_server(self) -> None:
         for channel in (self._channel, self._control):

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from autograder.exchange.channel import (
     MalformedMessageError,
     channel_pair,
 )
+from autograder.exchange.scratch import scratch_folder
 from autograder.exchange.verdict import Status
 from autograder.grading.memory_watch import Watch, end_family
 from autograder.grading.system_calls import learner_filter
@@ -171,6 +171,8 @@ class Worker:
         sandboxed: whether it runs in bubblewrap.
         limits: what one submission may use.
         violation: what the running submission, or else the latest one, used too much of.
+        killed: whether the latest task's process was killed, and not by this class.
+        lost: whether the submission's process ended by itself, which nothing inside its namespaces can bring about.
     """
 
     def __init__(self, tasks: Sequence[Task], limits: Limits | None = None, sandboxed: bool | None = None) -> None:
@@ -189,6 +191,7 @@ class Worker:
         self.sandboxed = bubblewrap() is not None if sandboxed is None else sandboxed
         self.limits = limits or Limits()
         self.violation: Status | None = None
+        self.killed = self.lost = False
         self._tasks = tasks
         self._fresh_namespaces = self.sandboxed
         self._submissions = 0
@@ -197,7 +200,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._files = tempfile.TemporaryDirectory(prefix="fxopt-view-")
+        self._files = scratch_folder("fxopt-view-")
         view = Path(self._files.name) / "view"
         view.mkdir()
         try:
@@ -261,6 +264,7 @@ class Worker:
             self._stop()
             self._start()
         self.violation = None
+        self.killed = self.lost = False
         self._submissions += 1
         ours, theirs = channel_pair()
         try:
@@ -338,15 +342,18 @@ class Worker:
 
     def end_run(self) -> None:
         """End the running task, and the whole submission when that does not succeed (which `alive` then says)."""
+        self.killed = False
         if self._submission is None:
             return
         end = time.monotonic() + END_SECONDS
         try:
             self._submission.send({"kill": True}, timeout=END_SECONDS)
-            while "exited" not in self._submission.receive(max(0.01, end - time.monotonic())).header:
+            while "exited" not in (header := self._submission.receive(max(0.01, end - time.monotonic())).header):
                 pass
-        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError):
+            self.killed = bool(header.get("killed"))
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError) as error:
             self.end()
+            self.lost = self._fresh_namespaces and self.violation is None and isinstance(error, ChannelClosedError)
 
     @property
     def alive(self) -> bool:

@@ -115,9 +115,11 @@ def serve_submission(channel: Channel, wanted: dict[str, Any], own_namespaces: b
             channel.close()
             _run_apart(run_task, answers, request["run"], own_namespaces, shell)
         answers.close()
-        _wait_or_kill(child, channel)
+        status = _wait_or_kill(child, channel)
         _kill_leftovers(own_namespaces)
-        channel.send({"exited": child})
+        # Killed, and not by us: by its own code, or by somebody outside.
+        killed = status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        channel.send({"exited": child, "killed": killed})
 
 
 def run_task(answers: Channel, request: dict[str, Any], own_namespaces: bool, shell: LearnerShell) -> None:
@@ -141,17 +143,21 @@ def _run_apart(function: Callable[..., None], *arguments: Any) -> None:
         os._exit(code)
 
 
-def _wait_or_kill(child: int, channel: Channel) -> None:
-    """Wait for a child; kill its session when the other side speaks. Ends this process when the other side is gone."""
-    watched = None
+def _wait_or_kill(child: int, channel: Channel) -> int | None:
+    """Wait for a child; its wait status, or `None` when the other side spoke and its session was killed.
+
+    Ends this process when the other side is gone.
+    """
+    watched, ended = None, False
     if hasattr(os, "pidfd_open"):
         with suppress(OSError):
             watched = os.pidfd_open(child)
     try:
         while True:
             if watched is None:
-                if os.waitpid(child, os.WNOHANG)[0]:
-                    return
+                found, status = os.waitpid(child, os.WNOHANG)
+                if found:
+                    return None if ended else status
                 told = channel.ready(POLL_SECONDS)
             else:
                 poll = select.poll()
@@ -159,14 +165,15 @@ def _wait_or_kill(child: int, channel: Channel) -> None:
                 poll.register(channel.fileno(), select.POLLIN)
                 told = channel.fileno() in dict(poll.poll())
                 if not told:
-                    os.waitpid(child, 0)
-                    return
+                    status = os.waitpid(child, 0)[1]
+                    return None if ended else status
             if told:
                 try:
                     channel.receive()
                 except ChannelClosedError:
                     _end_session(child)
                     os._exit(1)
+                ended = True
                 _end_session(child)
     finally:
         if watched is not None:

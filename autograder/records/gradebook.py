@@ -4,43 +4,45 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import tempfile
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED as ANY
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
-from sqlalchemy.exc import SAWarning
+from sqlalchemy.exc import SQLAlchemyError
 
+from autograder.course.converting import TellsWhy, convert
 from autograder.course.course import Course, course_config
-from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.sources import make_assignments, read_source, sources
 from autograder.course.task import DAYS, WrittenTask
-from autograder.course.tasks import tasks_of_notebook, written_tasks
+from autograder.course.tasks import written_tasks
+from autograder.exchange.scratch import remove_leftovers
 from autograder.exchange.verdict import one_line
-from autograder.grading.batch import Batch
-from autograder.grading.grading import keep_warm, let_go
-from autograder.records.intake import (
-    PROBLEMS_KEY,
-    Folder,
-    IntakeError,
-    content_of,
-    handed_in,
-    handed_in_at,
-    look_into,
-    received,
-)
+from autograder.grading.batch import Batch, Graders, Here
+from autograder.grading.work import InfrastructureError, Work, reason_of
+from autograder.records.intake import HandedIn, IntakeError, handed_in, read_submission, rebuilt
+from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import AutogradeReceived, outcome_file
+from autograder.records.recording import (
+    NOT_GRADED,
+    Judged,
+    note_receipt,
+    record_failure,
+    record_outcomes,
+    whole_outcome,
+    work_of,
+)
+from autograder.records.trouble import explained, shown
+from autograder.records.verdicts import VerdictStore
 from fxopt_workbench.files import write_whole
-
-AHEAD = 3
-"""How many submissions for each grading process are read before their turn to be written."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Graded:
         failure: why grading failed, or `""`.
         feedback: the feedback page, when there is one.
         anew: whether it was graded now; otherwise it had been graded since it was handed in.
+        waits: whether grading itself failed, so that the next run tries it again; that is nobody's 0 points.
     """
 
     student: str
@@ -64,21 +67,33 @@ class Graded:
     failure: str
     feedback: Path | None
     anew: bool
+    waits: bool = False
 
 
-def prepare_gradebook(course: Course) -> None:
+class GradingStoppedError(RuntimeError):
+    """Grading itself does not work here; the message is one line that says why, and what becomes of the rest."""
+
+
+def prepare_gradebook(course: Course, store: VerdictStore | None = None) -> None:
     """Bring the gradebook up to date with the authoring sources: assignments, cells and points.
+
+    Args:
+        course: the course.
+        store: the opened store; `None` opens it.
 
     Raises:
         ReleaseError: nbgrader refused.
+        RecordsError: the gradebook cannot be used.
     """
-    course.records.mkdir(parents=True, exist_ok=True)
-    hasher = hashlib.sha256(course.database.encode())
+    if store is None:
+        with explained(course.database, course.records), VerdictStore(course.database) as opened:
+            prepare_gradebook(course, opened)
+        return
+    hasher = hashlib.sha256()
     for source in sources(course):
         hasher.update(f"{source.relative_to(course.solutions)}\0".encode() + source.read_bytes() + b"\0")
-    marker, state = course.records / "graded" / "prepared.sha256", hasher.hexdigest()
-    days = {source.parent.name for source in sources(course)}
-    if marker.is_file() and marker.read_text() == state and days <= _known_days(course):
+    state = hasher.hexdigest()
+    if store.fact(PREPARED) == state and not store.is_new():
         return
     with tempfile.TemporaryDirectory() as folder:
         for source in sources(course):
@@ -86,16 +101,72 @@ def prepare_gradebook(course: Course) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(read_source(source), target)
         make_assignments(course, Path(folder) / "source", Path(folder) / "release", course.database)
-    write_whole(marker, state)
+    # In the gradebook, so that another one is never taken for prepared.
+    store.set_fact(PREPARED, state)
 
 
-def _known_days(course: Course) -> set[str]:
-    with Gradebook(course.database, "fxopt") as gradebook:
-        return {str(assignment.name) for assignment in gradebook.assignments}
+@dataclass(frozen=True)
+class Due:
+    """A submission in a run of grading.
+
+    Attributes:
+        student: the name of the folder, which may be none of a student.
+        day: the assignment's folder.
+        submission: what was handed in, when the run began; `None` when it cannot be read.
+        refusal: why it cannot be graded, or `""`.
+        anew: whether it will be graded; otherwise it was, since it was handed in.
+    """
+
+    student: str
+    day: str
+    submission: HandedIn | None
+    refusal: str
+    anew: bool
+
+
+def plan(
+    course: Course, store: VerdictStore, who: str | None = None, day: str | None = None, force: bool = False
+) -> Iterator[Due]:
+    """What a run of grading would do, assignment by assignment; see `grade` for the arguments."""
+    folders = [(student, name) for student, name in handed_in(course) if who in (None, student) and day in (None, name)]
+    finished = store.finished()
+    for student, name in sorted(folders, key=lambda found: (found[1], found[0])):
+        try:
+            submission = read_submission(course, student, name)
+        except IntakeError as error:
+            yield Due(one_line(ascii(student)[1:-1], 80), name, None, str(error), False)
+            continue
+        if not submission.contents:
+            released = ", ".join(sorted(path.name for path in (course.curriculum / name).glob("*.ipynb")))
+            wanted = f"expected one of {released}" if released else f"there is no assignment {one_line(name, 80)}"
+            yield Due(student, name, None, f"no notebook of the assignment was handed in ({wanted})", False)
+            continue
+        same = finished.get((student, name)) == submission.fingerprint and _is_complete(course, submission)
+        yield Due(student, name, submission, "", force or not same)
+
+
+def _is_complete(course: Course, submission: HandedIn) -> bool:
+    """Whether everything that grading writes besides the gradebook is there."""
+    student, day = submission.folder.student, submission.folder.day
+    return all(
+        outcome_file(course, student, day, name).is_file()
+        and (course.feedback / student / day / f"{name}.html").is_file()
+        and (course.records / "autograded" / student / day / f"{name}.ipynb").is_file()
+        for name in submission.contents
+    )
 
 
 def grade(
-    course: Course, who: str | None = None, day: str | None = None, force: bool = False, jobs: int = 1
+    course: Course,
+    who: str | None = None,
+    day: str | None = None,
+    force: bool = False,
+    jobs: int = 1,
+    *,
+    graders: Graders | None = None,
+    wait: bool = False,
+    begun: Callable[[int], None] = lambda count: None,
+    note: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Graded]:
     """Grade what was handed in since it was last graded; one result per submitted notebook, as soon as it is known.
 
@@ -108,120 +179,185 @@ def grade(
         day: only this assignment (folder name).
         force: grade even what has been graded since it was handed in.
         jobs: how many processes run and judge notebooks at once.
+        graders: what grades, in the place of `jobs` processes.
+        wait: whether to wait for another process that grades this course.
+        begun: is told how many submissions will be graded, before the first one is.
+        note: is told what the person who grades should know of the gradebook.
 
     Raises:
+        CourseLockedError: another process is grading this course.
+        RecordsError: the gradebook or another file cannot be read or written.
         ReleaseError: the gradebook cannot be brought up to date.
+        GradingStoppedError: grading itself does not work here.
         ValueError: fewer jobs than one.
     """
-    prepare_gradebook(course)
-    folders = [(student, name) for student, name in handed_in(course) if who in (None, student) and day in (None, name)]
-    folders.sort(key=lambda found: (found[1], found[0]))
-    if jobs == 1:
-        keep_warm()
-        try:
-            for student, name in folders:
-                yield from _grade_folder(course, student, name, force)
-        finally:
-            let_go()
-        return
-    with Batch(jobs) as batch:
-        announced = 0
-        for position, (student, name) in enumerate(folders):
-            while announced < min(len(folders), position + AHEAD * jobs):
-                _announce(batch, course, *folders[announced], force)
-                announced += 1
-            yield from _grade_folder(course, student, name, force)
+    if graders is None:
+        graders = Here() if jobs == 1 else Batch(jobs)
+    with explained(course.database, course.records), course_lock(course, wait):
+        remove_leftovers()
+        with VerdictStore(course.database) as store:
+            if store.is_new() and (before := len(list((course.records / "autograded").glob("*/*")))):
+                note(ANEW.format(file=shown(course.database), count=before))
+            prepare_gradebook(course, store)
+            every = list(plan(course, store, who, day, force))
+            begun(sum(due.anew for due in every))
+            try:
+                with graders:
+                    yield from _Run(course, store, graders).results(every)
+            finally:
+                # Of processes that were lost meanwhile.
+                remove_leftovers()
 
 
-def _announce(batch: Batch, course: Course, student: str, day: str, force: bool) -> None:
-    """Have the notebooks of a submission graded that `_grade_folder` is going to ask for."""
-    try:
-        folder = look_into(course, student, day)
-        if not _is_new(course, student, day, _fingerprint(course, folder), force):
+PREPARED = "prepared"
+"""Name of the fact of which sources the gradebook was prepared from."""
+
+ANEW = (
+    "The gradebook {file} is new or empty, but {count} submissions were graded before: they are graded again. Points "
+    "that people gave are not in it; to keep them, stop this and put a copy of the old gradebook back."
+)
+
+IN_A_ROW = 3
+"""After how many failures in a row it is looked whether grading works here at all."""
+
+
+class _Run:
+    """One run of grading: submissions go out to the graders, and what they come to is written one by one."""
+
+    def __init__(self, course: Course, store: VerdictStore, graders: Graders) -> None:
+        self._course, self._store, self._graders = course, store, graders
+        self._failures = 0
+
+    def results(self, every: Sequence[Due]) -> Iterator[Graded]:
+        """Everything that is due, as soon as it is known."""
+        waiting: list[_Begun] = []
+        for due in every:
+            if due.refusal or not due.anew:
+                yield from self._known(due)
+                continue
+            while len(waiting) >= self._graders.ahead:
+                yield from self._next(waiting)
+            try:
+                waiting.append(self._begin(due))
+            except IntakeError as error:
+                yield Graded(due.student, due.day, "-", None, str(error), None, False)
+        while waiting:
+            yield from self._next(waiting)
+
+    def _known(self, due: Due) -> Iterator[Graded]:
+        """What need not be graded."""
+        if due.submission is None:
+            yield Graded(due.student, due.day, "-", None, due.refusal, None, False)
             return
-        for name in folder.notebooks:
-            tasks = tasks_of_notebook(name)
-            notebook = received(course, student, day, name)
-            if tasks and not notebook.metadata[PROBLEMS_KEY]["unreadable"]:
-                release = read_notebook(course.curriculum / day / f"{name}.ipynb")
-                batch.announce(name, notebook, release, tasks, course.seed())
-    except (IntakeError, OSError):
-        return  # grading comes upon it again, and reports it
+        yield from self._graded(due.submission, anew=False)
 
+    def _begin(self, due: Due) -> _Begun:
+        """Hand a submission over to the graders, as it lies in its folder now."""
+        # Read again: of a thousand submissions not all that was read for the plan is kept.
+        submission = read_submission(self._course, due.student, due.day)
+        notebooks = rebuilt(self._course, submission)
+        note_receipt(self._store, submission)
+        works = {}
+        for name, notebook in notebooks.items():
+            work = work_of(self._course, due.day, name, notebook)
+            works[name] = None if work is None else (work, self._graders.submit(work))
+        return _Begun(submission, notebooks, works)
 
-def _marker(course: Course, student: str, day: str) -> Path:
-    # nbgrader takes a submission for graded as soon as its folder of results is there. Ours is written last, so that
-    # a run that was killed anywhere before is made up for.
-    return course.records / "graded" / student / f"{day}.sha256"
+    def _next(self, waiting: list[_Begun]) -> Iterator[Graded]:
+        """Write the first submission that is graded."""
+        while True:
+            ready = next((begun for begun in waiting if begun.done), None)
+            if ready is not None:
+                break
+            wait([future for begun in waiting for future in begun.futures if not future.done()], return_when=ANY)
+        waiting.remove(ready)
+        yield from self._write(ready)
 
-
-def _is_new(course: Course, student: str, day: str, state: str, force: bool) -> bool:
-    marker = _marker(course, student, day)
-    return force or not marker.is_file() or marker.read_text() != state
-
-
-def _grade_folder(course: Course, student: str, day: str, force: bool) -> Iterator[Graded]:
-    try:
-        folder = look_into(course, student, day)
-    except IntakeError as error:
-        yield Graded(one_line(ascii(student)[1:-1], 80), day, "-", None, str(error), None, False)
-        return
-    if not folder.notebooks:
-        released = ", ".join(sorted(path.name for path in (course.curriculum / day).glob("*.ipynb")))
-        wanted = f"expected one of {released}" if released else f"there is no assignment {one_line(day, 80)}"
-        yield Graded(student, day, "-", None, f"no notebook of the assignment was handed in ({wanted})", None, False)
-        return
-    state = _fingerprint(course, folder)
-    anew = _is_new(course, student, day, state, force)
-    failure = ""
-    if anew:
-        failure = _convert(AutogradeReceived, course, student, day) or _convert(GenerateFeedback, course, student, day)
-        if not failure:
-            write_whole(_marker(course, student, day), state)
-    for name in folder.notebooks:
-        outcome = None if failure else _read_outcome(course, student, day, name)
-        page = course.feedback / student / day / f"{name}.html"
-        yield Graded(student, day, name, outcome, failure, page if page.exists() else None, anew)
-
-
-def _fingerprint(course: Course, folder: Folder) -> str:
-    """Changes with every submission: a hash over the notebooks and the time at which they were handed in."""
-    hasher = hashlib.sha256(repr(handed_in_at(course, folder)).encode())
-    for name in folder.notebooks:
+    def _write(self, begun: _Begun) -> Iterator[Graded]:
+        course, store, submission = self._course, self._store, begun.submission
+        student, day = submission.folder.student, submission.folder.day
+        outcomes = {}
         try:
-            content = content_of(course, folder.student, folder.day, f"{name}.ipynb")
-        except UnreadableNotebookError as error:
-            content = str(error).encode()
-        hasher.update(f"{name}\0{len(content)}\0".encode() + content)
-    hasher.update(repr(folder.others).encode())
-    return hasher.hexdigest()
+            for name, given in begun.works.items():
+                graded = None if given is None else self._graders.outcome(*given)
+                outcomes[name] = whole_outcome(course, day, name, begun.notebooks[name], graded)
+        except InfrastructureError as error:
+            record_failure(store, course, submission, str(error))
+            for name in begun.works:
+                yield Graded(student, day, name, None, NOT_GRADED.format(reason=error), None, True, waits=True)
+            self._failed(begun, str(error))
+            return
+        self._failures = 0
+        record_outcomes(store, course, submission, begun.notebooks, outcomes)
+        failure = self._convert(Judged(submission, begun.notebooks, outcomes))
+        if not failure:
+            store.finish(student, day, submission.fingerprint)
+        yield from self._graded(submission, anew=True, failure=failure)
+
+    def _failed(self, begun: _Begun, reason: str) -> None:
+        """After several failures in a row: does grading work with a notebook that is none of a learner's?
+
+        Raises:
+            GradingStoppedError: it does not.
+        """
+        self._failures += 1
+        work = next((given[0] for given in begun.works.values() if given is not None), None)
+        if self._failures % IN_A_ROW or work is None:
+            return
+        blank = replace(work, notebook=work.release)
+        try:
+            self._graders.outcome(blank, self._graders.submit(blank))
+        except InfrastructureError as error:
+            raise GradingStoppedError(
+                f"grading does not work here: {error}. Nobody loses points: mend that, and run `fxopt grade` again"
+            ) from error
+
+    def _convert(self, judged: Judged) -> str:
+        """Write a submission into nbgrader's gradebook, and its feedback; why that failed, or `""`."""
+        config = course_config(self._course)
+        folder = judged.submission.folder
+        config.CourseDirectory.student_id = folder.student
+        config.CourseDirectory.assignment_id = folder.day
+        autograde = AutogradeReceived(coursedir=CourseDirectory(config=config), config=config)
+        autograde.judged[folder.student, folder.day] = judged
+        feedback = GenerateFeedbackOf(coursedir=CourseDirectory(config=config), config=config)
+        try:
+            for converter in (autograde, feedback):
+                converter.force = True
+                convert(converter)
+        except (SQLAlchemyError, OSError):
+            raise  # of the disk or the database: the next submission would fare no better
+        except Exception as error:
+            return reason_of(error)
+        return ""
+
+    def _graded(self, submission: HandedIn, *, anew: bool, failure: str = "") -> Iterator[Graded]:
+        student, day = submission.folder.student, submission.folder.day
+        for name in submission.contents:
+            outcome = None if failure else _read_outcome(self._course, student, day, name)
+            page = self._course.feedback / student / day / f"{name}.html"
+            yield Graded(student, day, name, outcome, failure, page if page.exists() else None, anew)
 
 
-def _convert(kind: type[AutogradeReceived] | type[GenerateFeedback], course: Course, student: str, day: str) -> str:
-    """Run one nbgrader converter on one submission; what it logged as errors when it failed, else nothing."""
-    config = course_config(course)
-    config.CourseDirectory.student_id = student
-    config.CourseDirectory.assignment_id = day
-    converter = kind(coursedir=CourseDirectory(config=config), config=config)
-    converter.force = True
-    records: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
-    handler.setLevel(logging.ERROR)
-    logger = converter.log
-    logger.addHandler(handler)
-    logger.propagate = False
-    try:
-        with warnings.catch_warnings():
-            # nbgrader reads a new submission before it adds it to its session, which SQLAlchemy remarks on.
-            warnings.filterwarnings("ignore", "Object of type <Submitted", category=SAWarning)
-            converter.start()
-    except Exception as error:  # nbgrader's own exceptions carry no more than "see the log"
-        last = next((line for text in records for line in reversed(text.strip().splitlines()) if "Error" in line), "")
-        return last or str(error)
-    finally:
-        logger.removeHandler(handler)
-    return ""
+@dataclass(frozen=True)
+class _Begun:
+    """A submission that the graders have: its notebooks, and the work of each with what will come of it."""
+
+    submission: HandedIn
+    notebooks: dict[str, NotebookNode]
+    works: dict[str, tuple[Work, Future[dict[str, Any]]] | None]
+
+    @property
+    def futures(self) -> list[Future[dict[str, Any]]]:
+        return [given[1] for given in self.works.values() if given is not None]
+
+    @property
+    def done(self) -> bool:
+        return all(future.done() for future in self.futures)
+
+
+class GenerateFeedbackOf(TellsWhy, GenerateFeedback):
+    """nbgrader's feedback, which says why it failed."""
 
 
 def _read_outcome(course: Course, student: str, day: str, notebook: str) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ module writes: notebooks rebuilt from the release and from what a learner wrote 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -123,7 +124,8 @@ def look_into(course: Course, student: str, day: str) -> Folder:
     with _opened(course, student, day) as folder:
         names = sorted(os.listdir(folder))
     notebooks = tuple(stem for name in names if (stem := name.removesuffix(".ipynb")) != name and stem in released)
-    kept = {f"{stem}.ipynb" for stem in notebooks} | {"timestamp.txt"}
+    # nbgrader lays the last one beside what is handed in through its exchange.
+    kept = {f"{stem}.ipynb" for stem in notebooks} | {"timestamp.txt", "submission_secret.txt"}
     return Folder(student, day, notebooks, tuple(name for name in names if name not in kept))
 
 
@@ -147,14 +149,92 @@ def content_of(course: Course, student: str, day: str, file: str) -> bytes:
         return read_descriptor(descriptor, file, own_links_only=True)
 
 
-def received(course: Course, student: str, day: str, name: str) -> NotebookNode:
+@dataclass(frozen=True)
+class HandedIn:
+    """What lay in a submission's folder at one moment. Grading looks at nothing else of it.
+
+    Attributes:
+        folder: what it holds.
+        contents: the bytes of each notebook, or why it has none, by name.
+        when: when it was handed in (see `handed_in_at`), or `None`.
+        changed: when the notebooks were last written, which is asked only where there is no `when`.
+    """
+
+    folder: Folder
+    contents: dict[str, bytes | UnreadableNotebookError]
+    when: datetime | None
+    changed: datetime
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with every submission: a hash over the notebooks and the time at which they were handed in."""
+        hasher = hashlib.sha256(repr(self.when).encode())
+        for name, content in self.contents.items():
+            kept = _bytes_of(content)
+            hasher.update(f"{name}\0{len(kept)}\0".encode() + kept)
+        hasher.update(repr(self.folder.others).encode())
+        return hasher.hexdigest()
+
+    def digest(self, name: str) -> str:
+        """SHA-256 of one notebook's bytes (of the reason, where they cannot be read)."""
+        return hashlib.sha256(_bytes_of(self.contents[name])).hexdigest()
+
+    @property
+    def received_at(self) -> datetime:
+        """When it was handed in, as far as that can be known."""
+        return self.when or self.changed
+
+
+def _bytes_of(content: bytes | UnreadableNotebookError) -> bytes:
+    return content if isinstance(content, bytes) else str(content).encode()
+
+
+def read_submission(course: Course, student: str, day: str) -> HandedIn:
+    """Read what one student handed in for one day.
+
+    Raises:
+        IntakeError: it is no folder, the student's name is none, or it cannot be read.
+    """
+    try:
+        folder = look_into(course, student, day)
+        contents: dict[str, bytes | UnreadableNotebookError] = {}
+        changed = 0.0
+        for name in folder.notebooks:
+            try:
+                contents[name] = content_of(course, student, day, f"{name}.ipynb")
+            except UnreadableNotebookError as error:
+                contents[name] = error
+            with _opened(course, student, day) as descriptor:
+                changed = max(changed, os.stat(f"{name}.ipynb", dir_fd=descriptor, follow_symlinks=False).st_mtime)
+        return HandedIn(folder, contents, handed_in_at(course, folder), datetime.fromtimestamp(changed, UTC))
+    except OSError as error:
+        where = f"{one_line(student, 80)}/{one_line(day, 80)}"
+        raise IntakeError(
+            f"{where}: this submission cannot be read ({error.strerror}); give this user the right to read it"
+        ) from error
+
+
+def received(
+    course: Course, student: str, day: str, name: str, content: bytes | UnreadableNotebookError | None = None
+) -> NotebookNode:
     """One notebook that was handed in, rebuilt on the released one; problems with it are noted in its metadata.
 
     What cannot be read becomes the released notebook, and the note says that it was unreadable.
+
+    Args:
+        course: the course.
+        student: whose it is.
+        day: the assignment's folder.
+        name: the notebook's name.
+        content: its bytes, or why it has none; `None` reads them.
     """
     release = read_notebook(course.curriculum / day / f"{name}.ipynb")
     try:
-        notebook = parse_notebook(f"{name}.ipynb", content_of(course, student, day, f"{name}.ipynb"))
+        if content is None:
+            content = content_of(course, student, day, f"{name}.ipynb")
+        if isinstance(content, UnreadableNotebookError):
+            raise content
+        notebook = parse_notebook(f"{name}.ipynb", content)
         problems = compare_with_release(notebook, release).problems()
         problems += kernel_problems(notebook)
         notebook, unreadable = restored(notebook, release), False
@@ -174,30 +254,33 @@ def kernel_problems(notebook: NotebookNode) -> list[str]:
     return [f"the notebook's kernel is {language!r}; it is graded with Python 3"]
 
 
-def take_in(course: Course, folder: Folder) -> dict[str, NotebookNode]:
-    """Fill this submission's folder of `course.received` anew, and only with what this module wrote.
+def rebuilt(course: Course, submission: HandedIn) -> dict[str, NotebookNode]:
+    """The notebooks of a submission by name, each rebuilt on the released one (see `received`)."""
+    folder = submission.folder
+    found = {}
+    for name, content in submission.contents.items():
+        notebook = received(course, folder.student, folder.day, name, content)
+        if folder.others:
+            notebook.metadata[PROBLEMS_KEY]["problems"].append(_left_aside(folder.others))
+        found[name] = notebook
+    return found
 
-    Returns:
-        The notebooks by name, as they were written.
+
+def take_in(course: Course, submission: HandedIn, notebooks: dict[str, NotebookNode]) -> None:
+    """Fill this submission's folder of `course.received` anew, and only with what this module made.
 
     Raises:
-        IntakeError: the folder of the submission is gone or is none.
+        OSError: it cannot be written.
     """
+    folder = submission.folder
     target = course.received / folder.student / folder.day
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
-    found = {}
-    for name in folder.notebooks:
-        notebook = received(course, folder.student, folder.day, name)
-        if folder.others:
-            notebook.metadata[PROBLEMS_KEY]["problems"].append(_left_aside(folder.others))
+    for name, notebook in notebooks.items():
         write_whole(target / f"{name}.ipynb", nbformat.writes(notebook))
-        found[name] = notebook
-    when = handed_in_at(course, folder)
-    if when is not None:
-        write_whole(target / "timestamp.txt", when.strftime(TIMESTAMP_FORMAT))
-    return found
+    if submission.when is not None:
+        write_whole(target / "timestamp.txt", submission.when.strftime(TIMESTAMP_FORMAT))
 
 
 def _left_aside(names: tuple[str, ...]) -> str:

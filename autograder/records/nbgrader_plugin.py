@@ -18,25 +18,55 @@ from jinja2 import Environment
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode, default
 
+from autograder.course.converting import TellsWhy
 from autograder.course.course import Course
-from autograder.course.notebooks import grade_id, points_of
-from autograder.course.reading import read_notebook
-from autograder.course.tasks import tasks_of_notebook
+from autograder.course.notebooks import grade_id
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import TaskOutcome
-from autograder.grading.grading import NotebookOutcome, grade_notebook
-from autograder.records.intake import PROBLEMS_KEY, IntakeError, handed_in, look_into, take_in
+from autograder.grading.grading import NotebookOutcome
+from autograder.grading.work import InfrastructureError
+from autograder.records.intake import (
+    PROBLEMS_KEY,
+    HandedIn,
+    IntakeError,
+    handed_in,
+    read_submission,
+    rebuilt,
+    take_in,
+)
+from autograder.records.lock import CourseLockedError, course_lock
 from autograder.records.pages import StrictTemplates
+from autograder.records.recording import NOT_GRADED, Judged, judge_here
 from fxopt_workbench.files import write_whole
 
 
-class AutogradeReceived(Autograde):
-    """nbgrader's autograding, of submissions as `intake` rebuilt them and of nothing else in a learner's folder."""
+class AutogradeReceived(TellsWhy, Autograde):
+    """nbgrader's autograding, of submissions as `intake` rebuilt them and of nothing else in a learner's folder.
+
+    What is judged before comes in by `judged`; anything else (in nbgrader's own command and form grader) is judged
+    here. Either way nothing of an earlier grade is removed before the new one is known.
+    """
 
     course_root = Unicode(help="Root folder of the course.").tag(config=True)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.judged: dict[tuple[str, str], Judged] = {}
+        self._submissions: dict[tuple[str, str], tuple[HandedIn, dict[str, NotebookNode]]] = {}
+
+    def start(self) -> None:
+        """As nbgrader's, while no other process grades this course."""
+        course = Course(Path(self.course_root))
+        try:
+            with course_lock(course):
+                super().start()
+        except CourseLockedError as error:
+            self.log.error(str(error))
+            raise NbGraderException(str(error)) from None
 
     @property
     def _input_directory(self) -> str:
@@ -46,13 +76,45 @@ class AutogradeReceived(Autograde):
     def init_notebooks(self) -> None:
         """Take in every submission that was asked for, then find the notebooks among what was taken in."""
         course = Course(Path(self.course_root))
-        for student, day in handed_in(course):
-            if fnmatchcase(student, self.coursedir.student_id) and fnmatchcase(day, self.coursedir.assignment_id):
-                try:
-                    take_in(course, look_into(course, student, day))
-                except IntakeError as error:
-                    self.log.error(str(error))
+        if self.judged:
+            for each in self.judged.values():
+                take_in(course, each.submission, each.notebooks)
+        else:
+            for student, day in handed_in(course):
+                if fnmatchcase(student, self.coursedir.student_id) and fnmatchcase(day, self.coursedir.assignment_id):
+                    try:
+                        submission = read_submission(course, student, day)
+                    except IntakeError as error:
+                        self.log.error(str(error))
+                        continue
+                    notebooks = rebuilt(course, submission)
+                    take_in(course, submission, notebooks)
+                    self._submissions[student, day] = submission, notebooks
         super().init_notebooks()
+
+    def init_destination(self, assignment_id: str, student_id: str) -> bool:
+        """Whether a submission is to be graded: then it is judged now, unless it was before."""
+        key = student_id, assignment_id
+        if key not in self.judged:
+            if not self._is_due(assignment_id, student_id):
+                return False
+            course = Course(Path(self.course_root))
+            try:
+                self.judged[key] = judge_here(course, *self._submissions[key])
+            except InfrastructureError as error:
+                # Not raised: nbgrader would remove what was graded before.
+                self.log.error("%s / %s: %s", student_id, assignment_id, NOT_GRADED.format(reason=error))
+                return False
+        return super().init_destination(assignment_id, student_id)
+
+    def _is_due(self, assignment_id: str, student_id: str) -> bool:
+        """Whether nbgrader would grade it; asking nbgrader itself removes what was graded before."""
+        graded = Path(self._format_dest(assignment_id, student_id))
+        if self.force or not graded.exists():
+            return True
+        source = self._format_source(assignment_id, student_id)
+        new, old = (self.coursedir.get_existing_timestamp(str(folder)) for folder in (source, graded))
+        return new is not None and old is not None and new > old
 
 
 def grade_what_was_received() -> None:
@@ -77,45 +139,22 @@ class FeedbackExporter(HTMLExporter):
 
 
 class GradeByJudge(NbGraderPreprocessor):
-    """Takes the place of nbgrader's `Execute`: the learner's cells run in the sandbox, the judge gives the grade."""
+    """Takes the place of nbgrader's `Execute`: the learner's cells ran in the sandbox, the judge gave the grade."""
 
     course_root = Unicode(help="Root folder of the course.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        """Grade one sanitised notebook; fills the outputs of its cells."""
+        """Take one sanitised notebook's outcome, which is known by now; fills the outputs of its cells."""
         course = Course(Path(self.course_root))
         names = resources["nbgrader"]
-        name = names["notebook"]
-        tasks = tasks_of_notebook(name)
-        noted = nb.metadata.pop(PROBLEMS_KEY, {"problems": [], "unreadable": False})
-        release = read_notebook(course.curriculum / names["assignment"] / f"{name}.ipynb")
-        if noted["unreadable"]:
-            outcome = unreadable_outcome(name, release, noted["problems"])
-        elif not tasks:
-            outcome = NotebookOutcome(name, problems=noted["problems"])
-        else:
-            outcome = grade_notebook(name, nb, release, tasks, course.seed())
-            outcome.problems = noted["problems"] + outcome.problems
+        nb.metadata.pop(PROBLEMS_KEY, None)
+        converter = self.parent.parent  # this belongs to an exporter, and that to the converter
+        if not isinstance(converter, AutogradeReceived):
+            raise TypeError("this grades only behind AutogradeReceived: call `grade_what_was_received` first")
+        outcome = converter.judged[names["student"], names["assignment"]].outcomes[names["notebook"]]
         fill_outputs(nb, outcome)
         write_outcome(course, names["student"], names["assignment"], outcome)
         return nb, resources
-
-
-def unreadable_outcome(name: str, release: NotebookNode, problems: list[str]) -> NotebookOutcome:
-    """Zero points for every task of a submission that could not be read."""
-    points = points_of(release)
-    tasks = [
-        TaskOutcome(
-            task.name,
-            task.title,
-            "error",
-            ["Not graded: the notebook could not be read."],
-            ["unreadable"],
-            max_points=points.get(task.name, 0.0),
-        )
-        for task in tasks_of_notebook(name)
-    ]
-    return NotebookOutcome(name, tasks, problems)
 
 
 def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:

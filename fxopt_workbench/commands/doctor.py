@@ -28,6 +28,9 @@ def doctor(
     for check in all_checks():
         with progress.status(f"trying: {check.name}"):
             results += run_checks((check,))
+        if not as_json:
+            # At once: together the checks take most of a minute, in which a notebook would show nothing.
+            typer.echo(f"{check.name}: {WORDS[results[-1].status]} ({results[-1].seconds:.1f} s)")
     if as_json:
         document = {"ok": not failures(results), "checks": [asdict(result) for result in results]}
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -13,17 +13,18 @@
 # %% [markdown]
 # # Shapes of convolutions
 #
-# *25 minutes. You have seen `nn.Conv2d`; here you learn to know its output before you run it.*
+# *25 minutes. You've used `nn.Conv2d`. Here you'll learn to predict what comes out of it.*
 #
-# A compiler decides everything from shapes: which memory to take, which loops to write, which layers can be joined.
-# So must you. This page is about four questions: how large is the output, how many numbers learn, where do the
-# numbers lie in memory, and which layers fit behind one another.
+# A compiler decides almost everything from shapes: how much memory to take, which loops to write, which layers it can
+# join. To follow its decisions you have to see shapes the way it does. This page answers four questions. How large is
+# the output? How many numbers does training change? Where do those numbers sit in memory? And which layers fit
+# together?
 
 # %% [markdown]
 # ## A window that moves
 #
-# *6 minutes.* Take one row of 7 numbers and a kernel of 3. The kernel is a window: at each place it makes one number
-# of the three that it covers. Here are all its places.
+# *6 minutes.* Start in one dimension: a row of 7 numbers and a kernel of size 3. The kernel is a window. Wherever it
+# stands, it turns the three numbers that it covers into one. Here are all the places where it can stand.
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -52,23 +53,24 @@ show_places(7, 3)
 show_places(7, 3, stride=2)
 
 # %% [markdown]
-# (A *kernel* here is the window of a convolution. On day 1 the word means a piece of machine code.) With stride 2 the
-# window moves two positions at a time. **Padding** puts zeros on both sides; **dilation** spreads the window out.
+# (Here, a *kernel* is the window of a convolution. On day 1 the same word will mean a piece of machine code.) With
+# stride 2, the window moves two positions at a time. **Padding** adds zeros on both sides. **Dilation** leaves gaps
+# between the numbers that the window covers.
 #
-# **Prediction.** How many places are there for size 8, kernel 3, stride 2, padding 1? And with dilation 2 and no
-# padding? Count before you run.
+# **Prediction.** How many places are there for size 8, kernel 3, stride 2 and padding 1? And with stride 1, dilation 2
+# and no padding? Count before you run the cell.
 
 # %% tags=["nbval-check-output"]
 show_places(8, 3, stride=2, padding=1)
 show_places(8, 3, dilation=2)
 
 # %% [markdown]
-# The window covers $d(k-1)+1$ positions, the room to move is what is left of the padded size, and there is one place
-# more than there are steps:
+# With dilation, the window covers $d(k-1)+1$ positions. What's left of the padded size is its room to move. It takes
+# one step every $s$ positions, and it stands in one place more than it takes steps:
 #
 # $$n_{out} = \left\lfloor \frac{n + 2p - d(k-1) - 1}{s} \right\rfloor + 1$$
 #
-# The formula against PyTorch, for every combination of a few numbers:
+# Don't take our word for it. Compare the formula with PyTorch for every combination of a few numbers:
 
 # %% tags=["nbval-check-output"]
 from itertools import product
@@ -89,8 +91,8 @@ for size, kernel, stride, padding, dilation in product((7, 8, 15), (1, 3, 5), (1
 print(f"{tried} combinations, all as the formula says")
 
 # %% [markdown]
-# A `Conv2d` does this in two directions, each with its own numbers. The shape of an image batch is (batch, channels,
-# height, width); the batch stays, and the channels become `out_channels`.
+# A `Conv2d` does this in two directions, and each direction has numbers of its own. A batch of images has the shape
+# (batch, channels, height, width). The batch size stays the same, and the channels become `out_channels`.
 
 # %% tags=["nbval-check-output"]
 images = torch.randn(2, 3, 32, 48, device=device)
@@ -101,7 +103,7 @@ for stride, padding in ((1, 1), (2, 1), ((2, 4), 0)):
 # %% [markdown]
 # ## What learns
 #
-# *5 minutes.* Which numbers does training change? Look at the shapes of what the layers hold.
+# *5 minutes.* Which numbers does training change, and how many are there? Look at what these layers hold.
 
 # %% tags=["nbval-check-output"]
 layers = {
@@ -117,12 +119,12 @@ for name, layer in layers.items():
             print(f"    {kind:10} {what:20} {tuple(tensor.shape)}")
 
 # %% [markdown]
-# A convolution's weight is (out channels, in channels, height, width): each output channel has a filter of its own,
-# which sees all input channels. With [**groups**](../Glossary.md#groups) it sees its share of them only. A
-# [**parameter**](../Glossary.md#parameter) learns; a [**buffer**](../Glossary.md#buffer) is kept but not learned,
-# such as the running mean of a batch norm.
+# The weight of a convolution has the shape (out channels, in channels, height, width): every output channel has its own
+# filter, and that filter sees all input channels. With [**groups**](../Glossary.md#groups), it only sees its share of
+# them. Training changes a [**parameter**](../Glossary.md#parameter). A [**buffer**](../Glossary.md#buffer) belongs to
+# the layer too, but no gradient changes it: the running mean of a batch norm, for example.
 #
-# **Prediction.** Here is a small network for images of 32 × 32. Which layer has the most parameters: one of the
+# **Prediction.** Here's a small network for images of 32 × 32. Which layer has the most parameters: one of the
 # convolutions, or the linear layer at the end?
 
 # %% tags=["nbval-check-output"]
@@ -143,14 +145,15 @@ for layer in network:
     print(f"{type(layer).__name__:12} {count:6} {'█' * round(40 * count / total)}")
 
 # %% [markdown]
-# A filter is used at every place, so it is small whatever the size of the image. A linear layer has a weight of its
-# own for each of its inputs.
+# A convolution uses the same filter everywhere, so the filter stays small however large the image is. A linear layer
+# needs a weight of its own for every single input.
 
 # %% [markdown]
 # ## Where the numbers lie
 #
-# *7 minutes.* Memory is one long row. A tensor is such a row and a rule for finding an element in it: how far to go
-# for the next index of each dimension. These distances are its [**strides**](../Glossary.md#stride).
+# *7 minutes.* Two tensors can hold the same numbers, and one can still be twice as fast as the other. The reason is
+# where the numbers sit. Memory is one long row. A tensor is a row plus a rule for finding an element in it: how far do
+# you go for the next index of each dimension? Those distances are its [**strides**](../Glossary.md#stride).
 
 # %% tags=["nbval-check-output"]
 matrix = torch.arange(12).reshape(3, 4)
@@ -161,12 +164,12 @@ print("transposed: shape", tuple(turned.shape), "strides", turned.stride())
 print("the same memory:", turned.data_ptr() == matrix.data_ptr())
 
 # %% [markdown]
-# Transposing moved nothing: it only exchanged the strides. (So writing to one of the two changes the other, which
-# will matter on day 2.) Where the last dimension is the fastest, and no gaps are left, a tensor is
-# [**contiguous**](../Glossary.md#contiguous).
+# Transposing didn't move a single number. It only swapped the strides. (So if you write to one of the two, the other
+# one changes too. That will matter on day 2.) A tensor is [**contiguous**](../Glossary.md#contiguous) if you can read
+# its elements in order by walking along memory, without a gap or a jump.
 #
-# **Prediction.** What are the strides of a contiguous tensor of shape (2, 3, 4, 5)? And which of the four dimensions
-# has stride 1 in the layout that is called *channels last*?
+# **Prediction.** What are the strides of a contiguous tensor of shape (2, 3, 4, 5)? And in the layout called *channels
+# last*, which of the four dimensions has stride 1?
 
 # %% tags=["nbval-check-output"]
 batch = torch.arange(120.0).reshape(2, 3, 4, 5)
@@ -179,9 +182,9 @@ for name, tensor in (("contiguous", batch), ("channels last", last)):
 print("equal:", torch.equal(batch, last))
 
 # %% [markdown]
-# Shape and values are the same; only the order in memory differs. In [**channels
-# last**](../Glossary.md#channels-last) the channels of one pixel lie side by side, which is how many fast
-# convolutions want them. Which is faster depends on the machine, so measure it on yours:
+# Shape and values are the same. Only the order in memory differs. In [**channels
+# last**](../Glossary.md#channels-last), the channels of one pixel sit side by side, which is how many fast
+# convolutions like them. Whether that's faster depends on your machine, so measure it:
 
 # %%
 from statistics import median
@@ -213,10 +216,11 @@ print(f"channels last: {milliseconds(last_layer, last_x):6.2f} ms")
 # %% [markdown]
 # ## Layers that fit
 #
-# *7 minutes.* Shapes travel through a network. The picture shows the network from above with the shape of every value
-# on it.
+# *7 minutes.* Put the pieces together and follow one batch through a whole network. The picture shows the network from
+# above, with the shape of every value. (Dynamo, which captured it, names a value after the Python variable that held
+# it. `nn.Sequential` calls that variable `input` every time, so you'll see `input_1`, `input_2` and so on.)
 #
-# **Prediction.** Before you look: which shape comes out of the second pooling?
+# **Prediction.** Before you look: what shape comes out of the second pooling?
 
 # %%
 from fxopt_core.capture import capture
@@ -234,9 +238,9 @@ with torch.no_grad():
         print(f"{type(layer).__name__:12} -> {tuple(shape.shape)}")
 
 # %% [markdown]
-# What happens where layers do not fit? Three mistakes, and what PyTorch says of each.
+# What if two layers don't fit? Here are four mistakes, and what PyTorch says about each.
 #
-# **Prediction.** The last one does *not* raise. Why?
+# **Prediction.** The last one does *not* raise an error. Why?
 
 # %%
 image = torch.randn(2, 3, 8, 8, device=device)
@@ -253,17 +257,17 @@ for name, stack in stacks.items():
         print(f"{name}: {str(error).splitlines()[0][:110]}")
 
 # %% [markdown]
-# A convolution checks its channels and that the window fits. A linear layer looks at the *last* size only and leaves
-# the others alone: behind a convolution without `Flatten` it takes each row of pixels for its features. If the width
-# happens to fit, nothing is reported and the network is wrong. That is why the exercise asks you to check stacks
+# A convolution checks its channels, and it checks that its window fits. A linear layer only looks at the *last* size. If
+# you forget the `Flatten` behind a convolution, it takes each row of pixels for a set of features. If the width
+# happens to fit, you get no error and a network that is wrong. That's why the exercise asks you to check stacks
 # yourself.
 #
 # ## What to remember
 #
-# - Output size: room to move, divided by the stride, plus one; in each direction for itself.
-# - A filter for each output channel, over the input channels of its group; a bias for each output.
-# - Strides say where elements lie. A transpose moves nothing, and channels last is another order of the same values.
-# - A linear layer works on the last size.
+# - Output size: take the room to move, divide by the stride, round down, add one. Do it for each direction.
+# - A convolution has one filter for each output channel, over the input channels of its group, and one bias for each.
+# - Strides say where elements sit. A transpose moves nothing. Channels last is another order of the same values.
+# - A linear layer only looks at the last size.
 #
 # Now the [exercise](ex_00_shapes_and_graphs.ipynb).
 

@@ -15,13 +15,14 @@
 #
 # *25 minutes. You need Python and a little PyTorch; nothing about graphs.*
 #
-# Everything this week happens on graphs: they are captured, read, changed, checked and compiled. By the end of this
-# page you will have seen three things that are all called graph, know which one is meant, and have built one by hand.
+# A compiler can't improve a program that it can't see. What it sees is a graph, and everything you do this week you do
+# to graphs: capture them, read them, change them, check them, compile them. By the end of this page you'll have met
+# three things that people all call "the graph", you'll know which one they mean, and you'll have built one by hand.
 
 # %% [markdown]
 # ## A formula is a graph
 #
-# *5 minutes.* A function of two tensors. Run it.
+# *5 minutes.* Start with something you can read at a glance: a function of two tensors. Run it.
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -38,10 +39,10 @@ a, b = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 5.0])
 print(formula(a, b))
 
 # %% [markdown]
-# Below, the same function as a picture: a box for each input, for each operation and for the result, and an arrow
-# from each value to whoever reads it.
+# Now let's draw the same function: a box for each input, each operation and the result, and an arrow from each value
+# to everything that reads it.
 #
-# **Prediction.** How many boxes will there be, and how many arrows leave the box of `a`?
+# **Prediction.** How many boxes will you see, and how many arrows leave the box of `a`?
 
 # %%
 from fxopt_workbench.pictures import draw
@@ -54,20 +55,18 @@ for node in traced.graph.nodes:
     print(f"{node.name:8} reads {[str(other) for other in node.all_input_nodes]}")
 
 # %% [markdown]
-# Such a picture is a [**computation graph**](../Glossary.md#computation-graph). A box is a
-# [**node**](../Glossary.md#node); an arrow says that one node reads what another one computes. Arrows never lead
-# back, so the nodes can be put in an order in which each stands after all that it reads: then computing the graph is
-# one walk through a list.
+# This picture is a [**computation graph**](../Glossary.md#computation-graph). Each box is a
+# [**node**](../Glossary.md#node). An arrow means that one node reads what another one computes. Arrows never lead back,
+# so you can line the nodes up with each one behind everything it reads. To compute the graph, walk along the line.
 #
-# What the picture does *not* say is as important: it does not say that `total` must come before `active`. Neither
-# reads the other, so they may change places, or run at the same time. Finding such freedom is what a compiler lives
-# on.
+# What the picture does *not* say matters just as much. It doesn't say that `total` has to come before `active`. Neither
+# one reads the other, so you could swap them, or run both at the same time. Compilers live off that kind of freedom.
 
 # %% [markdown]
 # ## What autograd remembers
 #
-# *6 minutes.* You have used one graph already, perhaps without seeing it. Tell PyTorch that `a` is to be learned, and
-# run the same function again.
+# *6 minutes.* You've used one graph many times, perhaps without ever seeing it: the one that computes your gradients.
+# Tell PyTorch that you want the gradient of `a`, and run the same function again.
 
 # %% tags=["nbval-check-output"]
 a = torch.tensor([1.0, -2.0], requires_grad=True)
@@ -84,12 +83,12 @@ def show_history(function, depth=0):
 show_history(result.grad_fn)
 
 # %% [markdown]
-# Read it from the top: the last operation was a multiplication, whose inputs came from an addition and a ReLU, and
-# both lead to `a`. While the function ran, each operation left a note of how to go *back* through it. These notes are
-# the [**autograd graph**](../Glossary.md#autograd-graph); `backward()` walks along it.
+# Read it from the top. The last operation was a multiplication. Its inputs came from an addition and a ReLU, and both
+# of those lead to `a`. As the function ran, each operation left a note on how to go *back* through it. Together these
+# notes are the [**autograd graph**](../Glossary.md#autograd-graph), and `backward()` walks along it.
 #
-# **Prediction.** There are two inputs. Why does `b` not show up? And what is `result.grad_fn` when the function runs
-# under `torch.no_grad()`?
+# **Prediction.** The function has two inputs. Why doesn't `b` show up? And what will `result.grad_fn` be if you run the
+# function under `torch.no_grad()`?
 
 # %% tags=["nbval-check-output"]
 result.sum().backward()
@@ -98,11 +97,11 @@ with torch.no_grad():
     print("grad_fn without gradients:", formula(a, b).grad_fn)
 
 # %% [markdown]
-# `b` is no parameter: nothing asked for its gradient, so nothing was noted. Without gradients there are no notes at
-# all.
+# Nobody asked for the gradient of `b` (its `requires_grad` is `False`), so autograd noted nothing for it. Under
+# `no_grad` it notes nothing at all.
 #
-# So the autograd graph is a *record of one run*. Let the function decide something, and the record differs from run
-# to run.
+# The autograd graph, then, is a *record of one run*. If the function makes a decision, two runs can leave two
+# different records.
 
 
 # %% tags=["nbval-check-output"]
@@ -119,15 +118,15 @@ for values in ([1.0, 2.0], [-1.0, -2.0]):
 # %% [markdown]
 # ## A program written down
 #
-# *6 minutes.* The other graph, the one of this week, is not a record of the way back. It is the *program itself*, as
-# a list that can be read and changed. Print the one that was drawn above.
+# *6 minutes.* You can't optimise a record of what has already happened. The graph that this week is about is the
+# *program itself*, written down as a list that you can read and change. Print the one you drew above.
 
 # %% tags=["nbval-check-output"]
 print(traced.graph)
 
 # %% [markdown]
-# This is an [**FX graph**](../Glossary.md#fx-graph). Each line is a node: its name, what kind of node it is, what it
-# calls and with which arguments. There are six kinds:
+# This is an [**FX graph**](../Glossary.md#fx-graph). Each line is a node: its name, its kind, what it calls, and with
+# which arguments. There are six kinds:
 #
 # | `node.op` | what it is |
 # | --- | --- |
@@ -138,17 +137,17 @@ print(traced.graph)
 # | `call_module` | a call of a layer: `nn.Linear` |
 # | `output` | what is returned |
 #
-# A graph cannot run by itself: it may name layers and weights that must lie somewhere. Graph and layers together are
-# a [**graph module**](../Glossary.md#graph-module), which is an ordinary `nn.Module` whose `forward` was *written
-# from the graph*:
+# A graph can't run on its own. It may name layers and weights, and those have to live somewhere. A graph together with
+# its layers is a [**graph module**](../Glossary.md#graph-module): an ordinary `nn.Module` whose `forward` PyTorch
+# *wrote from the graph*. Here's what it wrote:
 
 # %% tags=["nbval-check-output"]
 print(traced.code)
 print(traced(torch.tensor([1.0, -2.0]), b))
 
 # %% [markdown]
-# **Prediction.** The tracer that wrote this graph ran the function once with stand-ins instead of tensors. What will
-# it do with `decides`, which has to know whether a sum is positive?
+# **Prediction.** To write this graph, the tracer ran the function once, with stand-ins instead of tensors. What will it
+# do with `decides`, which has to know whether a sum is positive?
 
 # %% tags=["nbval-check-output"]
 try:
@@ -157,24 +156,25 @@ except fx.proxy.TraceError as error:
     print("TraceError:", error)
 
 # %% [markdown]
-# The two kinds side by side:
+# Here are the two kinds side by side:
 #
 # | | autograd graph | FX graph |
 # | --- | --- | --- |
 # | made | while the program runs, each time anew | before it runs, once |
 # | says | how to go back through what happened | what is to be computed |
 # | nodes | derivatives (`MulBackward0`) | operations (`mul`) |
-# | knows a branch not taken | no | no: it must be captured another way |
+# | knows the branch that a run did not take | no | no: you have to capture that one another way |
 # | you can change it | no | yes, and then it computes something else |
 #
-# How to get an FX graph out of a program that decides is what day 3 is about.
+# On day 3 you'll get an FX graph out of a program that makes decisions, too.
 
 # %% [markdown]
 # ## Who reads whose result
 #
-# *3 minutes.* A node knows what it reads (`args`), and also who reads it: its [**users**](../Glossary.md#user).
+# *3 minutes.* Before you change a node you want to know who'd notice. A node knows what it reads (`args`), and it also
+# knows who reads it: its [**users**](../Glossary.md#user).
 #
-# **Prediction.** How many users has `a`? And may one erase a node that has users?
+# **Prediction.** How many users does `a` have? And can you erase a node that has users?
 
 # %% tags=["nbval-check-output"]
 for node in traced.graph.nodes:
@@ -189,8 +189,8 @@ except RuntimeError as error:
 # %% [markdown]
 # ## Building one by hand
 #
-# *5 minutes.* An FX graph is a list to which you append. Each method of `fx.Graph` makes a node and returns it, so
-# that the next one can read it.
+# *5 minutes.* The surest way to understand a graph is to build one. You append to it, node by node. Each method of
+# `fx.Graph` makes a node and returns it, so that the next one can read it.
 
 # %% tags=["nbval-check-output"]
 graph = fx.Graph()
@@ -211,12 +211,12 @@ print(built(torch.tensor([[1.0, 2.0, 3.0]])))
 draw(built, title="A graph built by hand")
 
 # %% [markdown]
-# [`lint`](../Glossary.md#lint) checks that the list makes sense: each node reads only nodes that stand before it, and
-# names only layers that are there. It does not know whether the graph computes what you want.
+# [`lint`](../Glossary.md#lint) checks that the list makes sense: that each node reads only nodes before it, and names
+# only layers that exist. It can't know whether the graph computes what you want.
 #
-# Now let the graph use another operation.
+# Now swap in another operation.
 #
-# **Prediction.** What does the module print after the change: something new, or the same as before?
+# **Prediction.** What will the module print after the change: something new, or the same as before?
 
 # %% tags=["nbval-check-output"]
 shifted.target = torch.mul
@@ -226,16 +226,15 @@ built.recompile()
 print("after recompile: ", built(torch.tensor([[1.0, 2.0, 3.0]])))
 
 # %% [markdown]
-# The module runs its *code*, and code is written from the graph only when you say so. Forgetting `recompile` is the
-# most common mistake of the week; the checks will tell you.
+# The module runs its *code*, and PyTorch writes that code from the graph only when you ask. Forgetting `recompile` is
+# the most common mistake of the week. The checks will tell you.
 #
 # ## What to remember
 #
-# - A **computation graph** says which operation reads whose result, and nothing more about the order.
-# - The **autograd graph** is a record of one run, for the way back. An **FX graph** is the program, written down, and
-#   may be
-#   changed.
-# - A **graph module** is a graph with its layers; after a change of the graph, `recompile`.
+# - A **computation graph** says which operation reads whose result. It says nothing else about the order.
+# - The **autograd graph** records one run, for the way back. An **FX graph** is the program, written down, and you can
+#   change it.
+# - A **graph module** is a graph with its layers. After you change the graph, call `recompile`.
 #
 # Next: [shapes of convolutions](conv_shapes.ipynb).
 

@@ -13,19 +13,22 @@
 # %% [markdown]
 # # Day 0: start here
 #
-# *Ten minutes. Then come two short lessons and one exercise: two hours in all.*
+# *Ten minutes here, then two short lessons and one exercise: two hours in all.*
 #
-# This course is worked in notebooks like this one. Click into a cell and press **Shift+Enter**: it runs, and the next
-# one is selected. Change what you like; nothing in a lesson is graded, and `Kernel, Restart Kernel` puts everything
-# back.
+# You'll work in notebooks like this one. Click into a cell and press **Shift+Enter** to run it and move on to the next.
+# Change whatever you like: nothing in a lesson is graded. `Kernel, Restart Kernel` forgets everything that your cells
+# have computed. It doesn't undo your edits. If you want the original back, delete the notebook and run
+# `fxopt workspace` in a terminal.
 #
-# First see that your machine has what the course needs.
+# First, let's see whether your machine has what the course needs.
 
 # %% [markdown]
 # ## Is everything here?
 #
-# *3 minutes.* The **doctor** looks at Python, PyTorch, the C++ compiler, the drawing program and the rest. Each line
-# says what is there and, where something is missing, how to get it.
+# *3 minutes.* Nothing is more annoying than a lesson that stops halfway because something isn't installed. The
+# **doctor** tries it all: Python, PyTorch, the C++ compiler, the drawing program and the rest. It really compiles and
+# draws something, so give it up to a minute. Each line tells you what it found and, if something is missing, how to
+# get it.
 
 # %%
 import os
@@ -37,19 +40,22 @@ def fxopt(*arguments):
     """What you would type in a terminal as `fxopt …`; in JupyterLab: File, New, Terminal."""
     plain = os.environ | {"NO_COLOR": "1", "COLUMNS": "110"}
     command = [sys.executable, "-m", "fxopt_workbench.cli", *arguments]
-    print(subprocess.run(command, capture_output=True, text=True, env=plain).stdout)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=plain)
+    for line in process.stdout:
+        print(line, end="", flush=True)
+    process.wait()
 
 
 fxopt("doctor")
 
 # %% [markdown]
-# A line that is not ok does not always stop you: it says what you will miss. Without a C++ compiler, for example, day
-# 1 cannot show the last stage at work.
+# A line that isn't OK doesn't always stop you: it tells you what you'd miss. Without a C++ compiler, for example, day 1
+# can't show you the last stage at work.
 #
 # ## Where will it run?
 #
-# *2 minutes.* The course runs on an NVIDIA GPU, on an Apple GPU (MPS) or on the processor alone. It takes the best
-# that is there; the environment variable `FXOPT_DEVICE` overrides that.
+# *2 minutes.* You don't need a GPU. The course runs on an NVIDIA GPU, on an Apple GPU (MPS), or on your processor
+# alone. It takes the best one it finds. To choose another, set the environment variable `FXOPT_DEVICE`.
 
 # %%
 import torch
@@ -67,12 +73,14 @@ print((x + x).shape)
 # %% [markdown]
 # ## How a check answers
 #
-# *3 minutes.* In an exercise, each task has a cell for your code and a **check** below it. A check runs your code on
-# a few cases and says more than right or wrong: it tries to tell which idea went wrong.
+# *3 minutes.* "Wrong" isn't much of an answer. In an exercise, each task has a cell for your code and a **check** below
+# it. The check runs your code on a few cases and tries to tell you *which idea* went wrong.
 #
-# Here is an answer to the first task of today's exercise, the output size of a convolution, with a mistake in it.
+# Here's an answer to the first task of today's exercise: how large is what a convolution gives back? The rule is to
+# count how many places the kernel fits into each dimension, once padding has been added on *both* sides. This answer
+# has a mistake in it.
 #
-# **Prediction.** Read the formula. What is wrong with it, and what will the check say?
+# **Prediction.** Compare the code with the rule. What is wrong, and what will the check say?
 
 # %%
 from autograder import check
@@ -89,10 +97,9 @@ def too_small(input_shape, out_channels, kernel_size, stride, padding, dilation)
 check.day0.conv_output_shape(too_small)
 
 # %% [markdown]
-# The check tells you *which* mistake it is, and the table shows your own numbers. A task that you have not begun says
-# so, too.
+# The check names the mistake, and the table shows your own numbers beside the right ones.
 #
-# **Prediction.** And if the answer is left as it was handed out?
+# **Prediction.** What will it say if you leave the answer as you found it?
 
 
 # %% tags=["nbval-check-output"]
@@ -105,14 +112,14 @@ check.day0.conv_output_shape(not_begun)
 # %% [markdown]
 # ## Hand in, and see how far you are
 #
-# *2 minutes.* A check tries the cases that you may see. When you **submit** (the last cell of each exercise), others
-# are tried as well, on a judge that never runs your code in its own process. You get your points at once and a page
-# of feedback. You may hand in as often as you like.
+# *2 minutes.* A check only tries cases that you can see. When you **submit** (the last cell of each exercise), your
+# code meets others as well, so an answer that only fits the visible ones won't get far. You get your points and a
+# page of feedback straight away, and you can hand in as often as you like.
 #
-# Functions that later days build on are saved in `my_fxopt/` when their check passes. It is your own package: by the
-# end of the week it holds the beginnings of a graph optimiser.
+# When a check passes, functions that you'll need later go into `my_fxopt/`. That's your own package: by the end of the
+# week it holds the beginnings of a graph optimiser.
 #
-# `fxopt progress` ticks the checklist of the week by what you have handed in.
+# `fxopt progress` ticks off the checklist as you pass what you've handed in.
 
 # %%
 fxopt("progress")
@@ -122,6 +129,6 @@ fxopt("progress")
 #
 # - **Shift+Enter** runs a cell; the **Validate** button runs all checks in a fresh process.
 # - Check, then save, then submit. Hints below a task unfold one by one.
-# - What a word means stands in the [glossary](../Glossary.md#computation-graph).
+# - Look up a word in the [glossary](../Glossary.md#computation-graph) when you meet one you don't know.
 #
 # Next: [a crash course in graphs](crash_course_graphs.ipynb).

@@ -13,24 +13,28 @@
 # %% [markdown]
 # # Day 1: the compile stack
 #
-# *About two hours. You need Python and a little PyTorch; no compiler knowledge. Each step says how long it takes.*
+# *About two hours. You need Python and a little PyTorch, and you don't need to know anything about compilers. Each step
+# says how long it takes.*
 #
 # ```python
 # model = torch.compile(model)
 # ```
 #
-# One line, and your Python runs as machine code that was written for your model, your shapes and your processor. This
-# lesson opens that line up. At every stage you will see the thing itself: the bytecode that is read, the graph that is
-# captured, the conditions under which it may be reused, the derivative that is added, the C++ (or Triton) that is
-# written, and the bill: how long compiling takes and after how many calls it has paid for itself.
-#
-# After today you can say what `torch.compile` does, step by step, and where to look when it does not do what you want.
-# Before a surprising result there is a **prediction**: answer it in your head before you run the cell.
+# One line, and your Python runs as machine code, written for your model, your shapes and your processor. If it's slow
+# or wrong, that one line doesn't tell you why. This lesson opens it up. At every stage you'll see the thing itself: the
+# bytecode that PyTorch reads, the graph that it captures, the conditions for reusing that graph, the derivative that it
+# adds, the C++ (or Triton) that it writes. And you'll see the bill: how long compiling takes, and how many calls it
+# takes to pay off.
+
+# %% [markdown]
+# By tonight you'll be able to say what `torch.compile` does, step by step, and where to look when it doesn't do what you
+# want. Before a surprising result you'll find a **prediction**: answer it in your head before you run the cell.
 
 # %% [markdown]
 # ## The road map
 #
-# *5 minutes.* Four programs hand your model on to each other. Each has a name that you will meet in error messages.
+# *5 minutes.* You'll meet these names in error messages, so it pays to know who does what. Four programs pass your model
+# along to one another.
 
 # %%
 # %matplotlib inline
@@ -58,8 +62,8 @@ for name, does, hands_on in STAGES:
 # %% [markdown]
 # ## The model
 #
-# *5 minutes.* A small convolutional network, and the device that this machine offers. Everything below runs on CPU,
-# CUDA and MPS; only the language that the last stage writes differs.
+# *5 minutes.* You'll follow one small convolutional network all the way down. Everything below runs on CPU, CUDA and
+# MPS. The only difference is the language that the last stage writes.
 
 # %%
 import torch
@@ -81,9 +85,10 @@ print(f"device: {device.type}; Inductor writes {capabilities(device).kernel_lang
 # %% [markdown]
 # ## Stage 1: Dynamo reads bytecode
 #
-# *15 minutes.* Python does not run your source text. It runs [**bytecode**](../Glossary.md#bytecode): small instructions for a stack machine,
-# made from the source. `dis` shows them. Dynamo hooks in just before a frame (one call of a function) starts, and
-# reads the same instructions.
+# *15 minutes.* How can PyTorch see a program that you wrote in plain Python? Not by reading your source: Python itself
+# doesn't run your source. It runs [**bytecode**](../Glossary.md#bytecode), small instructions for a stack machine. `dis`
+# shows them to you. Dynamo steps in just before a frame (one call of a function) starts, and reads the same
+# instructions.
 #
 # **Prediction.** Does the bytecode of `forward` mention convolutions, shapes or dtypes?
 
@@ -102,14 +107,15 @@ for instruction in dis.get_instructions(small_step):
 # %% [markdown]
 # <details><summary>What to see here</summary>
 #
-# Names are looked up (`LOAD_GLOBAL torch`, `relu`), values are pushed and combined (`BINARY_OP *`). No shape, no dtype:
-# bytecode does not know them. Dynamo runs these instructions *symbolically*, with stand-ins that know shape and dtype but
-# hold no data ([**fake tensors**](../Glossary.md#fake-tensor)), and writes down every tensor operation that it meets.
+# The instructions look up names (`LOAD_GLOBAL torch`, `relu`), push values and combine them (`BINARY_OP *`). You won't
+# find a shape or a dtype: bytecode doesn't know them. So Dynamo runs these instructions *symbolically*. It uses stand-ins
+# that know their shape and dtype but hold no data ([**fake tensors**](../Glossary.md#fake-tensor)), and it writes down
+# every tensor operation that it comes across.
 # </details>
 #
-# What it writes down is an **FX graph**: a list of nodes, each an operation with its inputs. Whoever receives the graph
-# is called a [**backend**](../Glossary.md#backend). A backend is any function that takes the graph and returns something callable, so the
-# smallest tool for looking inside is five lines.
+# What it writes down is an **FX graph**: a list of nodes, each one an operation with its inputs. Then it hands the graph
+# to a [**backend**](../Glossary.md#backend). A backend can be any function that takes a graph and returns something
+# callable, so you can write the smallest tool for looking inside in five lines.
 
 
 # %%
@@ -123,8 +129,8 @@ looked_at = torch.compile(small_step, backend=looking_backend)
 _ = looked_at(torch.randn(3))
 
 # %% [markdown] tags=[]
-# The graph of the network, drawn. Boxes differ in shape as well as colour: inputs, weights, operations, output. The
-# table below the picture says the same in text.
+# Now look at the graph of the whole network. Inputs, weights, operations and the output have boxes of different shapes
+# and colours. The table below the picture says the same in text.
 
 # %%
 from fxopt_core.capture import capture
@@ -139,54 +145,69 @@ for name, count in sorted(captured.operation_counts().items()):
     print(f"{name:24} {count}")
 
 # %% [markdown]
-# Note that the weights are *inputs* of the graph (`placeholder`): since they are handed in at each call, you may train the
-# model without compiling it again.
+# Notice that the weights are *inputs* of the graph (`placeholder`). Each call hands them in, so you can train the model
+# without compiling it again.
 #
-# ## Guards: when may the graph be reused?
+# ## Guards: when can it reuse the graph?
 #
-# *10 minutes.* The graph was made for one call. It may serve another call only if what Dynamo assumed still holds.
-# These assumptions are [**guards**](../Glossary.md#guard), checked before every call.
-#
-# **Prediction.** The example input has batch size 2. Which of these calls compiles again: the same shape with other
-# values, batch size 3, batch size 4, batch size 5?
+# *10 minutes.* Compiling takes seconds, so you want to do it once. But Dynamo made the graph for one particular call. It
+# can only reuse the graph if everything that it assumed still holds. Those assumptions are
+# [**guards**](../Glossary.md#guard), and it checks them before every call. Here are some telling ones:
 
 # %%
-for guard in captured.guards[:12]:
-    print(guard.expression)
+TELLING = {
+    "x: Tensor": "another shape, dtype or device needs another graph",
+    "type(self.features.0) is": "swap the layer for one of another class, and the graph is stale",
+    "self.features.0.stride ==": "the stride went into the graph as a number",
+    "self.features.1.training ==": "batch norm computes something else in training",
+}
+for begins, why in TELLING.items():
+    found = next(guard.expression for guard in captured.guards if guard.expression.startswith(begins))
+    print(f"{why}:\n    {found}")
+print(f"({len(captured.guards)} guards in all)")
+
+# %% [markdown]
+# **Prediction.** You call a compiled function with batch size 2, then with other values of the same shape, then with
+# batch size 3, 4 and 5. After that come the odd ones: an empty batch, and a batch of one. Which of these calls compile
+# again?
 
 # %% tags=["nbval-check-output"]
 compiled_for = []
 
 
 def counting_backend(graph_module, example_inputs):
-    shapes = [tuple(map(str, value.shape)) for value in example_inputs if isinstance(value, torch.Tensor)]
-    compiled_for.append(shapes[0])
+    # The placeholder knows the shape that the graph was made for; the example is a tensor like any other.
+    values = [node.meta["example_value"] for node in graph_module.graph.nodes if node.op == "placeholder"]
+    shape = next(value.shape for value in values if isinstance(value, torch.Tensor))
+    compiled_for.append("(" + ", ".join("s" if isinstance(size, torch.SymInt) else str(size) for size in shape) + ")")
     return graph_module.forward
 
 
 torch._dynamo.reset()
 counted = torch.compile(small_step, backend=counting_backend)
-for batch in (2, 2, 3, 4, 5):
+for batch in (2, 2, 3, 4, 5, 0, 1):
     before = len(compiled_for)
     counted(torch.randn(batch, 7))
     news = f"compiled for shape {compiled_for[-1]}" if len(compiled_for) > before else "reused"
     print(f"batch {batch}: {news}")
 
 # %% [markdown]
-# <details><summary>Why only twice?</summary>
+# <details><summary>Why these, and why no others?</summary>
 #
-# The first graph is made for exactly the shape that was seen. When a second batch size fails the guard, Dynamo concludes
-# that this dimension varies, and compiles again with a **symbol** (such as `s77`) in its place. From then on any batch
-# size will do. This is *automatic dynamic shapes*. In the exercise you count compilations, then make them stop.
+# Dynamo makes the first graph for exactly the shape that it sees. When a second batch size fails the guard, it concludes
+# that this dimension varies and compiles again, this time with a **symbol** (`s` above) instead of the number. That's
+# *automatic dynamic shapes*, and from then on 3, 4, 5 and a million share one graph. Sizes 0 and 1 don't: a size of 1 can
+# broadcast, and an empty tensor has rules of its own, so Dynamo never lets a symbol stand for them. Each of them gets a
+# graph to itself. In the exercise you'll count compilations, and then make them stop.
 # </details>
 #
-# ## Graph breaks: what Dynamo cannot put into a graph
+# ## Graph breaks: what Dynamo can't put into a graph
 #
-# *10 minutes.* `print`, a decision that depends on the values in a tensor, a call into foreign code: none of them is
-# a tensor operation. Dynamo then does what makes it usable on any model: it ends the graph, lets Python run the
-# offending line, and starts a new graph after it.
+# *10 minutes.* `print`, a decision that depends on the values in a tensor, a call into foreign code: none of these is a
+# tensor operation. What Dynamo does then is what lets it run any model at all. It ends the graph, lets Python run the
+# offending line, and starts a new graph behind it.
 #
-# **Prediction.** How many graphs will this model give?
+# **Prediction.** How many graphs will you get from this model?
 
 
 # %%
@@ -218,8 +239,9 @@ for graph_break in broken.graph_breaks:
     print(f"    {graph_break.reason.splitlines()[0]}")
 
 # %% [markdown]
-# A [graph break](../Glossary.md#graph-break) is no error. But it costs: nothing is fused across it, and each piece has guards of its own.
-# `torch.compile(model, fullgraph=True)` turns a break into an error, which is how you find out.
+# A [graph break](../Glossary.md#graph-break) isn't an error, but it costs you something. Nothing gets fused across it, and
+# each piece has guards of its own. If you want to know about breaks, ask for `torch.compile(model, fullgraph=True)`: it
+# turns a break into an error.
 
 # %% tags=["nbval-check-output"]
 torch._dynamo.reset()
@@ -231,14 +253,15 @@ except torch._dynamo.exc.Unsupported as error:
 # %% [markdown]
 # ## Stage 2: AOTAutograd adds the backward pass
 #
-# *20 minutes.* Eager PyTorch records the backward pass while the forward pass runs. A compiler wants both **ahead of
-# time**: then it can decide what to keep in memory between them, and optimise across the two. AOTAutograd traces
-# forward and backward into one [**joint graph**](../Glossary.md#joint-graph), lowers every operation to [**ATen**](../Glossary.md#aten) (PyTorch's operator library: one
-# name for what Python can spell as a function, a method or an operator sign), and cuts the joint graph in two.
+# *20 minutes.* Eager PyTorch records the backward pass while the forward pass runs. A compiler wants to see both **ahead
+# of time**. Then it can decide what to keep in memory between them, and optimise across the two. AOTAutograd does three
+# things for it. It traces forward and backward into one [**joint graph**](../Glossary.md#joint-graph). It lowers every
+# operation to [**ATen**](../Glossary.md#aten), PyTorch's operator library, which has one name for what Python lets you
+# spell as a function, a method or an operator sign. Then it cuts the joint graph in two.
 #
 # To keep the picture small, take a network of four operations.
 #
-# **Prediction.** Will the joint graph have about twice as many operations, or more?
+# **Prediction.** Will the joint graph have about twice as many operations as Dynamo's graph, or more?
 
 # %%
 from torch._dynamo.backends.common import aot_autograd
@@ -279,15 +302,21 @@ for name in ("joint", "forward", "backward"):
     print(f"{name + ':':15} {operations(stages[name])} operations")
 
 # %% [markdown]
-# The joint graph, drawn. Find the derivative of the convolution (`convolution_backward`), and that of ReLU
-# (`threshold_backward`: let the gradient through where the output was positive).
+# Why so many more than twice four? One reason is that ATen spells things out: a `Linear` is a transpose and an `addmm`.
+# Another is that each operation needs a derivative for everything that learns: the linear layer alone takes two matrix
+# products and a sum on the way back.
+#
+# Two words that you'll see in the picture: the inputs of the joint graph are called **primals** (what goes into the
+# forward pass: parameters and images) and **tangents** (the gradients that come in from behind, one for each output).
+# Find the derivative of the convolution (`convolution_backward`) and that of ReLU (`threshold_backward`, which lets the
+# gradient through where the output was positive).
 
 # %%
 draw(stages["joint"], title="Forward and backward in one graph of ATen operators")
 
 # %% [markdown]
-# Between the two halves, the forward graph hands over the values that the backward graph will need. They stay in memory
-# all the time in between; on day 2 you will trade some of that memory for time.
+# The forward graph has to hand over the values that the backward graph will need. They stay in memory all the time in
+# between. On day 2 you'll trade some of that memory for time.
 
 # %%
 outputs = next(node for node in stages["forward"].graph.nodes if node.op == "output").args[0]
@@ -296,12 +325,13 @@ print(f"the forward graph returns {len(outputs)} values: 1 result, {len(outputs)
 # %% [markdown]
 # ## Stage 3: Inductor writes code
 #
-# *15 minutes.* Inductor turns the ATen graph into loops over memory, [**fuses**](../Glossary.md#fusion) neighbouring loops into one
-# [**kernel**](../Glossary.md#kernel), and writes source code: Triton for CUDA, Metal for Apple's GPUs, C++ with OpenMP for the CPU. Why fuse?
-# `relu(x) * 2 + 1` as three kernels reads and writes the whole tensor three times; as one kernel, once. Memory
-# traffic is what most operations spend their time on.
+# *15 minutes.* This is where most of the speed comes from. Inductor turns the ATen graph into loops over memory,
+# [**fuses**](../Glossary.md#fusion) neighbouring loops into one [**kernel**](../Glossary.md#kernel), and writes source
+# code: Triton for CUDA, Metal for Apple's GPUs, C++ with OpenMP for the CPU. Why fuse? As three kernels,
+# `relu(x) * 2 + 1` reads and writes the whole tensor three times. As one kernel, it does so once. And moving memory is
+# what most operations spend their time on.
 #
-# **Prediction.** How many kernels will it write for `relu(x) * 2 + 1`?
+# **Prediction.** How many kernels will Inductor write for `relu(x) * 2 + 1`?
 
 # %%
 import re
@@ -315,8 +345,8 @@ kernels = sorted(set(re.findall(r"\b(?:cpp|triton_poi|triton_per|mps|generated_k
 print(len(kernels), "kernel:", ", ".join(kernels))
 
 # %% [markdown]
-# Its name lists what was fused into it: `add`, `mul`, `relu`. And this is the kernel, as your C++ compiler (or Triton)
-# receives it. Find the multiplication by 2 and the addition of 1; there is one load and one store.
+# The name lists what Inductor fused: `add`, `mul`, `relu`. And here's the kernel, exactly as your C++ compiler (or
+# Triton) gets it. Find the multiplication by 2 and the addition of 1. You'll see one load and one store.
 
 # %%
 start = sources[0].find("void  kernel") if device.type == "cpu" else sources[0].find("def ")
@@ -325,9 +355,9 @@ print("\n".join(line[:120] for line in sources[0][start:].splitlines()[:24]))
 # %% [markdown]
 # ## Backends: stopping after each stage
 #
-# *5 minutes.* `backend=` chooses how far down the road to go. This is also how you find which stage is guilty when
-# compiled code misbehaves: try `eager` (Dynamo only), then `aot_eager` (Dynamo and AOTAutograd), then `inductor`
-# (everything).
+# *5 minutes.* When compiled code misbehaves, you want to know which stage is guilty. `backend=` lets you get off the road
+# early: try `eager` (Dynamo only), then `aot_eager` (Dynamo and AOTAutograd), then `inductor` (everything). The first one
+# that goes wrong is where to look.
 
 # %%
 print("for users:", ", ".join(torch.compiler.list_backends()))
@@ -336,11 +366,11 @@ print("all:      ", ", ".join(torch._dynamo.list_backends(exclude_tags=())))
 # %% [markdown]
 # ## The bill
 #
-# *10 minutes.* Compiling costs seconds, once; running compiled code saves a little, each time. Honest figures need
-# care: the first call is the compilation, so it must not count as a run; a GPU computes behind Python's back, so wait
-# for it before you read the clock; timings scatter, so repeat, take the median and say how far they spread.
+# *10 minutes.* Was it worth it? Compiling costs you seconds, once. Running compiled code saves you a little, every time.
+# Honest figures take some care. The first call compiles, so don't count it as a run. A GPU works behind Python's back, so
+# wait for it before you read the clock. Timings scatter, so repeat them, take the median, and say how far they spread.
 #
-# **Prediction.** `aot_eager` compiles, too. Will it be faster than no compilation?
+# **Prediction.** `aot_eager` compiles too. Will it be faster than not compiling at all?
 
 # %%
 from fxopt_core.benchmark import benchmark
@@ -356,21 +386,26 @@ display(plot(report))
 print(alt_text(report))
 
 # %% [markdown]
-# Where the lines cross, compiling has paid for itself: the [**break-even**](../Glossary.md#break-even) number of calls,
+# Where the lines cross, compiling has paid for itself. That's the [**break-even**](../Glossary.md#break-even) number of
+# calls:
 #
 # $$n = \frac{\text{compile time}}{\text{time per call without} - \text{time per call with}}.$$
 #
-# If the compiled model is no faster, there is no such number. That happens: small models on few cores often gain
-# nothing, since what they call (matrix products, convolutions) already is tuned library code. And where the spread is
-# larger than the difference, the honest answer is "unclear". Measure, then decide.
+# If the compiled model isn't faster, there's no such number. That happens. Small models on a few cores often gain
+# nothing, because what they call (matrix products, convolutions) is finely tuned library code already. And if the spread
+# is larger than the difference, the honest answer is "unclear". Measure, then decide.
 #
+# And your prediction? `aot_eager` rewrites the graph, but it still runs it one operation at a time, as eager does. There's
+# hardly anything to gain.
+
+# %% [markdown]
 # ## The compile cache
 #
-# *10 minutes.* Inductor keeps what it has compiled on disk, under a key made from the graph and everything else that
-# the code depends on. A fresh process with the same model then only reads. Below, two fresh processes share a cache
-# folder.
+# *10 minutes.* You don't want to pay the bill again tomorrow. Inductor keeps what it compiles on disk, under a key made
+# from the graph and everything else that the code depends on. A fresh process with the same model only has to read it.
+# Below, two fresh processes share a cache folder.
 #
-# **Prediction.** The second process must still run Dynamo. What share of the time will it save?
+# **Prediction.** The second process still has to run Dynamo. How much of the time will it save?
 
 # %%
 import os
@@ -405,11 +440,11 @@ with tempfile.TemporaryDirectory() as folder:
 # %% [markdown]
 # ## The same on a real model
 #
-# *10 minutes.* A BERT encoder from HuggingFace, built from its configuration with random weights (so that nothing is
-# downloaded). Dynamo follows it through the library's code, several hundred lines of Python with options for
-# everything.
+# *10 minutes.* So far the models were toys. Here's a BERT encoder from Hugging Face, built from its configuration with
+# random weights, so you don't have to download anything. Dynamo has to follow it through several hundred lines of
+# library code that has an option for everything.
 #
-# **Prediction.** In how many graphs?
+# **Prediction.** How many graphs will you get?
 
 # %%
 bert = zoo.build("bert", device=device)
@@ -420,8 +455,8 @@ for name, count in bert_graphs.operation_counts().most_common(6):
     print(f"  {name:32} {count}")
 
 # %% [markdown]
-# A graph of this size is drawn collapsed: a box stands for a module, or for blocks that repeat each other, and says how
-# many operations are in it.
+# A graph of this size would fill your wall, so the picture folds it up. A box stands for a module, or for several blocks
+# that repeat one another, and says how many operations are inside.
 
 # %%
 draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed")
@@ -429,9 +464,9 @@ draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed")
 # %% [markdown]
 # ## A first look at `torch.export`
 #
-# *5 minutes.* `torch.compile` is made to *run*: it may break a graph and fall back to Python. `torch.export` is made
-# to *take away*: it gives one whole graph in ATen, with its weights, that needs no Python any more, or an error. What
-# may vary must be declared.
+# *5 minutes.* What if you want to run the model where there's no Python? `torch.compile` is made for *running here*: it
+# may break a graph and fall back to Python. `torch.export` is made for *taking away*: you get one whole graph in ATen,
+# together with its weights, or you get an error. If a size may vary, you have to say so.
 
 # %% tags=["nbval-check-output"]
 exported = torch.export.export(
@@ -450,15 +485,16 @@ except AssertionError as error:
     print("batch 65: refused,", str(error).splitlines()[0])
 
 # %% [markdown]
-# Day 3 is about the differences between all these ways of getting a graph.
+# On day 3 you'll compare all these ways of getting a graph.
 #
 # ## What to remember
 #
-# - [**Dynamo**](../Glossary.md#torchdynamo) reads bytecode and writes FX graphs, with **guards** that say when a graph may be reused.
-# - What is no tensor operation **breaks** the graph; `fullgraph=True` forbids it.
-# - [**AOTAutograd**](../Glossary.md#aotautograd) adds the backward pass ahead of time and lowers to **ATen**.
-# - [**Inductor**](../Glossary.md#inductor) fuses loops into kernels and writes C++, Triton or Metal; results are cached on disk.
-# - Compiling pays after the **break-even** number of calls, if ever.
+# - [**Dynamo**](../Glossary.md#torchdynamo) reads bytecode and writes FX graphs. Its **guards** say when you can reuse one.
+# - Whatever isn't a tensor operation **breaks** the graph. `fullgraph=True` turns a break into an error.
+# - [**AOTAutograd**](../Glossary.md#aotautograd) adds the backward pass ahead of time and lowers everything to **ATen**.
+# - [**Inductor**](../Glossary.md#inductor) fuses loops into kernels, writes C++, Triton or Metal, and caches the results on
+#   disk.
+# - Compiling pays off after the **break-even** number of calls, if it ever does.
 #
 # Now write pieces of it yourself: [exercise 1](ex_01_torch_compile_basics.ipynb).
 

@@ -15,23 +15,25 @@
 #
 # *About 120 minutes. You need Day 1; Day 2 helps.*
 #
-# A model is a Python program. Whoever wants to optimise it, count its work, or run it on a phone without Python needs
-# the program as *data*: a graph. There are half a dozen ways to get one, and every guide on the web praises another.
+# Your model is a Python program. If you want to optimise it, count its work, or run it on a phone that has no Python, you
+# need the program as *data*: a graph. There are half a dozen ways to get one, and every guide on the web recommends a
+# different one.
 
 # %% [markdown]
-# They differ in one thing that matters more than all others: **what they do with what they cannot capture.** One raises
-# an error. One leaves the rest to Python. One writes down what happened to happen on your example, and is wrong from
-# then on, without a word.
+# One difference between them matters more than all the others: **what do they do with a line that they can't capture?**
+# One raises an error. One leaves that line to Python. And one writes down whatever happened on your example, and from
+# then on it's wrong without a word.
 #
-# Today you put eight models through every method and *measure* the table that others only quote. Then you follow
-# `torch.export`, today's answer, to the end: sizes that vary, decisions on data, operators of your own, core operators,
-# and a file that runs in a process that has never seen your model.
+# Today you'll put eight models through every method and *measure* the table that others only quote. Then you'll follow
+# `torch.export`, the method to start with today, all the way: sizes that vary, decisions on data, operators of your own,
+# core operators, and a file that runs in a process that has never seen your model.
 
 # %% [markdown]
 # ## Eight models
 #
-# *5 minutes.* Two plain networks, one that decides on its data, one that loops, one that works too much, and three
-# small transformers built from their configurations. All have random weights: capturing does not care.
+# *5 minutes.* To compare methods you need models that give them trouble. Here are two plain networks, one that repeats
+# work, one that loops, one that decides on its data, and three small transformers. They all have random weights, which
+# makes no difference to capturing.
 
 # %%
 # %matplotlib inline
@@ -64,9 +66,10 @@ for name, entry in models.items():
 # %% [markdown]
 # ## Recording with stand-ins: `symbolic_trace`
 #
-# *10 minutes.* Call `forward` not with a tensor but with a [**proxy**](../Glossary.md#proxy), a stand-in that answers
-# every operation with another proxy and writes it down. That is all of FX's [**symbolic
-# tracing**](../Glossary.md#symbolic-tracing): no values, no shapes, no example input.
+# *10 minutes.* The simplest idea first. Call `forward` with a stand-in instead of a tensor: a
+# [**proxy**](../Glossary.md#proxy), which answers every operation with another proxy and writes the operation down.
+# That's all there is to FX's [**symbolic tracing**](../Glossary.md#symbolic-tracing). It needs no values, no shapes and no
+# example.
 
 # %%
 mlp, (mlp_input,) = models["mlp"].model, models["mlp"].example_inputs
@@ -74,7 +77,7 @@ recorded = torch.fx.symbolic_trace(mlp)
 draw(recorded, title="The perceptron as FX records it: modules are single nodes")
 
 # %% [markdown]
-# The model that decides on its data has `if hidden.mean() > 0` in its `forward`.
+# One of the models decides on its data: its `forward` says `if hidden.mean() > 0`.
 #
 # **Prediction.** A proxy has no value. What can it answer when Python asks whether it is true?
 
@@ -86,8 +89,8 @@ except torch.fx.proxy.TraceError as error:
     print(type(error).__name__, "-", error)
 
 # %% [markdown]
-# It refuses, and that is the best that it can do. A stand-in can also deceive itself, where the program asks a question
-# that a proxy *does* answer. **Prediction.** Which side does the recording of this function take?
+# It refuses, and that's the best it can do. It gets worse when the program asks a question that a proxy *does* answer.
+# **Prediction.** Which branch of this function will the recording take?
 
 
 # %% tags=["nbval-check-output"]
@@ -100,11 +103,11 @@ print(torch.fx.symbolic_trace(cautious).code.strip())
 # %% [markdown]
 # ## Recording with values: `torch.jit.trace`
 #
-# *10 minutes.* The other way to record: run the model on a *real* example and write down each operation. Now every
-# question has an answer, the example's. This is [**tracing**](../Glossary.md#tracing) in the sense of
-# [TorchScript](../Glossary.md#torchscript) (deprecated; much deployed code still has it).
+# *10 minutes.* You could also record with a *real* example: run the model on it and write down each operation. Now every
+# question has an answer, but it's the answer for this example. [TorchScript](../Glossary.md#torchscript) calls this
+# [**tracing**](../Glossary.md#tracing). It's deprecated, and you'll still find it in a lot of deployed code.
 #
-# **Prediction.** The traced model agrees with the model on the example. Does it on the same, moved down by two?
+# **Prediction.** On the example, the traced model agrees with the model. What if you subtract two from every element?
 
 # %% tags=["nbval-check-output"]
 traced = torch.jit.trace(control, (control_input,), check_trace=False)
@@ -116,9 +119,9 @@ with torch.no_grad():
         print(f"{what:17} mean > 0: {bool(hidden.mean() > 0)!s:5}  trace agrees with the model: {agrees}")
 
 # %% [markdown]
-# No error, no warning that survives into production: **silently wrong**. The trace has one side of the branch; the
-# other is nowhere in it. Here is the `forward` of the model, and what the trace kept of it: count the linear layers in
-# both.
+# You get no error, and the one warning won't follow the model into production. It's **silently wrong**. The trace holds
+# one side of the branch, and the other side isn't in it at all. Here's the model's `forward`, and what the trace kept of
+# it. Count the linear layers in both.
 
 # %%
 import inspect
@@ -129,8 +132,8 @@ print(traced.code)
 # %% [markdown]
 # ## Reading the source: `torch.jit.script`
 #
-# *5 minutes.* A third way does not run the model at all: it reads the *text* of `forward` and compiles it, as a
-# compiler does. [**Scripting**](../Glossary.md#scripting) keeps both sides of the branch, since both are in the text.
+# *5 minutes.* A third way doesn't run the model at all. It reads the *text* of `forward` and compiles it, as a compiler
+# would. Both sides of the branch are in the text, so [**scripting**](../Glossary.md#scripting) keeps both.
 
 # %%
 scripted = torch.jit.script(control)
@@ -142,16 +145,17 @@ with torch.no_grad():
         print("agrees with the model:", torch.allclose(scripted(x), control(x), atol=1e-5))
 
 # %% [markdown]
-# The price: it understands only a small dialect of Python, with types written down. Real models do not keep to it, as
-# you will see in the table. TorchScript is deprecated; `torch.export` is named as its successor
-# ([documentation](https://docs.pytorch.org/docs/stable/jit.html)).
+# The price: scripting only understands a small dialect of Python, and it wants you to write down types. Real models don't
+# stick to it, as you'll see in the table. TorchScript is deprecated, and its documentation names `torch.export` as its
+# successor ([documentation](https://docs.pytorch.org/docs/stable/jit.html)).
 #
 # ## One whole graph or an error: `torch.export`
 #
-# *10 minutes.* `torch.export` runs `forward` with [**fake tensors**](../Glossary.md#fake-tensor): they have shape and
-# dtype and hold no data. What they meet is recorded as [ATen](../Glossary.md#aten) operators. What it returns is an
-# [**exported program**](../Glossary.md#exported-program): graph, weights, the roles of all inputs, and the conditions
-# on calls.
+# *10 minutes.* If you want to take a model away with you, you want all of it, or you want to be told that you can't have
+# it. `torch.export` runs `forward` with [**fake tensors**](../Glossary.md#fake-tensor), which have a shape and a dtype
+# but no data, and records the operations as [ATen](../Glossary.md#aten) operators. You get an
+# [**exported program**](../Glossary.md#exported-program): the graph, the weights, the role of each input, and the
+# conditions that a call has to meet.
 
 # %%
 program = torch.export.export(mlp, (mlp_input,))
@@ -162,8 +166,9 @@ for item in program.graph_signature.input_specs:
     print(f"{item.kind.name:11} {item.arg.name:20} {item.target or ''}")
 
 # %% [markdown]
-# This is the [**signature**](../Glossary.md#signature). Each input of the graph has a role: the model's parameters, its
-# buffers, and what the user hands in. And what does it make of a decision on data? A fake tensor has no values either.
+# That's the [**signature**](../Glossary.md#signature). Each input of the graph has a role: a parameter of the model, a
+# buffer, or something that you pass in. And what does export do with a decision on data? A fake tensor has no values
+# either.
 
 # %% tags=["nbval-check-output"]
 import contextlib
@@ -177,14 +182,15 @@ except Exception as error:
     print(str(error).splitlines()[0])
 
 # %% [markdown]
-# `u0` is the unknown: a value that will exist only when the graph runs (a [**data-dependent
-# value**](../Glossary.md#data-dependent-value)). It refuses. Later you will give it what it asks for.
+# `u0` is the unknown: a value that only exists when the graph runs (a [**data-dependent
+# value**](../Glossary.md#data-dependent-value)). Export refuses. Later today you'll give it what it asks for.
 #
 # ## As many graphs as it takes: Dynamo
 #
-# *10 minutes.* [Dynamo](../Glossary.md#torchdynamo) never refuses, because it may leave the difficult line to Python
-# ([lesson of Day 1](../day1_compile_stack/lesson_compile_stack.ipynb)). **Prediction.** In how many graphs
-# does it capture the model that decides on its data?
+# *10 minutes.* What if you don't need one graph, as long as the model runs faster? [Dynamo](../Glossary.md#torchdynamo)
+# doesn't have to refuse, because it can leave a difficult line to Python
+# ([lesson of Day 1](../day1_compile_stack/lesson_compile_stack.ipynb)). **Prediction.** How many graphs will it capture
+# for the model that decides on its data?
 
 # %%
 pieces = capture(control, (control_input,), method="dynamo")
@@ -198,8 +204,8 @@ for number, counts in enumerate(pieces.operation_counts_by_partition(), start=1)
 draw(pieces.graphs[0], title="The first piece: up to the decision")
 
 # %% [markdown]
-# The second piece is the side that the example took. And these are some of the conditions under which the pieces may be
-# used again, about dtypes and shapes:
+# The second piece is the side that the example took. Dynamo also writes down when it may use the pieces again. Here are
+# some of those conditions, about dtypes and shapes:
 
 # %%
 about_tensors = [guard.expression for guard in pieces.guards if "size=[" in guard.expression]
@@ -207,14 +213,14 @@ for expression in about_tensors[:3]:
     print(expression)
 
 # %% [markdown]
-# Nothing is wrong with that: where a [**guard**](../Glossary.md#guard) (such a condition) fails, the call goes back to
-# Dynamo, which captures the other side when it first comes. But there is no *one* graph that you could save.
+# The results are right: when a [**guard**](../Glossary.md#guard) (one of these conditions) fails, the call goes back to
+# Dynamo, and Dynamo captures the other side. But you don't have *one* graph that you could save.
 #
 # ## Forward and backward: AOTAutograd
 #
-# *5 minutes.* The methods so far capture the forward pass. [AOTAutograd](../Glossary.md#aotautograd) takes Dynamo's
-# graphs and traces the derivative along, for training. **Prediction.** Will the backward graph have fewer operations
-# than the forward graph, as many, or more?
+# *5 minutes.* So far you've only captured the forward pass. For training you need the derivative as well.
+# [AOTAutograd](../Glossary.md#aotautograd) takes Dynamo's graphs and traces the derivative along with them.
+# **Prediction.** Will the backward graph have fewer operations than the forward graph, just as many, or more?
 
 # %%
 both = capture(mlp, (mlp_input,), method="aot")
@@ -229,14 +235,15 @@ draw(both.graphs[1], title="The backward graph of the perceptron: it reads what 
 # %% [markdown]
 # ## The table, measured
 #
-# *15 minutes.* Every model through every method. `capture` from `fxopt_core` also runs what it captured on inputs of
-# its own, and compares with the model. One of the models has two loops, each with a length of another kind:
+# *15 minutes.* Don't believe tables on the web: measure your own. Put every model through every method. `capture` from
+# `fxopt_core` also runs what it captured on inputs of its own and compares the results with the model's. One of the
+# models has two loops. Look at where their lengths come from:
 
 # %% tags=["nbval-check-output"]
 print(inspect.getsource(type(models["loops"].model).forward))
 
 # %% [markdown]
-# **Prediction.** Which column has no bad word in it? Is there any?
+# **Prediction.** Will any column be free of *refuses* and *WRONG*? Which one?
 
 
 # %%
@@ -259,17 +266,17 @@ for name, row in table.items():
     print(f"{name:10}" + "".join(f"{word:>10}" for word in row.values()))
 
 # %% [markdown]
-# **WRONG**: answers that differ from the model's on other values of the same shape, without an error. Read the table by
-# rows: the plain models are easy for everybody; the transformers are whole for `export` and Dynamo and fail in FX and
-# in scripting; decisions on data are what tells all methods apart.
+# **WRONG** means that on other values of the same shape, the capture gives other answers than the model, without an
+# error. Read the table row by row. The plain models are easy for every method. The transformers are whole for `export`
+# and Dynamo, and fail in FX and in scripting. Decisions on data are where all the methods differ.
 #
-# Why does `export` refuse `loops`? The first loop goes over a *shape*: the exporter knows it, and unrolls the loop. How
-# often the second one goes round comes from *data*, and a fake tensor has none.
+# Why does `export` refuse `loops`? The first loop runs over a *shape*. The exporter knows that shape and unrolls the
+# loop. The length of the second loop comes from *data*, and a fake tensor has none.
 
 # %% [markdown]
-# [**ONNX**](../Glossary.md#onnx) is a file format for other runtimes, not a way of capturing: today's
-# `torch.onnx.export` calls `torch.export` first and translates the result. So it can take at most what the column
-# *export* takes. Translating needs the packages `onnx` and `onnxscript`, which this course does without.
+# What about ONNX? [**ONNX**](../Glossary.md#onnx) is a file format for other runtimes, not a way of capturing. Today's
+# `torch.onnx.export` calls `torch.export` first and translates the result, so it can't take more than the column *export*
+# does. To translate, it needs the packages `onnx` and `onnxscript`; the course works without them.
 
 # %%
 import importlib.util
@@ -289,9 +296,9 @@ else:
             print(f"{name:10} refuses: {type(error).__name__}")
 
 # %% [markdown]
-# An older guide to this subject sums up so: *control flow: FX ✗, Dynamo ✓, ONNX (✓); dynamic shapes: FX ✗, Dynamo ✓,
-# ONNX (✓); complex models: FX ✗, Dynamo ✓*. You have measured the first and the third. What about shapes? Each method
-# captures the perceptron with its batch of four, and is asked about a batch of seven.
+# You'll find older guides that sum it up like this: *control flow: FX ✗, Dynamo ✓, ONNX (✓); dynamic shapes: FX ✗,
+# Dynamo ✓, ONNX (✓); complex models: FX ✗, Dynamo ✓*. You've measured the first and the third. What about shapes? Let
+# each method capture the perceptron with its batch of four, and then give it a batch of seven.
 
 # %% tags=["nbval-check-output"]
 seven = torch.randn(7, *mlp_input.shape[1:], device=device)
@@ -315,17 +322,18 @@ with torch.no_grad():
 # %% [markdown]
 # So the old table needs four corrections:
 #
-# 1. *Dynamic shapes, FX ✗*: FX's graph has no shapes at all, and serves any that the operations allow.
-# 2. *Control flow, Dynamo ✓*: in pieces, with Python in between.
-# 3. *Complex models, ONNX (✓)*: as far as `torch.export` gets.
-# 4. It has no column for the method to begin with today, `torch.export`: whole and checked, or an error.
+# 1. *Dynamic shapes, FX ✗*: FX's graph has no shapes at all, so it takes any shape that the operations allow.
+# 2. *Control flow, Dynamo ✓*: yes, but in pieces, with Python in between.
+# 3. *Complex models, ONNX (✓)*: only as far as `torch.export` gets.
+# 4. The method to start with today, `torch.export`, isn't in it: you get one checked graph, or an error.
 #
-# Rule of thumb: to *run* faster, Dynamo (`torch.compile`); to *take away*, `torch.export`; to *rewrite* a plain model
-# in Python, FX.
+# As a rule of thumb: to *run* a model faster, use Dynamo (`torch.compile`). To *take it away*, use `torch.export`. To
+# *rewrite* a plain model in Python, use FX.
 #
 # ## Sizes that vary
 #
-# *15 minutes.* The exported perceptron refused seven rows. This is what it said:
+# *15 minutes.* A model that only takes batches of four isn't much use. The exported perceptron refused seven rows, and
+# this is what it said:
 
 # %%
 try:
@@ -334,8 +342,8 @@ except Exception as error:
     print(str(error).splitlines()[0])
 
 # %% [markdown]
-# It was exported for the shapes of the example, and *checks* them at each call. To say what may vary, name the
-# dimension and its range with `Dim`.
+# You exported it for the shapes of the example, and it *checks* them at every call. If a dimension may vary, say so: name
+# it and give its range with `Dim`.
 
 # %% tags=["nbval-check-output"]
 from torch.export import Dim
@@ -360,15 +368,14 @@ for rows in (1, 7, 64, 65):
         print(f"{rows:3} rows: {type(error).__name__}")
 
 # %% [markdown]
-# The size is a symbol in the graph (a [**symbolic size**](../Glossary.md#symbolic-size)): in the picture an `s` and a
-# number (`s31`, elsewhere `s77`), which is the exporter's own name for your `batch`. PyTorch writes its range
-# `VR[1, 64]`; without a `max` it would be `VR[1, int_oo]`, from 1 up without end. The range is a
-# [**constraint**](../Glossary.md#constraint): part of the program, checked at each call. (Dynamo's *guards* ask "may I
-# use this graph again?", and compile anew if not. A constraint is a promise to the caller: outside of it there is
-# nothing.)
+# In the graph, the size is now a symbol (a [**symbolic size**](../Glossary.md#symbolic-size)). The picture shows an `s`
+# and a number (`s31`, say, or `s77`): the exporter's own name for your `batch`. PyTorch writes the range as `VR[1, 64]`.
+# Without a `max` it would be `VR[1, int_oo]`, from 1 to infinity. The range is a
+# [**constraint**](../Glossary.md#constraint): it's part of the program, and the program checks it at every call. (How does
+# that differ from a guard? When a *guard* fails, Dynamo compiles again. When a constraint fails, you get an error.)
 #
-# What if you promise more than the model keeps? **Prediction.** Both halves of this model's input must have the same
-# size. What does `export` say to "every length from 2 to 100"?
+# What if you promise more than the model can keep? **Prediction.** The two halves of this model's input must have the
+# same size. What will `export` say if you ask for "every length from 2 to 100"?
 
 
 # %%
@@ -385,8 +392,8 @@ except Exception as error:
     print("\n".join([lines[0], lines[1], "  …", *lines[-3:]]))
 
 # %% [markdown]
-# It finds the equation that does not hold for every length, and often a way out: the length has to be twice something.
-# `Dim` can say that.
+# It finds the equation that doesn't hold for every length, and it often suggests a way out: here, the length has to be
+# twice something. `Dim` can say that.
 
 # %% tags=["nbval-check-output"]
 half = Dim("half", min=1, max=50)
@@ -398,9 +405,10 @@ for length in (8, 9):
         print(f"length {length}: refuses ({type(error).__name__})")
 
 # %% [markdown]
-# Two traps are worth knowing. *The sizes 0 and 1 are special*: an example with one row tells the exporter that this
-# dimension broadcasts, and is refused as an example of many. And *it cannot see into tables*: that a model has only 32
-# positions is no equation between shapes. Such a range only you can state. Both will meet you in the exercise.
+# Watch out for two traps. *The sizes 0 and 1 are special*: if your example has one row, the exporter concludes that this
+# dimension broadcasts, and won't accept it as one that varies. And *the exporter can't see into tables*: if a model only
+# has 32 positions, no equation between shapes says so. Only you can state that range. You'll meet both traps in the
+# exercise.
 
 # %% tags=["nbval-check-output"]
 try:
@@ -411,8 +419,9 @@ except Exception as error:
 # %% [markdown]
 # ## Decisions on data: `torch.cond`
 #
-# *15 minutes.* The exporter refused the model that decides, since a Python `if` needs a value *now*. `torch.cond` is an
-# `if` that is itself an operation: it takes a tensor as its condition, and both sides as functions.
+# *15 minutes.* The exporter refused your decision because a Python `if` needs a value *now*. `torch.cond` is an `if` that
+# is an operation itself. It takes a tensor as its condition and the two sides as functions, and decides when the graph
+# runs.
 
 
 # %%
@@ -436,8 +445,8 @@ deciding = torch.export.export(Decides(control), (control_input,), dynamic_shape
 draw(deciding.graph_module, title="A graph with a decision in it")
 
 # %% [markdown]
-# One node, `cond`, reads the condition and two further graphs. **Prediction.** Which operations are in them? And will
-# this program agree with the model on both of the inputs on which the trace did not?
+# One node, `cond`, reads the condition and two more graphs. **Prediction.** Which operations are in those graphs? And
+# will this program agree with the model on both inputs, where the trace didn't?
 
 # %% tags=["nbval-check-output"]
 for name, graph in deciding.graph_module.named_children():
@@ -447,15 +456,15 @@ with torch.no_grad():
         print("agrees with the model:", torch.allclose(deciding.module()(x), control(x), atol=1e-5))
 
 # %%
-draw(deciding.graph_module.false_graph_0, title="The side that is not taken by the example is in the program, too")
+draw(deciding.graph_module.false_graph_0, title="The program also holds the side that the example does not take")
 
 # %% [markdown]
-# Both sides must return the same shapes and dtypes, take what they need as operands, change nothing in place, and return
-# no operand as it came (return `operand.clone()`). Where
-# both sides are cheap, `torch.where` does the same in one line: it computes both and chooses. The difference shows
-# where the side that is not chosen cannot be computed.
+# There are rules. Both sides have to return the same shapes and dtypes. They take what they need as operands and change
+# nothing in place. And they can't return an operand as it came: return `operand.clone()` instead. If both sides are
+# cheap, `torch.where` does the same in one line. It computes both and picks one. You notice the difference when the side
+# that it doesn't pick can't be computed.
 #
-# **Prediction.** `log` of a negative number is `nan`. What do these two lines give?
+# **Prediction.** The `log` of a negative number is `nan`. What will these two lines give you?
 
 # %% tags=["nbval-check-output"]
 x = torch.tensor(-2.0)
@@ -464,14 +473,14 @@ print("chosen: ", torch.where(x > 0, torch.log(x), x).item())
 print("blended:", (keep * torch.log(x) + (1 - keep) * x).item())
 
 # %% [markdown]
-# A loop whose length is in the data can be made a loop of the greatest length, in which late steps change nothing; that
-# is `torch.where` again. You will write one.
+# And if the data decides how long a loop runs? Let it always run for the greatest length, and use `torch.where` so that
+# the late steps change nothing. You'll write one in the exercise.
 #
 # ## An operator of your own
 #
-# *5 minutes.* Some code cannot be captured at all: a call into a C library, NumPy, a hand-written kernel. A [**custom
-# operator**](../Glossary.md#custom-operator) puts a wall around it: the graph has one node, and nobody looks inside.
-# The exporter must know only the shape of what comes out: that is the [**fake
+# *5 minutes.* Some code can't be captured at all: a call into a C library, NumPy, a kernel that you wrote by hand. A
+# [**custom operator**](../Glossary.md#custom-operator) builds a wall around it. The graph gets one node, and nobody looks
+# inside. The exporter only needs to know the shape of what comes out, and you tell it with a [**fake
 # implementation**](../Glossary.md#fake-implementation).
 
 # %%
@@ -489,7 +498,7 @@ class Sorts(nn.Module):
 
 
 # %% [markdown]
-# **Prediction.** The operator is there, but nobody has said what shape it returns. Does the model export?
+# **Prediction.** The operator exists, but you haven't said what shape it returns. Will the model export?
 
 # %% tags=["nbval-check-output"]
 try:
@@ -511,17 +520,17 @@ print(sorting.module()(torch.tensor([[3.0, 1.0, 2.0, 5.0]] * 3))[0].tolist())
 draw(sorting.graph_module, title="The custom operator is one node")
 
 # %% [markdown]
-# The price: no pass can see into the node, and whoever loads the program needs the operator, too. (A gradient it has
-# only if you register one: `torch.library.register_autograd`.)
+# The price: no pass can see into the node, and anyone who loads the program needs the operator as well. (It only has a
+# gradient if you register one with `torch.library.register_autograd`.)
 #
 # ## Down to core operators
 #
-# *5 minutes.* ATen has over two thousand operators. A backend for a new chip should not have to know them all. A
-# [**decomposition**](../Glossary.md#decomposition) writes an operator with simpler ones; [**core
-# ATen**](../Glossary.md#core-aten) is the short list at the end, some two hundred
+# *5 minutes.* ATen has over two thousand operators. If you write a backend for a new chip, you don't want to implement
+# them all. A [**decomposition**](../Glossary.md#decomposition) writes an operator in terms of simpler ones. At the end of
+# that road is [**core ATen**](../Glossary.md#core-aten), a list of about two hundred
 # ([documentation](https://docs.pytorch.org/docs/stable/torch.compiler_ir.html)).
 #
-# **Prediction.** An encoder layer of a transformer: how many operations before, how many after?
+# **Prediction.** Take one encoder layer of a transformer. How many operations does it have before, and how many after?
 
 # %%
 torch.manual_seed(0)
@@ -552,8 +561,8 @@ draw(
 )
 
 # %% [markdown]
-# Attention, linear layers and the like are gone; what is left is what a new system has to implement. The result is the
-# same up to rounding. That is checked, not believed:
+# Attention, linear layers and the like are gone. What's left is what a new system has to implement. The result should be
+# the same, up to rounding. Check it:
 
 # %% tags=["nbval-check-output"]
 x = torch.randn(2, 5, 16)
@@ -563,8 +572,8 @@ with torch.no_grad():
 # %% [markdown]
 # ## Away from here: saving, loading, running elsewhere
 #
-# *10 minutes.* The same older guide saves a graph with `file.write(graph_module.code)` and says that the code "runs
-# standalone". **Prediction.** Does it? Here is the code of the exported perceptron.
+# *10 minutes.* You'll also find guides that save a graph with `file.write(graph_module.code)` and tell you that the code
+# "runs standalone". **Prediction.** Does it? Try it with the code of the exported perceptron.
 
 # %% tags=["nbval-check-output"]
 namespace: dict = {}
@@ -575,8 +584,8 @@ except Exception as error:
     print(type(error).__name__, "-", str(error).split(":")[0])
 
 # %% [markdown]
-# It has no weights in it, for a start. `torch.export.save` writes program, weights, signature and constraints into one
-# archive.
+# The code doesn't hold the weights, for a start. `torch.export.save` writes everything into one archive: the program, the
+# weights, the signature and the constraints.
 
 # %%
 import subprocess
@@ -594,7 +603,7 @@ with zipfile.ZipFile(path) as archive:
         print(f"{item.file_size:>7} bytes  {item.filename.partition('/')[2]}")
 
 # %% [markdown]
-# The test of a file is a process that knows nothing else: no class `Decides`, no zoo, no notebook.
+# The real test is a process that knows nothing else: no class `Decides`, no zoo, no notebook.
 
 # %%
 PROGRAM = """
@@ -618,24 +627,24 @@ with torch.no_grad():
 folder.cleanup()
 
 # %% [markdown]
-# Both sides of the decision, for inputs that were not known when the program was saved, in a process without the
-# model's class. That is what *extracted* means.
+# Both sides of the decision work, in a process that doesn't have the model's class, on inputs that nobody knew when you
+# saved the program. That's what *extracted* means.
 #
-# From here the road goes on: `torch._inductor.aoti_compile_and_package` turns such a program into a shared library that
-# runs without Python; ExecuTorch takes it to phones, ONNX to other runtimes.
+# You could go on from here. `torch._inductor.aoti_compile_and_package` turns such a program into a shared library that
+# runs without Python. ExecuTorch takes it to phones, and ONNX takes it to other runtimes.
 
 # %% [markdown]
 # ## What to remember
 #
-# - **Symbolic tracing** (FX) runs `forward` with proxies: no shapes, no values; refuses most decisions.
-# - **Tracing** runs an example and keeps what happened: other inputs may be silently **wrong**. **Scripting** reads the
-#   text: all branches, little Python. Both are TorchScript, deprecated.
-# - **`torch.export`**: one whole graph of ATen operators, with roles and constraints, or an error.
-# - **Dynamo** captures in pieces, with guards; **AOTAutograd** adds the backward pass.
-# - Sizes become **symbols** with **constraints** by `Dim`; promise what the model keeps.
-# - **`torch.cond`** and `torch.where` bring decisions into the graph; a **custom operator** is one opaque node with a
+# - **Symbolic tracing** (FX) runs `forward` with proxies. It has no shapes and no values, and refuses most decisions.
+# - **Tracing** runs an example and keeps what happened. On other inputs it may be silently **wrong**. **Scripting** reads
+#   the text: it keeps all branches, and understands little Python. Both are TorchScript, and deprecated.
+# - **`torch.export`** gives you one whole graph of ATen operators, with roles and constraints, or an error.
+# - **Dynamo** captures in pieces, with guards. **AOTAutograd** adds the backward pass.
+# - With `Dim`, sizes become **symbols** with **constraints**. Only promise what the model can keep.
+# - **`torch.cond`** and `torch.where` bring decisions into the graph. A **custom operator** is one opaque node with a
 #   **fake** implementation.
-# - **Decompositions** lead down to **core ATen**; `torch.export.save` takes everything along.
+# - **Decompositions** lead down to **core ATen**. `torch.export.save` takes everything along.
 #
 # Now do it yourself: [exercise 3](ex_03_model_export.ipynb).
 

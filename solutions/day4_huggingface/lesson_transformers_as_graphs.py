@@ -15,23 +15,26 @@
 #
 # *About 95 minutes. You need Days 2 and 3.*
 #
-# So far your graphs came from models made for teaching. Real ones come with a library: tokenizers, configurations, output
-# classes, masks that are built on the way, caches, and a dozen ways to write the same attention. All of that ends up in the
-# graph, or breaks its capture.
+# So far, your graphs came from models that were made for teaching. A real model comes with a library around it:
+# tokenizers, configurations, output classes, masks that the model builds as it goes, caches, and a dozen ways to write
+# the same attention. All of it ends up in your graph, or stops you from capturing one.
 
 # %% [markdown]
-# Underneath, though, there is little: **one block, repeated**. Whoever recognises the block in a graph, whatever it is
-# called there, can count what a model costs, speed it up, and see at once when something was lost on the way.
+# Underneath there's surprisingly little: **one block, repeated**. If you can spot that block in a graph, whatever its
+# nodes are called, you can work out what the model costs, make it faster, and notice at once when a capture has lost
+# something.
 #
-# Today you follow a text from words to numbers to a graph, take attention apart and put it together again, see what a
-# mask and a cache do to a capture, and measure what compiling a transformer costs and gives. At the end the same tools
-# read two detectors, which are no language models at all.
+# Today you'll follow a text from words to numbers to a graph. You'll take attention apart and put it back together, see
+# what a mask and a cache do to a capture, and measure what compiling a transformer costs you and gains you. At the end
+# you'll read two detectors with the same tools, and those aren't language models at all.
 
 # %% [markdown]
 # ## From words to numbers
 #
-# *10 minutes.* A model reads numbers. A [tokenizer](../Glossary.md#tokenizer) cuts a text into pieces from a vocabulary and numbers them. Where
-# does a vocabulary come from? It is learned from text; here from the docstrings of `fxopt_core`, in a second.
+# *10 minutes.* A model only reads numbers, so somebody has to turn your text into numbers first. A
+# [tokenizer](../Glossary.md#tokenizer) cuts the text into pieces from a vocabulary and gives each piece a number. Where
+# does the vocabulary come from? The tokenizer learns it from text. Here it learns from the docstrings of `fxopt_core`,
+# and it takes a second.
 
 # %%
 # %matplotlib inline
@@ -75,17 +78,18 @@ learned.train_from_iterator(texts, trainer)
 print(len(texts), "docstrings,", learned.get_vocab_size(), "pieces")
 
 # %% [markdown]
-# **Prediction.** `graph` stands in many of these docstrings, `hippopotamus` in none. How many pieces does each become?
+# **Prediction.** Many of these docstrings say `graph`, none says `hippopotamus`. How many pieces does each word become?
 
 # %%
 for word in ("graph", "graphs", "hippopotamus"):
     print(f"{word:13}", learned.encode(word).tokens)
 
 # %% [markdown]
-# Frequent words are one piece, rare ones several (`##` says: goes on). Nothing is unknown, as long as its letters are known.
+# A frequent word is one piece, a rare one is several (`##` means that the word goes on). As long as the tokenizer knows
+# the letters, it can spell out any word.
 #
-# A model reads several texts at once, as a table. Rows have to be equally long, so that short ones are filled up with
-# `[PAD]`, and an [attention mask](../Glossary.md#attention-mask) says which tokens count.
+# A model reads several texts at once, as the rows of a table, so they all have to be equally long. The tokenizer pads
+# the short ones with `[PAD]`, and an [attention mask](../Glossary.md#attention-mask) says which tokens count.
 
 # %% tags=["nbval-check-output"]
 ends = [(name, learned.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
@@ -99,8 +103,8 @@ print(batch["attention_mask"].cpu())
 # %% [markdown]
 # ## Model and tokenizer together
 #
-# *10 minutes.* A tiny BERT with a vocabulary of the same size: two layers, random weights, from a configuration. What
-# comes out is meaningless and has every property that matters here.
+# *10 minutes.* Now give the numbers to a model: a tiny BERT with two layers and random weights. What comes out means
+# nothing, but it behaves like the real thing in every way that matters today.
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
@@ -115,23 +119,23 @@ with torch.no_grad():
 print("one vector a token:", states.shape[-1], "numbers; one vector a text:", tuple(pooled.shape))
 
 # %% [markdown]
-# **Prediction.** Now the first text alone, without filling; and once more with the filling, but without the mask. Which of
-# the two gives the same vector for the text as the table did?
+# **Prediction.** Now run the first text alone, without padding. Then run it with the padding, but leave out the mask.
+# Which of the two gives you the same vector for the text as the table did?
 
 # %% tags=["nbval-check-output"]
 with torch.no_grad():
     alone = bert(**tokenizer(["a graph"], return_tensors="pt").to(device), return_dict=False)[1]
     unmasked = bert(input_ids=inputs["input_ids"])[1][:1]
-print("alone, without filling:  ", torch.allclose(alone, pooled[:1], atol=1e-5))
-print("with filling, no mask:   ", torch.allclose(unmasked, pooled[:1], atol=1e-5))
+print("alone, without padding:  ", torch.allclose(alone, pooled[:1], atol=1e-5))
+print("with padding, no mask:   ", torch.allclose(unmasked, pooled[:1], atol=1e-5))
 
 # %% [markdown]
-# Without the mask the model reads the filling as text. There is no error; the numbers are other numbers. A capture that
-# loses the mask does just that, for ever.
+# Without the mask, the model reads the padding as if it were text. You get no error, you get other numbers. If a capture
+# loses the mask, it does the same thing forever.
 #
 # ## The whole model as a graph
 #
-# *10 minutes.* `torch.export` takes it in one piece.
+# *10 minutes.* Before you change a model you want to see all of it at once. `torch.export` takes it in one piece.
 
 # %%
 program = export(bert, (), inputs)
@@ -139,8 +143,8 @@ graph_module = program.module(check_guards=False)
 draw(program.graph_module, title="A BERT of two layers: the block is drawn once, with the number of its copies")
 
 # %% [markdown]
-# The picture folds what is repeated. Where does it know from? Not from names: `find_repeats` looks for runs of nodes that do
-# the same to what the run before them gave.
+# The picture folds up what repeats. How does it know? It doesn't trust names. `find_repeats` looks for the same block of
+# nodes several times in a row, with each block reading what the one before it computed.
 
 # %% tags=["nbval-check-output"]
 graph = program.graph_module.graph
@@ -151,13 +155,15 @@ block = repeats[0].copies[0]
 print(Counter(str(node.target).removeprefix("aten.").split(".")[0] for node in block).most_common(6))
 
 # %% [markdown]
-# In words: tokens become vectors (`embedding`), then each [transformer block](../Glossary.md#transformer-block) lets every token look at all others
-# ([attention](../Glossary.md#attention): the two `matmul` and the `softmax`), and works on each alone (the last two `linear`). What each part gives
-# is added to what it read, and normalised.
+# In words: the model turns tokens into vectors (`embedding`). Then each
+# [transformer block](../Glossary.md#transformer-block) does two things. First it lets every token look at all the others:
+# that's [attention](../Glossary.md#attention), the two `matmul` and the `softmax`. Then it works on each token alone:
+# the last two `linear`. Each part adds its result to what it read, and normalises the sum.
 #
 # ## Attention, written out
 #
-# *10 minutes.* Here is what lies between the first product of matrices and the second.
+# *10 minutes.* Attention is where the cost and the mistakes are, so look at it closely. Here's everything between the
+# first matrix product and the second.
 
 # %% tags=["nbval-check-output"]
 products = [node for node in graph.nodes if node.target is aten.matmul.default]
@@ -166,8 +172,8 @@ for node in nodes[nodes.index(products[0]) : nodes.index(products[1]) + 1]:
     print(f"{node.name:10} {node.target!s:22} {tuple(node.meta['val'].shape)}")
 
 # %% [markdown]
-# The same steps alone, as a picture. Each box has one name in every model; what is called `attention` in one class is called
-# `self` in the next.
+# Here are the same steps on their own, as a picture. Operators have the same names in every model. Modules don't: what
+# one class calls `attention`, the next one calls `self`.
 
 
 # %%
@@ -184,10 +190,11 @@ written_out = export(Attends(), (*of_heads, torch.zeros(2, 1, 11, 11, device=dev
 draw(written_out, title="Attention, written out: product, scale, mask, softmax, product")
 
 # %% [markdown]
-# Each number of the result of the first product is a **score**: how much the query of one token fits the key of another. They are
-# scaled, the mask is added, and the softmax makes weights that add up to one. The second product mixes the values by them.
+# The first product computes a **score** for each pair of tokens: how well does the query of one fit the key of the other?
+# The model scales the scores and adds the mask. The softmax turns them into weights that add up to one. The second
+# product uses the weights to mix the values.
 #
-# **Prediction.** The mask is *added*. Which number hides a token?
+# **Prediction.** The model *adds* the mask. What number do you have to add to hide a token?
 
 # %% tags=["nbval-check-output"]
 where = next(node for node in nodes if node.target is aten.where.ScalarOther)
@@ -196,15 +203,18 @@ print("is it the least number that float32 has?", where.args[2] == torch.finfo(t
 print("softmax of [1, 2, hidden]:", torch.softmax(torch.tensor([1.0, 2.0, where.args[2]]), 0).tolist()[2])
 
 # %% [markdown]
-# Why not minus infinity? In a row where *every* token is hidden, the softmax would divide zero by zero. With the least
-# number it gives equal weights: also meaningless, but no `nan`.
+# Why not minus infinity? If a mask hides *every* token of a row, the softmax would divide zero by zero. With the least
+# number that there is, it gives equal weights. Those are meaningless too, but at least they aren't `nan`.
 #
-# The scores are the expensive part: for 1000 tokens and 12 heads there are 12 million of them, in each layer.
+# The scores are the expensive part. With 1000 tokens and 12 heads, each layer has 12 million of them.
 #
 # ## The same in one operator: SDPA
 #
-# *10 minutes.* PyTorch has the whole block as [scaled dot-product attention (SDPA)](../Glossary.md#scaled-dot-product-attention-sdpa). It never writes the scores to memory: it
-# goes over them tile by tile (Dao et al. 2022, *FlashAttention*). The library takes it when the configuration says so.
+# *10 minutes.* Writing 12 million scores to memory and reading them back is slow. PyTorch offers the whole block as one
+# operator, [scaled dot-product attention (SDPA)](../Glossary.md#scaled-dot-product-attention-sdpa), and it has more than
+# one kernel for it. The good ones go over the scores tile by tile and never write them all down (Dao et al. 2022,
+# *FlashAttention*). Transformers uses SDPA by default. For the BERT above we asked for `attn_implementation="eager"`, so
+# that you could see the parts. Now ask for SDPA:
 
 # %% tags=["nbval-check-output"]
 fused_config = transformers.BertConfig(**{**config.to_dict(), "attn_implementation": "sdpa"})
@@ -224,8 +234,40 @@ print("arguments:", attention.args)
 print("more:     ", dict(attention.kwargs))
 
 # %% [markdown]
-# Query, key, value, mask, and the scale. What if the graph has attention written out, and nobody can change the model? Then
-# a pass can. This is the one of `fxopt_core`; in the exercise you write your own.
+# Query, key, value, mask, and the scale. Which kernel does that run? It depends on the shapes, so look rather than trust.
+#
+# **Prediction.** You call SDPA twice with the same numbers: once with a dimension for the heads (four dimensions), once
+# without (three). Which of the two takes the scores apart tile by tile?
+
+# %%
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Kernels(TorchDispatchMode):
+    """Notes every operator that runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.append(str(function).removeprefix("aten.").split(".")[0])
+        return function(*args, **(kwargs or {}))
+
+
+for dimensions, shape in ((4, (1, 2, 11, 8)), (3, (2, 11, 8))):
+    one = torch.randn(shape, device=device)
+    with torch.no_grad(), Kernels() as kernels:
+        nn.functional.scaled_dot_product_attention(one, one, one)
+    told = [name for name in kernels.seen if any(part in name for part in ("attention", "softmax", "bmm"))]
+    print(f"{dimensions} dimensions:", ", ".join(told))
+
+# %% [markdown]
+# With three dimensions, PyTorch falls back on its *math* kernel: two products and a softmax, with all the scores in
+# memory. Give SDPA four dimensions if you want the fast one.
+#
+# What if a graph has attention written out, and you can't change the model? Then let a pass do it. This is the one from
+# `fxopt_core`. In the exercise you'll write your own.
 
 # %% tags=["nbval-check-output"]
 on_cpu = {name: value.cpu() for name, value in inputs.items()}  # so that the counts below are the same on every machine
@@ -237,8 +279,8 @@ blocks = sum(count for name, count in names.items() if name.startswith("fused_at
 print("fused:", blocks, "blocks; softmax left:", names["softmax"])
 
 # %% [markdown]
-# **Prediction.** The operator has a `scale`, which is one by the root of the width of a head if you say nothing. In which
-# models would "saying nothing" be silently wrong?
+# **Prediction.** By default, the operator's `scale` is one over the square root of the head size. For which models would
+# the default be silently wrong?
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
@@ -252,8 +294,10 @@ for what, scale in (("written with the usual scale", 16**-0.5), ("written withou
 # %% [markdown]
 # ## What a cache does to a graph
 #
-# *10 minutes.* GPT-2 writes one token after the other. Key and value of the old tokens do not change, so a
-# [key-value cache](../Glossary.md#key-value-cache) keeps them: each step reads one new token. An object that grows at each call is not what a graph is made of.
+# *10 minutes.* GPT-2 writes one token after another, and it would be a waste to start over each time. The keys and values
+# of the old tokens don't change, so a [key-value cache](../Glossary.md#key-value-cache) keeps them, and each step only
+# reads one new token. That's good for speed and bad for capturing: a graph has no place for an object that grows with
+# every call.
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
@@ -276,8 +320,8 @@ with torch.no_grad():
     print("the same object now has", first.past_key_values.get_seq_length(), "tokens")
 
 # %% [markdown]
-# The call changed its argument. **Prediction.** Ten steps of writing, compiled: how many graphs does Dynamo make if it may
-# use symbols for sizes, one, two or ten?
+# The call changed its argument. **Prediction.** Compile the model and write ten tokens. Dynamo can use symbols for sizes.
+# How many graphs will it make: one, two or ten?
 
 # %%
 graphs = []
@@ -302,12 +346,14 @@ for number, one in enumerate(graphs, start=1):
 torch._dynamo.reset()
 
 # %% [markdown]
-# The length of the cache is a size like others: a number in the first graph, a symbol in the second, which serves all steps
-# after it. A **static cache** goes the other way: it reserves room for the most tokens at once, and all steps have one shape.
+# The length of the cache is a size like any other. It's a number in the first graph and a symbol in the second, and that
+# one serves all later steps. A **static cache** does the opposite: it makes room for the largest number of tokens right
+# away, so that every step has the same shape.
 #
 # ## What breaks in real models, and how to read it
 #
-# *15 minutes.* Three typical refusals. First, an innocent line that many models have: a check of the mask.
+# *15 minutes.* Sooner or later a capture will refuse your model. Here are two refusals that you'll meet often, and one
+# trap. First, an innocent line that many models have: they check whether there is any padding at all.
 
 
 # %%
@@ -337,8 +383,9 @@ def said(make):
 print(said(lambda: export(pools, pooled_from)))
 
 # %% [markdown]
-# `u0` (or a name like it) is a value that exists only when the graph runs: a decision on data. What would a recording
-# do? **Prediction.** `torch.jit.trace` on two texts without filling: does its result look at the mask?
+# `u0` (or a name like it) stands for a value that only exists when the graph runs. The model wants to decide on data.
+# What would a recording do? **Prediction.** You run `torch.jit.trace` on two texts without padding. Does the result still
+# look at the mask?
 
 # %%
 import warnings
@@ -348,12 +395,12 @@ with warnings.catch_warnings():
     full = (states, torch.ones_like(inputs["attention_mask"]))
     traced = torch.jit.trace(pools, full, check_trace=False)
 with torch.no_grad():
-    print("trace agrees where there is filling:", torch.allclose(traced(*pooled_from), pools(*pooled_from), atol=1e-5))
+    print("trace agrees where there is padding:", torch.allclose(traced(*pooled_from), pools(*pooled_from), atol=1e-5))
 
 # %% [markdown]
-# It lost the mask, without a word. The refusal was the better answer.
+# It lost the mask without a word. The refusal was the better answer.
 #
-# Second: sizes. An exported program serves the shapes of its example, unless you name what varies.
+# The second refusal is about sizes. An exported program only takes the shapes of its example, unless you say what varies.
 
 # %% tags=["nbval-check-output"]
 longer = {name: value.repeat(1, 2) for name, value in inputs.items()}
@@ -365,16 +412,18 @@ with torch.no_grad():
 print("with dynamic batch and length, the same as the model:", same)
 
 # %% [markdown]
-# Third: what comes back. Libraries return classes of their own with many optional entries. They go through export, but
-# what reads the graph afterwards has to know them. `return_dict=False`, as in all our configurations, gives plain tuples.
+# The trap is what comes back. Libraries return classes of their own, with many optional entries. Export lets them
+# through, and then whatever reads your graph has to know these classes. If you pass `return_dict=False`, as we did for
+# BERT, you get plain tuples.
 #
-# How to read a refusal, in order: *which kind* (data-dependent, a guard on sizes, an unsupported call), *which line of the
-# model* (the last line of the trace that is not torch's), *what may be changed* (the input, the configuration, the line).
+# When you read a refusal, ask three questions in this order. *What kind* is it: data-dependent, a guard on sizes, an
+# unsupported call? *Which line of the model* caused it: look for the last line of the trace that isn't torch's. *What can
+# you change*: the input, the configuration, or the line?
 #
 # ## What compiling a transformer costs and gives
 #
-# *10 minutes.* A profile: the first call, then the others. On these tiny models the figures are small; their ratio is what
-# to look at.
+# *10 minutes.* Should you compile this model? Profile it: the first call, then the others. On such a tiny model the
+# figures are small, so look at their ratio.
 
 
 # %% tags=["not-graded"]
@@ -406,14 +455,15 @@ for backend, (first_call, steady) in profile.items():
     print(f"{backend:14} first {1000 * first_call:7.0f} ms    then {1000 * steady:6.2f} ms a call")
 
 # %% [markdown]
-# `eager` is Dynamo alone, `aot_eager` adds AOTAutograd: most of what a first call costs is there before any code is
-# generated. Whether it pays is one division: *what compiling costs / what each call saves*, in calls; never, if a call saves
-# nothing. In the exercise you compute it with Inductor.
+# `eager` is Dynamo alone. `aot_eager` adds AOTAutograd. Neither generates any code: that's Inductor's part, and in the
+# exercise you'll see that it costs a good deal more. Does it pay off? Divide *what compiling costs* by *what each call
+# saves*, and you have the number of calls. If a call saves nothing, the answer is never.
 #
 # ## Detectors: stages of a graph
 #
-# *10 minutes.* DETR and YOLO look for objects in images. `find_stages` reads backbone, neck, transformer and head off
-# the shapes alone: where the map gets coarser, where levels are exchanged, where it becomes tokens.
+# *10 minutes.* Does any of this help with models that don't read text? DETR and YOLO look for objects in images.
+# `find_stages` finds their parts from the shapes alone: where the map gets coarser, where maps of several sizes are
+# mixed, and so on.
 
 # %% tags=["nbval-check-output"]
 detectors = {}
@@ -425,7 +475,8 @@ for name in ("detr", "yolov8n"):
         print(f"  {stage.name:12} {len(stage.nodes):4} nodes  {stage.why[:70]}")
 
 # %% [markdown]
-# **Prediction.** One of the two has attention. Which? Would a search for *product, softmax, product* find it?
+# **Prediction.** This DETR has one encoder layer and one decoder layer. How many times does its graph compute attention?
+# And if you searched both graphs for a softmax, what would you find?
 
 # %% tags=["nbval-check-output"]
 for name, detector in detectors.items():
@@ -433,18 +484,19 @@ for name, detector in detectors.items():
     print(f"{name:8}", {what: kinds[what] for what in ("conv2d", "softmax", "scaled_dot_product_attention")})
 
 # %% [markdown]
-# DETR's attention is fused already: no product and no softmax is left to be found. And a softmax alone does not make
-# attention: YOLO has one, in its head, which reads distances off a distribution.
+# An encoder layer attends once. A decoder layer attends twice: to its own queries, and to what the encoder has seen. That
+# makes three. You won't find them by their softmax, because DETR already uses SDPA. And not every softmax is attention:
+# YOLO has one in its head, where it reads a distance off a distribution.
 
 # %% [markdown]
 # ## What to remember
 #
-# - A transformer's graph is one block, repeated; its structure tells it, names do not.
-# - Attention is product, softmax, product; on the way lie scale and mask, and both are easily lost.
-# - SDPA is the same in one operator. Its default scale is a trap wherever a model scales otherwise.
-# - A recording that never saw filling has no mask. A refusal is the better answer.
-# - Caches make sizes grow; symbols or a static cache keep the number of graphs small.
-# - Compiling pays or not, and the number of calls decides.
+# - A transformer's graph is one block, repeated. You recognise it by its structure, not by names.
+# - Attention is product, softmax, product. In between come scale and mask, and both are easy to lose.
+# - SDPA does the same in one operator. Mind its default scale, and give it four dimensions if you want the fast kernel.
+# - A recording that never saw padding has no mask. A refusal is the better answer.
+# - Caches make sizes grow. Symbols or a static cache keep the number of graphs small.
+# - Whether compiling pays off depends on how often you call the model.
 
 # %% [markdown]
 # ## Where this comes from

@@ -15,18 +15,18 @@
 #
 # *About 90 minutes. You need Days 1 and 2; Day 3 helps.*
 #
-# Four days took the compiler stack apart. Today you put it together again, and ask of each part what it brings and what
-# you pay for it. That is what people ask you about this subject: not *what is a guard?*, but *why is it slow the first
-# time, why again this morning, and is the rest worth it?*
+# For four days you've taken the compiler stack apart. Today you put it back together, and you ask what each part gains
+# you and what it costs. That's what people will ask you, too. They won't ask *what is a guard?* They'll ask *why is it
+# slow the first time, why was it slow again this morning, and is it worth it?*
 
 # %% [markdown]
-# Five experiments, each with a prediction before it:
+# You'll run five experiments, with predictions before each:
 #
-# 1. Sizes that turn from numbers into symbols, one call at a time.
-# 2. A graph that loses more than half of its operations, and one that must not.
-# 3. Two fresh processes, of which the second hardly compiles.
-# 4. Two operations on the same matrices, of which one does many times as much work a second.
-# 5. The code that Inductor wrote in the third experiment, line by line.
+# 1. Watch sizes turn from numbers into symbols, one call at a time.
+# 2. See one graph lose more than half of its operations, and another one that must keep them.
+# 3. Start two fresh processes, and find out why the second one hardly compiles at all.
+# 4. Run two operations on the same matrices. One of them does many times as much work a second.
+# 5. Read the code that Inductor wrote in the third experiment, line by line.
 
 # %%
 # %matplotlib inline
@@ -58,10 +58,11 @@ device = choose_device()
 # %% [markdown]
 # ## Dynamic shapes, one call at a time
 #
-# *20 minutes.* On Day 3 you promised sizes to `torch.export`. `torch.compile` asks for no promise. It watches.
+# *20 minutes.* Why does a model that ran fine yesterday suddenly compile again? Very often, because a size changed. On
+# Day 3 you had to promise sizes to `torch.export`. `torch.compile` doesn't ask you for a promise. It watches.
 #
-# **Prediction.** The function below is called with batches of 4, 6, 8 and 1. Each line that begins with *new graph* is
-# a compilation. How many will there be, and in which of them is the batch a symbol?
+# **Prediction.** You call the function below with batches of 4, 6, 8 and 1. Every line that says *new graph* is a
+# compilation. How many will you see, and in which of them is the batch a symbol?
 
 
 # %% tags=["nbval-check-output"]
@@ -96,14 +97,14 @@ for batch in (4, 6, 8, 1):
 draw(graphs[1], title="The second graph: the batch is a symbol")
 
 # %% [markdown]
-# Three compilations. The first graph holds the number 4. When a size *changes*, Dynamo takes it for one that will change
-# again, and makes a graph with a [symbol](../Glossary.md#symbolic-size) in its place, which serves every later size.
+# Three compilations. The first graph holds the number 4. When a size *changes*, Dynamo expects it to change again. It
+# makes a graph with a [symbol](../Glossary.md#symbolic-size) in its place, and that graph works for every later size.
 #
-# But not 1. A size of 1 may be broadcast, and one of 0 has nothing to reduce: the same program may mean something else
-# there. So 0 and 1 have graphs of their own.
+# Every size but 1. A size of 1 can broadcast, and with a size of 0 there's nothing to reduce. There, the same program may
+# mean something else, so 0 and 1 each get a graph of their own.
 #
-# If you know beforehand that a size varies, say so, and save one compilation. **Prediction.** How many graphs are there
-# now?
+# If you know beforehand that a size varies, say so, and you save a compilation. **Prediction.** How many graphs will you
+# get now?
 
 # %% tags=["nbval-check-output"]
 torch._dynamo.reset()
@@ -115,8 +116,8 @@ for batch in (4, 6, 8):
     compiled(x)
 
 # %% [markdown]
-# One, where there were two. But a symbol is not *any* number. **Prediction.** This function asks for its size. With symbols from the first call on
-# (`dynamic=True`): how many graphs will the five calls need?
+# One instead of two. But a symbol can't stand for *any* number. **Prediction.** This function asks about its size. You
+# tell Dynamo to use symbols from the first call (`dynamic=True`). How many graphs will these five calls need?
 
 
 # %% tags=["nbval-check-output"]
@@ -138,18 +139,19 @@ for batch in (4, 6, 20, 30, 9):
     compiled(torch.ones(batch, device=device))
 
 # %% [markdown]
-# A question about a size is answered for the example, and the answer becomes a condition: a
-# [guard](../Glossary.md#guard) on the symbol. Each side of the question gets one graph, and each graph its range. (2,
-# not 0: you have seen why.)
+# When your program asks about a size, Dynamo answers for the example at hand. The answer becomes a
+# [guard](../Glossary.md#guard) on the symbol. Each answer gets a graph of its own, and each graph works for a range. (It
+# starts at 2, and you've seen why.)
 #
-# Compare Day 3: to an exported program the range is a *promise*, and outside of it an error. To Dynamo it is a
-# *question* at each call, and outside of it there is a new compilation. A program that asks much about sizes compiles
-# much. `TORCH_LOGS=dynamic` prints each such question with the line that asked it.
+# Compare that with Day 3. To an exported program the range is a *promise*: leave it, and you get an error. To Dynamo it's a
+# *question* that it asks at each call: leave the range, and it compiles again. The more your program asks about sizes,
+# the more often it compiles. `TORCH_LOGS=dynamic` prints every such question, with the line that asked it.
 
 # %% [markdown]
 # ## What a view of the whole graph gains
 #
-# *15 minutes.* A library makes one operation fast. Only who sees the *graph* can see that an operation is not needed.
+# *15 minutes.* A library can make one operation fast. To notice that you don't need the operation at all, you have to see
+# the whole *graph*.
 #
 # **Prediction.** How many of the operations in `forward` will be left?
 
@@ -190,8 +192,8 @@ print("does what the model does:", bool(result.report.equivalence))
 draw(optimized.result.graph_module, title="What is left: one layer, one sigmoid, a sum, a product")
 
 # %% [markdown]
-# Nothing here became faster arithmetic. It is arithmetic that is not done: a value that nobody reads, a layer computed
-# twice, a shape that is what it was. But `+ 0` is still there. Was it forgotten?
+# No arithmetic got faster here. The optimiser found arithmetic that it didn't have to do: a value that nobody reads, a
+# layer computed twice, a reshape to the same shape. But `+ 0` is still there. Did it forget?
 
 # %% tags=["nbval-check-output"]
 for name, refusal in result.report.refusals:
@@ -199,9 +201,25 @@ for name, refusal in result.report.refusals:
         print(refusal.reason)
 
 # %% [markdown]
-# A compiler may not be wrong in a single bit, unless you allow it. This is why optimisers look timid.
+# Adding 0 turns -0.0 into 0.0, so leaving it out would change a bit. Does that matter? You decide: an optimiser can
+# promise you every bit, or it can promise you less and do more. Here's what Inductor promises by default:
+
+# %%
+def plus_zeros(x):
+    return x + torch.zeros(1)
+
+
+torch._dynamo.reset()
+signed = torch.tensor([-0.0])
+with torch.no_grad():
+    print("eager:   ", plus_zeros(signed).item())
+    print("Inductor:", torch.compile(plus_zeros)(signed).item())
+
+# %% [markdown]
+# Inductor left the addition out, and the zero kept its sign. Few programs notice. The presets of `fxopt_core` keep every
+# bit unless you ask for `fast_math`, and that's why they sometimes look timid.
 #
-# **Prediction.** Three pairs of equal operations. Which of them may be merged?
+# **Prediction.** Here are three pairs of equal operations. Which pairs can the optimiser merge?
 
 
 # %%
@@ -224,15 +242,15 @@ for name in ("exp", "sin", "rand_like"):
     print(f"{name:10} {before[name]} before, {after[name]} after")
 
 # %% [markdown]
-# Only the first pair. Between the two sines somebody wrote to what they read; two draws of random numbers are two
-# numbers. The [effects](../Glossary.md#effect) of Day 2 are what stands between a gain and a wrong answer.
+# Only the first pair. Between the two sines, the program writes to what they read. And if you draw two random numbers,
+# you get two numbers. The [effects](../Glossary.md#effect) of Day 2 are all that stands between a gain and a wrong answer.
 #
 # ## What is cached where
 #
-# *20 minutes.* On Day 1 a second process compiled faster than the first. Which part of the work did it leave out, and
-# what would have made it do everything again?
+# *20 minutes.* On Day 1, a second process compiled faster than the first. What did it skip? And what would have made it do
+# everything again?
 #
-# The program below compiles a small model in a fresh process, once for each word that it is given, and says what was
+# The program below compiles a small model in a fresh process, once for each word that you give it, and tells you what it
 # found on disk. The first process starts with an empty folder.
 
 # %%
@@ -294,9 +312,9 @@ def fresh_process(*runs):
 written = next(path.read_text() for path in Path(folder.name).rglob("*.py") if "async_compile" in path.read_text())
 
 # %% [markdown]
-# Now a second process, with that folder. **Prediction.** It compiles the same model first, then the model with other
-# weights, then with another width, then with another setting of Inductor. In which of the four runs will it find what
-# it needs?
+# Now start a second process with that same folder. **Prediction.** First it compiles the same model, then the model with
+# other weights, then with another width, then with another setting of Inductor. In which of these four runs will it find
+# what it needs?
 
 # %%
 warm = fresh_process("the same", "other weights", "other width", "other setting")
@@ -316,12 +334,13 @@ print("in the folder:", dict(kinds))
 folder.cleanup()
 
 # %% [markdown]
-# **Dynamo runs in every process.** Its code and its guards lie in memory, beside the function. What the later stages
-# made is on disk, under a [**cache key**](../Glossary.md#cache-key): a hash of the graph, the shapes, the settings, the
+# **Dynamo runs in every process.** Its code and its guards live in memory, with the function. What the later stages make
+# goes to disk, under a [**cache key**](../Glossary.md#cache-key): a hash of the graph, the shapes, the settings, the
 # version of PyTorch, and whatever else the code depends on.
 #
-# Another width, or another setting, is another key. Other *weights* are not: they are inputs of the graph, and no part
-# of the code. So nothing on disk is ever declared invalid. It is just not found.
+# Change the width or a setting, and you get another key. Change the *weights*, and you don't: they're inputs of the graph,
+# not part of the code. So nobody ever has to declare anything on disk invalid. A process that needs something else looks
+# under another key.
 #
 # | what | where | how long |
 # | --- | --- | --- |
@@ -333,8 +352,9 @@ folder.cleanup()
 # %% [markdown]
 # ## The roofline
 #
-# *20 minutes.* How fast *can* an operation be? Measure two, on the same matrices. **Prediction.** A sum does one
-# operation for each element, a product of matrices thousands. Which of them does more operations *a second*?
+# *20 minutes.* Before you make something faster, find out how fast it *could* be. Measure two operations on the same
+# matrices. **Prediction.** A sum does one operation for each element, a matrix product does thousands. Which of them does
+# more operations *a second*?
 
 
 # %%
@@ -351,8 +371,9 @@ for n in (32, 1024):
         print(f"{name}, {n:4} rows: {count(n) / time.median / 1e9:8.2f} billion floating-point operations a second")
 
 # %% [markdown]
-# The product of large matrices is far ahead. No machine adds more slowly than it multiplies, so something else holds the
-# sum back. Count what each of them *moves*: two matrices are read, one is written, four bytes a number.
+# The product of large matrices is far ahead. No machine adds more slowly than it multiplies, so something else must be
+# holding the sum back. Count the bytes that each of them *moves*: it reads two matrices and writes one, at four bytes a
+# number.
 
 # %% tags=["nbval-check-output"]
 for n in (32, 1024):
@@ -364,12 +385,12 @@ print(f"An Apple M2 at best: {m2.rate('float32') / 1e12:.2f} TFLOP and {m2.bandw
 print(f"so {m2.rate('float32') / m2.bandwidth:.0f} FLOPs in the time in which it moves a byte")
 
 # %% [markdown]
-# FLOPs for each byte moved are the [**arithmetic intensity**](../Glossary.md#arithmetic-intensity) of an operation.
-# Where it is below what the machine can do in the time of a byte, the operation waits for memory; above, for
-# arithmetic. A sum waits for memory at every size.
+# FLOPs per byte moved: that's the [**arithmetic intensity**](../Glossary.md#arithmetic-intensity) of an operation. Compare
+# it with what the machine can compute in the time it takes to move a byte. If the operation does less than that, it waits
+# for memory. If it does more, it waits for arithmetic. A sum waits for memory at every size.
 #
-# **Prediction.** A layer of a transformer on two machines. The second does 19 times as many FLOPs a second, and moves
-# 33 times as many bytes. By which factor can the layer be faster there?
+# **Prediction.** Take one layer of a transformer and two machines. The second machine does 19 times as many FLOPs a second
+# and moves 33 times as many bytes. How many times faster can the layer be there?
 
 # %%
 torch.manual_seed(0)
@@ -386,26 +407,26 @@ for one in estimates:
 print(f"factor: {estimates[0].seconds / estimates[1].seconds:.0f}")
 
 # %% [markdown]
-# The picture is the [**roofline**](../Glossary.md#roofline) (Williams et al., *Communications of the ACM*, 2009): a
-# slope on which memory is the limit, and a flat roof where arithmetic is. Each mark is a product of matrices; its place
-# on the horizontal axis is its intensity. (As is the custom, only the FLOPs of products and convolutions are counted.
-# All else is far on the left, and waits for memory.) The same as a table:
+# The picture is called the [**roofline**](../Glossary.md#roofline) (Williams et al., *Communications of the ACM*, 2009). On
+# the slope, memory is the limit. Under the flat roof, arithmetic is. Each mark is a matrix product, and its intensity
+# says how far to the right it goes. (As usual, we only count the FLOPs of products and convolutions. Everything else
+# would be far to the left, waiting for memory.) Here's the same as a table:
 
 # %%
 comparison(estimates)
 
 # %% [markdown]
-# The factor lies between the two, and each operation has its own. Two things follow:
+# The answer lies between the two factors, because each operation has a factor of its own. Take away two things:
 #
-# - **Fusion pays on the slope.** It saves no arithmetic, it saves trips to memory.
-# - Before you make an operation faster, ask what holds it back. A faster sum is no use to a machine that waits for
+# - **Fusion pays on the slope.** It doesn't save arithmetic. It saves trips to memory.
+# - Before you make an operation faster, ask what holds it back. A faster sum is no use to a machine that's waiting for
 #   memory.
 #
 # ## Reading what Inductor wrote
 #
-# *15 minutes.* The first process of the third experiment left its code in the folder, and you kept a copy. The model was
-# `relu(layer(x) * 2 + 1)`. **Prediction.** A linear layer, a product, a sum, a `relu`: how many loops over memory did
-# Inductor write, and how many calls of a library?
+# *15 minutes.* You'll trust a compiler more once you've read what it writes. The first process of the third experiment left
+# its code in the folder, and you kept a copy. The model was `relu(layer(x) * 2 + 1)`. **Prediction.** A linear layer, a
+# product, a sum, a `relu`: how many loops over memory did Inductor write, and how many times does it call a library?
 
 # %% tags=["nbval-check-output"]
 kernel, _, rest = written.partition("async_compile.wait")
@@ -418,37 +439,37 @@ print("calls of a library:", call.count("extern_kernels."))
 print(kernel[kernel.index('extern "C"') : kernel.index("''')")])
 
 # %% [markdown]
-# One loop, over 8 × 32 numbers. Each is loaded once, goes through all three operations in registers (`tmp2`, `tmp4`,
-# `tmp5`), and is stored once, in place of what the layer left there. This is [fusion](../Glossary.md#fusion), read from
-# its result. (The lines with `integer_div_error` stand in every kernel; there is no division in this one.)
+# One loop over 8 × 32 numbers. It loads each number once, takes it through all three operations in registers (`tmp2`,
+# `tmp4`, `tmp5`), and stores it once, over what the layer left there. That's what [fusion](../Glossary.md#fusion) looks
+# like. (You'll find the lines with `integer_div_error` in every kernel, even though this one doesn't divide.)
 #
-# With vector instructions (left out here, for your eyes), the same loop takes 8 or 16 numbers at a time. On a CUDA device
-# it is a function in Triton with `tl.load` and `tl.store`, on an Apple device a kernel in Metal. What to look for is the
-# same: how many kernels, and how many loads and stores in each.
+# With vector instructions, which we switched off to make this readable, the same loop takes 8 or 16 numbers at a time. On
+# a CUDA device you'd see a Triton function with `tl.load` and `tl.store`, on an Apple device a kernel in Metal. Look for
+# the same things: how many kernels, and how many loads and stores in each.
 
 # %%
 print(call.strip())
 
 # %% [markdown]
-# Read `call` from the top: it checks the sizes and strides that the code relies on, allocates, calls the library for the
-# matrix product (`extern_kernels`: a tuned product is hard to beat), and runs the kernel in place on its result: the name
-# `cpp_fused_…` says what is in it. What nobody needs any more is freed (`del`).
+# Read `call` from the top. It checks the sizes and strides that the code relies on. It allocates. It calls a library for
+# the matrix product (`extern_kernels`: a tuned product is hard to beat). Then it runs the kernel in place on the result.
+# The kernel's name, `cpp_fused_…`, tells you what's in it. With `del`, it frees what nobody needs any more.
 #
-# To see this for a function of yours: `TORCH_LOGS=output_code python program.py`. In a notebook,
-# `torch._inductor.utils.run_and_get_code`, as on Day 1.
+# To see this for a function of your own, run `TORCH_LOGS=output_code python program.py`, or use
+# `torch._inductor.utils.run_and_get_code` in a notebook, as on Day 1.
 
 # %% [markdown]
 # ## What to remember
 #
-# - A size becomes a **symbol** when it changes. A question about it divides its range, and costs a graph; 0 and 1 stay
-#   apart.
-# - A view of the **whole graph** saves work; **fusion** saves memory traffic. Effects say where to stop.
-# - **Dynamo** runs in each process. What follows is found on disk by a **cache key**: graph, shapes, settings, versions;
-#   not weights.
-# - The **roofline** says what holds an operation back: memory, or arithmetic.
-# - Inductor's code is read by counting: kernels, library calls, loads, stores.
+# - When a size changes, it becomes a **symbol**. Each question about it splits its range and costs a graph. 0 and 1 always
+#   get their own.
+# - Seeing the **whole graph** saves work. **Fusion** saves trips to memory. Effects tell you where to stop.
+# - **Dynamo** runs in every process. The later stages look on disk, under a **cache key**: graph, shapes, settings and
+#   versions, but not weights.
+# - The **roofline** tells you what holds an operation back: memory or arithmetic.
+# - To read Inductor's code, count: kernels, library calls, loads, stores.
 #
-# Next: [the optimiser in action](demo_fxopt.ipynb), then [how one writes about it](writeup_example.ipynb), then
+# Next: [the optimiser in action](demo_fxopt.ipynb), then [an example of a write-up](writeup_example.ipynb), then
 # [exercise 5](ex_05_end_to_end_pipeline.ipynb).
 
 # %% [markdown]

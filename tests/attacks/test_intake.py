@@ -21,6 +21,7 @@ from nbgrader.coursedir import CourseDirectory
 from autograder.course.course import Course, course_config
 from autograder.course.notebooks import grade_id
 from autograder.course.reading import CELL_LIMIT, UnreadableNotebookError, parse_notebook, read_notebook
+from autograder.grading import work
 from autograder.records import gradebook, nbgrader_plugin
 from autograder.records.intake import IntakeError, check_student, look_into, received
 
@@ -30,7 +31,7 @@ FILE = f"{TASK.notebook}.ipynb"
 @pytest.fixture
 def room(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> Classroom:
     """A course of a test's own in which `stand_in` judges."""
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", stand_in)
+    monkeypatch.setattr(work, "grade_notebook", stand_in)
     return classroom
 
 

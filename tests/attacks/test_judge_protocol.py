@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from autograder.course.judges import JudgeError
 from autograder.course.tasks import find_task
 from autograder.exchange.channel import HEADER_LIMIT, Message
 from autograder.grading.endings import JUDGE_CRASHED
@@ -56,18 +58,51 @@ def test_an_answer_to_another_question_is_not_believed(judge: Judge, monkeypatch
     case = judge.cases(TASK, hidden=False)[0]
     channel = judge._connected()
     monkeypatch.setattr(channel, "receive", lambda seconds: Message({"id": 0, "findings": [], "figures": {}}, b""))
-    found = judge.judge(TASK, case, EMPTY, hidden=False)
-    assert [finding.misconception for finding in found.findings] == [JUDGE_CRASHED]
+    raised = Message({"raised": "ValueError", "text": "mine"}, b"")
+    found = judge.judge(TASK, case, raised, hidden=False)
+    assert [finding.misconception for finding in found.findings] == ["raised"], "no other judge was asked"
+    assert verdict(judge, raised) == ["raised"]
+
+
+def end_with(judge: Judge, monkeypatch: pytest.MonkeyPatch, number: int, times: int) -> None:
+    """The judge's process ends by this signal over the next questions."""
+    ask, left = judge._ask, [number] * times
+
+    def deadly(*arguments: Any) -> dict[str, Any]:
+        if left:
+            assert judge._process is not None
+            os.kill(judge._process.pid, left.pop())
+        return ask(*arguments)
+
+    monkeypatch.setattr(judge, "_ask", deadly)
+
+
+def test_a_judge_that_is_lost_once_is_replaced_and_nobody_reads_of_it(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = judge.cases(TASK, hidden=False)[0]
+    raised = Message({"raised": "ValueError", "text": "mine"}, b"")
+    for number in (signal.SIGKILL, signal.SIGSEGV):
+        end_with(judge, monkeypatch, number, 1)
+        found = judge.judge(TASK, case, raised, hidden=False)
+        assert [finding.misconception for finding in found.findings] == ["raised"]
+
+
+def test_a_judge_that_crashes_over_evidence_each_time_is_told_as_that(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = judge.cases(TASK, hidden=False)[0]
+    end_with(judge, monkeypatch, signal.SIGSEGV, 2)
+    (finding,) = judge.judge(TASK, case, EMPTY, hidden=False).findings
+    assert finding.misconception == JUDGE_CRASHED
+    assert "seconds" not in finding.message
+    assert "came to an end" in finding.message
     assert verdict(judge, Message({"raised": "ValueError", "text": "mine"}, b"")) == ["raised"]
 
 
-def test_a_judge_that_ends_is_told_as_that_and_replaced(judge: Judge) -> None:
+def test_a_judge_that_is_killed_again_and_again_is_nobodys_fault(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     case = judge.cases(TASK, hidden=False)[0]
-    assert judge._process is not None
-    os.kill(judge._process.pid, signal.SIGKILL)
-    judge._process.wait()
-    (finding,) = judge.judge(TASK, case, EMPTY, hidden=False).findings
-    assert finding.misconception == JUDGE_CRASHED
-    assert "too long" not in finding.message
-    assert "came to an end" in finding.message
+    end_with(judge, monkeypatch, signal.SIGKILL, 2)
+    with pytest.raises(JudgeError, match="was killed 2 times over one case"):
+        judge.judge(TASK, case, EMPTY, hidden=False)
     assert verdict(judge, Message({"raised": "ValueError", "text": "mine"}, b"")) == ["raised"]

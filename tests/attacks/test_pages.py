@@ -21,8 +21,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from test_browser import SWITCHES, browser_path
 
 from autograder.exchange.verdict import TaskOutcome
+from autograder.grading import work
 from autograder.grading.grading import NotebookOutcome
-from autograder.records import nbgrader_plugin
 from autograder.records.display import TEXT_SHOWN, make_safe, markdown_as_html, one_block, safe_html
 from autograder.records.pages import FEEDBACK_POLICY, harmless
 
@@ -114,12 +114,12 @@ def judged(name: str, notebook: NotebookNode, *_: object) -> NotebookOutcome:
 @pytest.fixture
 def graded(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> Classroom:
     """A course in which `mallory` handed in scripts, and a good student something ordinary."""
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", judged)
+    monkeypatch.setattr(work, "grade_notebook", judged)
     path = classroom.place(json.dumps(hostile(classroom)).encode(), "mallory")
     (path.parent / f"<img src=x onerror={RUN.partition(';')[0]}>.txt").write_text("a file with a name")
     result = classroom.grade()["mallory"]
     assert not result.failure
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", stand_in)
+    monkeypatch.setattr(work, "grade_notebook", stand_in)
     classroom.hand_in(RIGHT, "good")
     assert not classroom.grade()["good"].failure
     return classroom

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from autograder.course.notebooks import compare_with_release, restored
 from autograder.course.reading import CODE_LIMIT, UnreadableNotebookError, read_notebook
 from autograder.course.submission import SubmissionRefusedError
-from autograder.records import nbgrader_plugin
+from autograder.grading import work
 from autograder.records.gradebook import recorded_points
 from fxopt_workbench.cli import app
 
@@ -233,7 +233,7 @@ def test_submit_hands_in_what_grading_puts_right_and_says_so(classroom: Classroo
 
 
 def test_everything_bad_is_graded_beside_what_is_good(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", stand_in)
+    monkeypatch.setattr(work, "grade_notebook", stand_in)
     for name in UNREADABLE | GRADED:
         classroom.place(content_of(name, classroom), name)
     folder = classroom.place(b"", "a folder in its place")

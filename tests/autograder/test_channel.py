@@ -22,8 +22,8 @@ from autograder.exchange.channel import (
     OversizeMessageError,
     Rendezvous,
     connect,
-    private_folder,
 )
+from autograder.exchange.scratch import scratch_folder
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_the_end_of_the_other_side_is_told(pair: tuple[Channel, socket.socket]) 
 
 
 def test_a_rendezvous_is_for_one(tmp_path: Path) -> None:
-    with private_folder() as folder:
+    with scratch_folder("fxopt-") as folder:
         meeting = Rendezvous(Path(folder), "here")
         assert Path(folder).stat().st_mode & 0o077 == 0
         first = connect(str(meeting.path))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, stand_in, when_called
 from nbgrader.api import Gradebook
+from nbgrader.apps import api as nbgrader_api
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
@@ -22,7 +23,8 @@ from autograder.course.course import course_config
 from autograder.course.judges import hidden_cases
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.verdict import TaskOutcome
-from autograder.grading import sandbox
+from autograder.grading import sandbox, work
+from autograder.grading.view import SandboxError
 from autograder.records import gradebook, nbgrader_plugin
 from autograder.records.gradebook import publish_feedback, recorded_points
 
@@ -88,11 +90,12 @@ def test_points_and_messages_of_four_students(classroom: Classroom) -> None:
 
 
 def test_the_form_grader_takes_the_same_path(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = count_runs(monkeypatch, nbgrader_plugin.grade_notebook)
+    runs = count_runs(monkeypatch, work.grade_notebook)
     classroom.hand_in(RIGHT, "right")
     gradebook.prepare_gradebook(classroom.course)
     config = course_config(classroom.course)
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
+    monkeypatch.setattr(nbgrader_api, "Autograde", nbgrader_plugin.AutogradeReceived)
     result = api.autograde(DAY, "right", force=True, create=True)
     assert result["success"], result
     assert score(classroom, "right") == POINTS
@@ -118,7 +121,7 @@ def count_runs(monkeypatch: pytest.MonkeyPatch, grade_notebook: Callable[..., An
         runs.append(name)
         return grade_notebook(name, *arguments, **options)
 
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", counted)
+    monkeypatch.setattr(work, "grade_notebook", counted)
     return runs
 
 
@@ -153,7 +156,7 @@ def test_the_same_notebook_handed_in_again_is_graded_again(
 KILLED_AFTER = {
     "the outcome": (nbgrader_plugin, "write_outcome"),
     "autograding": (nbgrader_plugin.AutogradeReceived, "start"),
-    "the feedback": (gradebook.GenerateFeedback, "start"),
+    "the feedback": (gradebook.GenerateFeedbackOf, "start"),
 }
 
 
@@ -194,15 +197,19 @@ def test_a_failure_of_grading_itself_is_reported_and_tried_again(
     classroom.hand_in(BLANK, "second")
 
     def broken(name: str, notebook: Any, *arguments: Any) -> Any:
-        if not (classroom.course.records / "outcomes").exists():
-            (classroom.course.records / "outcomes").mkdir()
-            raise RuntimeError("the disk is full")
+        if len(tried) < work.TRIES:
+            tried.append(name)
+            raise SandboxError("no process can be started")
         return stand_in(name, notebook, *arguments)
 
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", broken)
+    tried: list[str] = []
+    monkeypatch.setattr(work, "grade_notebook", broken)
+    monkeypatch.setattr(work, "PAUSE_SECONDS", 0.0)
     graded = classroom.grade()
-    assert "the disk is full" in graded["first"].failure
+    assert "not the learner's fault" in graded["first"].failure
+    assert "no process can be started" in graded["first"].failure
     assert graded["first"].outcome is None
+    assert graded["first"].waits
     assert outcome_of(graded["second"])["status"] == "wrong"
     again = classroom.grade()
     assert again["first"].anew

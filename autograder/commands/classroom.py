@@ -1,0 +1,226 @@
+"""The subcommands of an instructor's week: `export`, `regrade`, `dashboard`, `classroom generate`. Imports no torch."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from autograder.commands.refusal import refuse
+
+if TYPE_CHECKING:
+    from autograder.classroom.exchange import Step
+    from autograder.classroom.standing import Standing
+
+exchange_app = typer.Typer(no_args_is_help=True, help="A shared folder for a class: hand out, hand in, collect.")
+
+classroom_app = typer.Typer(no_args_is_help=True, help="A class of made-up students, for rehearsing a week.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these subcommands to the `fxopt` command."""
+    app.add_typer(classroom_app, name="classroom")
+    app.command()(export)
+    app.command()(dashboard)
+    app.add_typer(exchange_app, name="exchange")
+
+
+@classroom_app.callback()
+def _root() -> None:
+    """A class of made-up students, for rehearsing a week."""
+
+
+@classroom_app.command()
+def generate(
+    students: Annotated[int, typer.Option(min=1, max=999, help="How many students hand in.")] = 60,
+    day: Annotated[str, typer.Option(help="The assignment (a folder of curriculum/).")] = "day1_compile_stack",
+    seed: Annotated[int, typer.Option(help="The same number makes the same class again.")] = 0,
+) -> None:
+    """Hand in an assignment for made-up students `rehearsal-001` and so on, right and wrong in many ways."""
+    from autograder.classroom import generate as making
+    from autograder.course.course import NoCourseError, find_course
+    from autograder.course.sources import ReleaseError
+
+    try:
+        course = find_course()
+        made = list(making.generate(course, students, day, seed))
+    except (NoCourseError, ReleaseError, making.GenerateError) as error:
+        raise refuse(error) from None
+    Console(soft_wrap=True).print(
+        f"{len(made)} students handed in {day}: {made[0].student} to {made[-1].student}. `fxopt grade` grades them."
+    )
+
+
+class Format(StrEnum):
+    """What `fxopt export` can write."""
+
+    CSV = "csv"
+    CANVAS = "canvas"
+    MOODLE = "moodle"
+    JSON = "json"
+
+
+def export(
+    form: Annotated[Format, typer.Option("--format", help="For a spreadsheet, Canvas, Moodle or a program.")] = (
+        Format.CSV
+    ),
+    out: Annotated[Path | None, typer.Option(help="Write to this file; without it to the terminal.")] = None,
+    day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
+) -> None:
+    """Write the points of the class. What is no grade (not submitted, an error of ours) is never written as 0."""
+    from autograder.classroom.exports import FORMATS
+    from autograder.classroom.standing import read_class
+    from autograder.course.course import NoCourseError, find_course
+    from autograder.course.rules_file import RulesError
+    from fxopt_core.suggestions import did_you_mean
+    from fxopt_workbench.files import write_whole
+
+    console = Console(stderr=True, soft_wrap=True)
+    try:
+        records = read_class(find_course())
+    except (NoCourseError, RulesError) as error:
+        raise refuse(error) from None
+    known = sorted({sheet.assignment for sheet in records.sheets})
+    if day is not None and day not in known:
+        raise refuse(f"--day {day}: there is no such assignment.{did_you_mean(day, known) or ' ' + ', '.join(known)}")
+    standings = records.standings(assignment=day)
+    text = FORMATS[form.value](records, standings)
+    if out is None:
+        print(text, end="")
+    else:
+        try:
+            write_whole(out, text)
+        except OSError as error:
+            raise refuse(f"--out {out}: {error.strerror}") from None
+        console.print(f"{len({s.student for s in standings})} students, {form.value}: {escape(str(out))}")
+    _tell_what_is_no_number(standings, console)
+
+
+def _tell_what_is_no_number(standings: list[Standing], console: Console) -> None:
+    from autograder.classroom.standing import count_states
+
+    for state, number in count_states(standings).items():
+        if number and state not in ("graded", "not submitted"):
+            console.print(f"Note: {number} × {state}: no points are given away for these.")
+
+
+PORTS_TRIED = 20
+
+
+def dashboard(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at, or one of the next ones.")] = 8899,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    gate: Annotated[Path | None, typer.Option(help="What `fxopt gate --json` wrote.")] = None,
+    mutation: Annotated[Path | None, typer.Option(help="What `fxopt mutate --json` wrote.")] = None,
+) -> None:
+    """Show the class in a browser: grading as it goes, success per task, misconceptions. Ctrl+C stops it.
+
+    Only this machine can reach the page, and only who knows its address. Without options it shows `gate.json` and
+    `mutate.json` of the folder `course/`.
+    """
+    import webbrowser
+
+    from autograder.classroom.dashboard.data import Reader
+    from autograder.classroom.dashboard.server import DashboardServer
+    from autograder.course.course import NoCourseError, find_course
+    from autograder.course.rules_file import RulesError, read_rules
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        read_rules(course)
+    except (NoCourseError, RulesError) as error:
+        raise refuse(error) from None
+    reader = Reader(course, gate or course.records / "gate.json", mutation or course.records / "mutate.json")
+    for tried in range(port, min(port + PORTS_TRIED, 65536)):
+        try:
+            server = DashboardServer(reader.snapshot, tried)
+            break
+        except OSError as error:
+            problem = error
+    else:
+        raise refuse(f"--port {port}: neither it nor the next {PORTS_TRIED - 1} can be used ({problem.strerror})")
+    console.print(f"The class: {server.address}", highlight=False)
+    console.print("Only this machine can open it. Ctrl+C stops it.")
+    if browser:
+        webbrowser.open(server.address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        console.print("Stopped.")
+    finally:
+        server.server_close()
+
+
+@exchange_app.callback()
+def _exchange_root() -> None:
+    """A shared folder for a class (nbgrader's exchange), which FXOPT_EXCHANGE names: hand out, hand in, collect."""
+
+
+Day = Annotated[str, typer.Argument(help="The assignment, a folder of curriculum/.")]
+
+
+@exchange_app.command()
+def release(day: Day, force: Annotated[bool, typer.Option(help="Release again what was released.")] = False) -> None:
+    """Instructor: put an assignment where learners fetch it."""
+    _step("release", day, "Released", force=force)
+
+
+@exchange_app.command()
+def collect(
+    day: Day,
+    any_owner: Annotated[
+        bool, typer.Option("--any-owner", help="Where everybody's folders belong to one account (JupyterHub).")
+    ] = False,
+) -> None:
+    """Instructor: fetch what was handed in, the newest of each student, to where `fxopt grade` finds it."""
+    _step("collect", day, "Collected", any_owner=any_owner)
+
+
+@exchange_app.command()
+def feedback(day: Day) -> None:
+    """Instructor: put the feedback pages where each learner, and nobody else, finds theirs."""
+    _step("feedback", day, "Feedback is there for")
+
+
+@exchange_app.command()
+def fetch(day: Day) -> None:
+    """Learner: bring an assignment into the workspace; what is there already stays as it is."""
+    _step("fetch", day, "Fetched")
+
+
+@exchange_app.command(name="submit")
+def hand_in(
+    day: Day, student: Annotated[str | None, typer.Option(help="In whose name, instead of the account's.")] = None
+) -> None:
+    """Learner: hand in the assignment that is in the workspace."""
+    _step("submit", day, "Handed in", student=student)
+
+
+@exchange_app.command()
+def fetch_feedback(
+    day: Day, student: Annotated[str | None, typer.Option(help="In whose name, instead of the account's.")] = None
+) -> None:
+    """Learner: bring the feedback on what was handed in into the workspace."""
+    _step("fetch-feedback", day, "Feedback fetched for", student=student)
+
+
+def _step(
+    step: Step, day: str, done: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
+) -> None:
+    from autograder.classroom.exchange import CourseExchangeError, exchange_root, run_step
+    from autograder.course.course import NoCourseError, find_course
+
+    console = Console(soft_wrap=True)
+    try:
+        course = find_course()
+        said = run_step(course, step, day, student=student, any_owner=any_owner, force=force)
+    except (NoCourseError, CourseExchangeError) as error:
+        raise refuse(error) from None
+    for line in said:
+        console.print(f"Note: {escape(line)}", highlight=False)
+    console.print(f"{done} {escape(day)} ({escape(str(exchange_root(course)))}).", highlight=False)

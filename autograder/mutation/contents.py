@@ -1,0 +1,118 @@
+"""What a verdict on a mutant depends on, as digests: equal digests, equal verdicts. Imports no torch."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from autograder.course.course import Course
+from autograder.course.sources import read_source
+from autograder.course.task import DAYS, Task
+from autograder.course.tasks import all_tasks
+
+HOUSE = Path(__file__).resolve().parents[2]
+"""The folder that holds the packages."""
+
+PACKAGES = ("fxopt_core", "fxopt_workbench", "autograder")
+
+GRADERS = (
+    "autograder.grading.grading",
+    "autograder.grading.judging",
+    "autograder.grading.runner",
+    "autograder.learner_side.worker",
+    "autograder.learner_side.warm",
+)
+"""Where the grading path begins; what these import belongs to it."""
+
+RULES = 1
+"""Counts up when mutants are put to the graders in another way (`trials.py`): earlier verdicts then count no more."""
+
+
+def module_path(name: str) -> Path | None:
+    """The file of one of our modules; `None` where there is none of this name."""
+    base = HOUSE.joinpath(*name.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    """Our modules that a file imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(name for name in names if name.partition(".")[0] in PACKAGES and module_path(name))
+
+
+@cache
+def reached(root: str) -> frozenset[str]:
+    """A module, every one of ours that it imports, and so on."""
+    found: set[str] = set()
+    waiting = [root]
+    while waiting:
+        name = waiting.pop()
+        path = module_path(name)
+        if path is None or name in found:
+            continue
+        found.add(name)
+        waiting += _imports(path)
+        waiting += [name.rpartition(".")[0]] if "." in name else []
+    return frozenset(found)
+
+
+@cache
+def _digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def digest(value: object) -> str:
+    """A digest of JSON values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _files(names: Iterable[str]) -> dict[str, str]:
+    paths = {name: module_path(name) for name in names}
+    return {name: _digest_of(path) for name, path in paths.items() if path is not None}
+
+
+def grading_digest(task: Task) -> str:
+    """Everything of ours that decides how a task is graded: its judge and probe, what they import, and the graders.
+
+    With it go the versions of Python and torch, the task's row, and the answers of earlier days, which a learner's code
+    is given.
+    """
+    names = set().union(*(reached(root) for root in (f"{task.module}.judge", f"{task.module}.visible", *GRADERS)))
+    earlier = [other for other in all_tasks() if list(DAYS).index(other.day) < list(DAYS).index(task.day)]
+    answers = {other.name: _digest_of(path) for other in earlier if (path := other.folder / "reference.py").exists()}
+    row = [task.name, task.provides, task.withheld, task.seconds, task.imports]
+    return digest([RULES, _files(names), answers, row, sys.version_info[:2], version("torch")])
+
+
+def content_digest(course: Course, task: Task) -> str:
+    """What an author of the task may change that its mutants depend on, and nothing else.
+
+    Its judge and probe, what these share with other tasks, its reference, its other right answers, and what was said of
+    equivalent mutants.
+    """
+    shared = reached(f"{task.module}.judge") | reached(f"{task.module}.visible")
+    named = {name for name in shared if name.startswith("autograder.exercises.")}
+    answers = {path.name: _digest_of(path) for path in sorted((task.folder / "right").glob("*.py"))}
+    equivalents = task.folder / "equivalent.toml"
+    said = _digest_of(equivalents) if equivalents.exists() else ""
+    notebook = read_source(course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
+    reference = next(cell.source for cell in notebook.cells if cell["id"] == task.answer_id)
+    return digest([_files(named), answers, said, reference])
+
+
+def operators_digest() -> str:
+    """What decides which mutants there are."""
+    names = {name for name in reached("autograder.mutation.mutants") if name.startswith("autograder.mutation.")}
+    return digest([_files(names), version("libcst")])
