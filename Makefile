@@ -24,7 +24,8 @@ help:
 	@echo "make test-long                   every mutant of every right answer, through the graders (hours)"
 	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
 	@echo "make torture N=2000 KILLS=100    call every operator that a learner's graph may call so often with hostile arguments;"
-	@echo "                                 grade 60 submissions while so many of the processes that grade are killed"
+	@echo "                                 grade 60 submissions while so many of the processes that grade are killed;"
+	@echo "                                 damaged notebooks, forged evidence, hidden cases of many students"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
 	@echo ""
@@ -52,6 +53,9 @@ torture: setup
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/operator_fuzzer.py --calls $(or $(N),2000)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100) --postgresql
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/many_students.py --students 20
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/forged_values.py
+	@OMP_NUM_THREADS=1 FXOPT_TORTURE=3000 .venv/bin/python -m pytest -q tests/attacks/test_damaged_notebooks.py tests/attacks/test_fuzzed_evidence.py
 
 notebooks: setup
 	@$(FXOPT) release

@@ -195,7 +195,7 @@ class Gate:
             sandboxed: `None` takes bubblewrap when it is there.
         """
         self._course, self._sandboxed = course, sandboxed
-        self._judge = Judge(GATE_SEED, sandboxed=sandboxed)
+        self._judge = Judge(sandboxed=sandboxed)
         self._warm: tuple[tuple[str, str], Grader, _Notebook] | None = None
 
     def __enter__(self) -> Self:

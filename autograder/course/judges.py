@@ -15,7 +15,7 @@ from autograder.course.task import Task
 from autograder.exchange.verdict import Agreement, CaseVerdict, Deviation, Finding, write_your_own
 
 if TYPE_CHECKING:
-    from autograder.exchange.evidence import Case, Evidence
+    from autograder.exchange.evidence import Case, Evidence, Instrument
 
 UNREADABLE = "What your code produced could not be read back: {reason}."
 RAISED = "Your code raised {kind}."
@@ -38,6 +38,18 @@ def visible_cases(task: Task) -> list[Case]:
 def hidden_cases(task: Task, seed: str) -> list[Case]:
     """The cases that come from the secret seed; the same seed gives the same cases."""
     return list(judge_module(task).hidden_cases(random.Random(f"{seed}/{task.name}")))
+
+
+def instrument_of(task: Task, case: Case) -> Instrument:
+    """The instrument that a probe of this task asks, as new."""
+    made: Instrument = import_module(task.module + ".visible").instrument(case)
+    return made
+
+
+def follow_up(task: Task, case: Case, evidence: Evidence) -> Case | None:
+    """What a fresh process is to do with what the learner's code made; `None` where there is nothing to go on with."""
+    found: Case | None = judge_module(task).follow_up(case, evidence)
+    return found
 
 
 def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> CaseVerdict:
