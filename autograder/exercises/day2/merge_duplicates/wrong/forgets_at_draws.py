@@ -1,7 +1,7 @@
-"""merged too little
+"""forgot too often
 
 Forgets all it has seen at every effect, draws and assertions included.
-Also: forgot too often.
+Also: merged too little.
 """
 
 import torch
