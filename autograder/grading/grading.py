@@ -431,10 +431,11 @@ class _Run:
                 further[len(verdicts)] = more
                 verdicts.append(None)
                 continue
-            verdicts.append(self._judged(judge, case, evidence))
-            if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
+            verdict = self._judged(judge, case, evidence)
+            verdicts.append(verdict)
+            if any(finding.misconception in ENDINGS for finding in verdict.findings):
                 break  # each further case would hold up everybody else for as long again
-            if self.until_failure and not verdicts[-1].passed:
+            if self.until_failure and not verdict.passed:
                 break
         if further:
             self._go_on(further, cases, verdicts, judge)

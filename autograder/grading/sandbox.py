@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
@@ -371,7 +371,12 @@ class Worker:
         if not self.alive:
             self.begin()
         assert self._submission is not None
-        described = {"module": task.module, "provides": task.provides, "withheld": task.withheld, "day": task.day}
+        described: dict[str, Any] = {
+            "module": task.module,
+            "provides": task.provides,
+            "withheld": task.withheld,
+            "day": task.day,
+        }
         described |= {"instrument": task.instrument, "fresh": fresh}
         ours, theirs = channel_pair()
         try:

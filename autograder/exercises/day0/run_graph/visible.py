@@ -77,7 +77,9 @@ def build(case: Case) -> tuple[fx.GraphModule, list[torch.Tensor]]:
         graph_module = fx.GraphModule(root, graph)
         inputs = [torch.randn(2, given["width"]) for _ in range(2)]
     with graph.inserting_after(first):
-        last = graph.call_function(times, (first, Factor(-1.0)))
+        # A graph takes any object for an argument, though its annotations do not say so.
+        factor: Any = Factor(-1.0)
+        last = graph.call_function(times, (first, factor))
     output.replace_input_with(first, last)
     return graph_module, inputs
 

@@ -84,7 +84,7 @@ LAYERS = {"layer": "nn.Linear(4, 4)", "norm": "nn.BatchNorm1d(4)", "drop": "nn.D
 DIAMONDS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(20))
 DEAD_DIAMONDS = DIAMONDS.replace("a", "d")
 
-FIXED = (
+FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
     ("attributes", "a = self.w * 2\nb = self.p + a\nself.p.t()\nreturn torch.neg(x)", WEIGHT, {}),
     ("attribute read twice", "a = self.w * 2\nb = self.w.t()\nreturn b + x", WEIGHT, {}),
     ("a local write", "a = torch.sin(x)\na.add_(1.0)\nreturn x * 2", {}, {}),
@@ -190,7 +190,7 @@ STATEMENTS = (
 def hidden_cases(random: Random) -> list[Case]:
     """A case for each class, then programs in which dead chains, effects and what is needed are mixed."""
     fixed = [
-        program(f"hidden {name}", body, state=state, trap=name, **{"inputs": ([4, 4],)} | more)  # type: ignore[arg-type]
+        program(f"hidden {name}", body, state=state, trap=name, **{"inputs": ([4, 4],)} | more)
         for name, body, state, more in FIXED
     ]
     return fixed + [composed(random, number) for number in range(4)]

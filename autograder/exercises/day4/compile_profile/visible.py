@@ -48,9 +48,13 @@ class ScriptedMachine:
         if question not in ("clock", "synchronize", *self._script):
             raise ValueError("a machine calls its functions, waits, or tells the time")
         self.record.append(question)
-        if question in self._script:
-            return self.call(question)
-        return self.clock() if question == "clock" else self.synchronize()
+        if question == "clock":
+            return self.clock()
+        if question == "synchronize":
+            self.synchronize()
+        else:
+            self.call(question)
+        return None
 
     def call(self, name: str) -> None:
         """One call of the function of this name."""

@@ -85,7 +85,11 @@ def hidden_cases(random: Random) -> list[Case]:
         passes = list(PASSES)
         random.shuffle(parts)
         random.shuffle(passes)
-        given = {"width": random.randint(3, 7), "training": random.random() < 0.5, "seed": random.randrange(2**31)}
+        given: dict[str, Any] = {
+            "width": random.randint(3, 7),
+            "training": random.random() < 0.5,
+            "seed": random.randrange(2**31),
+        }
         cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given, kept=_script(random)))
     given = {"width": 3, "training": False, "seed": random.randrange(2**31)}
     given |= {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]}
