@@ -37,7 +37,7 @@ def write_hollow(folder: Path, names: Iterable[str]) -> list[tuple[Path, Path]]:
         files, inside = _files_of(name)
         for file in files:
             wanted.setdefault(file, set()).add((inside, write_your_own(name)))
-    pairs = []
+    pairs: list[tuple[Path, Path]] = []
     for file, parts in sorted(wanted.items()):
         source = file.read_text()
         for inside, message in sorted(parts):

@@ -371,8 +371,14 @@ class Worker:
         if not self.alive:
             self.begin()
         assert self._submission is not None
-        described = {"module": task.module, "provides": task.provides, "withheld": task.withheld, "day": task.day}
-        described |= {"instrument": task.instrument, "fresh": fresh}
+        described = {
+            "module": task.module,
+            "provides": task.provides,
+            "withheld": task.withheld,
+            "day": task.day,
+            "instrument": task.instrument,
+            "fresh": fresh,
+        }
         ours, theirs = channel_pair()
         try:
             self._submission.send({"run": {"cells": cells, "task": described}}, timeout=END_SECONDS)
