@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psutil
 
@@ -371,13 +371,14 @@ class Worker:
         if not self.alive:
             self.begin()
         assert self._submission is not None
-        described: dict[str, Any] = {
+        described = {
             "module": task.module,
             "provides": task.provides,
             "withheld": task.withheld,
             "day": task.day,
+            "instrument": task.instrument,
+            "fresh": fresh,
         }
-        described |= {"instrument": task.instrument, "fresh": fresh}
         ours, theirs = channel_pair()
         try:
             self._submission.send({"run": {"cells": cells, "task": described}}, timeout=END_SECONDS)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from classroom import TASK, Classroom, need_bubblewrap, when_called
+from classroom import SMALL, TASK, Classroom, cell, need_bubblewrap, when_called
 
 from autograder.course.judges import hidden_cases, visible_cases
+from autograder.course.sources import read_source
+from autograder.course.task import DAYS
+from autograder.course.tasks import find_task
 from autograder.grading.endings import FAILED_HIDDEN, HIDDEN_FAILED
 from autograder.grading.grading import Grader, grade_notebook
 
@@ -90,28 +94,49 @@ if os.path.exists("/tmp/note"):
 """A cell of one's own, of which there could be many: which of them ends the process would tell something."""
 
 
-def test_how_an_answer_fails_on_hidden_cases_tells_nothing(sandboxed: Grader, room: Classroom) -> None:
-    told = []
-    patient, task = replace(TASK, seconds=60.0), replace(TASK, seconds=5.0)
+NUMBERS = find_task("conv_output_shape")
+"""A task that is graded without torch, so that its processes are small and quick."""
+
+WHERE_HIDDEN = """
+import os, sys, time
+right = conv_output_shape
+def conv_output_shape(*arguments):
+    frame = sys._getframe()
+    while frame.f_code.co_name != "probe": frame = frame.f_back
+    if frame.f_locals["case"].name.startswith("hidden"):
+{deed}
+    return right(*arguments)
+"""
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[Grader]:
+    need_bubblewrap()
+    with Grader([NUMBERS], SEED, sandboxed=True, limits=SMALL) as grader:
+        yield grader
+
+
+def test_how_an_answer_fails_on_hidden_cases_tells_nothing(numbers: Grader, room: Classroom) -> None:
+    source = read_source(room.course.solutions / DAYS[NUMBERS.day] / f"{NUMBERS.notebook}.py")
+    right = cell(source, NUMBERS.answer_id).source
+    patient, task = replace(NUMBERS, seconds=60.0), replace(NUMBERS, seconds=3.0)
+    told = {}
     for name, deed in WAYS_TO_FAIL.items():
-        deed = "    import os, time, torch\n" + indented(deed)
-        cells = [
-            {"id": "own", "source": ONE_OF_MANY},
-            *room.cells(when_called(STEAL.format(witness="/dev/null", deed=deed))),
-        ]
+        answer = f"{right}\n{WHERE_HIDDEN.format(deed=indented(indented(deed)))}"
+        cells = [{"id": "own", "source": ONE_OF_MANY}, {"id": NUMBERS.answer_id, "source": answer}]
         stuck: set[str] = set()
-        with sandboxed.submission():
-            first, _ = sandboxed.first_round(patient, cells, stuck)
+        with numbers.submission():
+            first, _ = numbers.first_round(patient, cells, stuck)
             assert first.status == "passed", (name, first.messages)
-            outcomes = [sandboxed.second_round(task, cells, stuck, replace(first)) for _ in range(1 + ("note" in deed))]
-        for outcome in outcomes:
-            told.append(outcome.to_json() | {"seconds": 0})
-            assert outcome.seconds == first.seconds
+            for again in range(1 + ("note" in deed)):
+                outcome = numbers.second_round(task, cells, stuck, replace(first))
+                told[name, again] = outcome.to_json()
         assert not stuck
-    assert told[0]["messages"] == [HIDDEN_FAILED]
-    assert told[0]["misconceptions"] == [FAILED_HIDDEN]
-    for name, outcome in zip(WAYS_TO_FAIL, told, strict=False):
-        assert outcome == told[0], name
+    assert len(told) == len(WAYS_TO_FAIL) + 1
+    for name, values in told.items():
+        assert (values["messages"], values["misconceptions"]) == ([HIDDEN_FAILED], [FAILED_HIDDEN]), name
+        assert (values["status"], values["points"]) == ("wrong", 0.0), name
+        assert values["seconds"] <= patient.seconds, name
 
 
 def test_of_several_mistakes_on_hidden_cases_one_is_told(plain: Grader, room: Classroom) -> None:

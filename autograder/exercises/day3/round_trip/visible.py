@@ -98,7 +98,7 @@ def fresh(case: Case) -> Evidence:
     inputs = [case.tensors[f"input{number}"] for number in range(case.parameters["inputs"])]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "model.pt2").write_bytes(bytes(case.tensors["file"].tolist()))
+        (folder / "model.pt2").write_bytes(case.tensors["file"].numpy().tobytes())
         torch.save(inputs, folder / "inputs.pt")
         program = ["-c", case.parameters["loader"], "model.pt2", "inputs.pt", "outputs.pt"]
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
