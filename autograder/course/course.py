@@ -174,19 +174,21 @@ def course_config(course: Course) -> Config:
     plugin = "autograder.records.nbgrader_plugin"
     config.GradeByJudge.course_root = str(course.root)
     config.AutogradeReceived.course_root = str(course.root)
+    # One pass: what nbgrader's sanitizing pass does besides the first of these, `intake` has done. Metadata are those
+    # of the release, which nbgrader checked when it was made.
     config.Autograde.autograde_preprocessors = [
+        "nbgrader.preprocessors.OverwriteCells",
         f"{plugin}.GradeByJudge",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",
         "autograder.records.manual_grades.SaveGrades",
         "autograder.records.late_penalties.LatePenalties",
-        "nbgrader.preprocessors.CheckCellMetadata",
         # Last: what was graded is what the learner wrote, what is kept for showing it is safe to show.
         "autograder.records.display.SafeToShow",
     ]
     config.LatePenalties.course_root = str(course.root)
     config.SafeToShow.course_root = str(course.root)
-    config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
+    config.GenerateFeedback.exporter_class = "autograder.records.feedback.FeedbackExporter"
     pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"
     config.FeedbackExporter.template_name = "fxopt_feedback"
     config.FeedbackExporter.extra_template_basedirs = [

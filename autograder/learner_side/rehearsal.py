@@ -8,6 +8,7 @@ be seen by a learner's code afterwards: compiled code is forgotten, counters are
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -45,6 +46,14 @@ def import_ahead() -> None:
         # A package whose part is withheld may not be importable; whoever needs it is told so then.
         with suppress(ImportError, AttributeError):
             import_module(name)
+
+
+def make_ahead() -> None:
+    """Let the probes make what they are going to need for their visible cases, where that takes long: `make_ahead`."""
+    for task in all_tasks():
+        make = getattr(sys.modules.get(f"{task.module}.visible"), "make_ahead", None)
+        if make is not None:
+            make()
 
 
 def first_uses() -> None:
@@ -115,6 +124,7 @@ def rehearse() -> None:
         level = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
         try:
+            make_ahead()
             first_uses()
         finally:
             logging.disable(level)

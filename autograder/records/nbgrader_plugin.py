@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from jinja2 import Environment
-from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.converters import Autograde
-from nbgrader.converters.base import NbGraderException
+from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Unicode, default
+from traitlets import Unicode
 
 from autograder.course.converting import TellsWhy
 from autograder.course.course import Course
@@ -41,7 +39,6 @@ from autograder.records.intake import (
     take_in,
 )
 from autograder.records.lock import CourseLockedError, course_lock
-from autograder.records.pages import StrictTemplates
 from autograder.records.recording import NOT_GRADED, Judged, judge_here
 from fxopt_workbench.files import write_whole
 
@@ -118,6 +115,13 @@ class AutogradeReceived(TellsWhy, Autograde):
         new, old = (self.coursedir.get_existing_timestamp(str(folder)) for folder in (source, graded))
         return new is not None and old is not None and new > old
 
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        """Grade a notebook as it was taken in, without a pass of nbgrader's that writes it sanitised first."""
+        self.exporter._preprocessors = []
+        for preprocessor in self.autograde_preprocessors:
+            self.exporter.register_preprocessor(preprocessor)
+        BaseConverter.convert_single_notebook(self, notebook_filename)
+
 
 def grade_what_was_received() -> None:
     """Make nbgrader's own command and its form grader autograde as `fxopt grade` does; they have no setting for it."""
@@ -127,26 +131,13 @@ def grade_what_was_received() -> None:
         module.Autograde = AutogradeReceived
 
 
-class FeedbackExporter(HTMLExporter):
-    """Writes feedback pages without scripts, from a template that builds on nbgrader's and finds it by its folder."""
-
-    @default("template_paths")
-    def _template_paths(self, prune: bool = True, root_dirs: list[str] | None = None) -> list[str]:
-        return [*super()._template_paths(prune, root_dirs), *self.extra_template_basedirs]
-
-    def _create_environment(self) -> Environment:
-        environment = super()._create_environment()
-        environment.loader = StrictTemplates(environment.loader, None)
-        return environment
-
-
 class GradeByJudge(NbGraderPreprocessor):
     """Takes the place of nbgrader's `Execute`: the learner's cells ran in the sandbox, the judge gave the grade."""
 
     course_root = Unicode(help="Root folder of the course.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        """Take one sanitised notebook's outcome, which is known by now; fills the outputs of its cells."""
+        """Take the outcome of one notebook that was taken in, which is known by now; fills the outputs of its cells."""
         course = Course(Path(self.course_root))
         names = resources["nbgrader"]
         nb.metadata.pop(PROBLEMS_KEY, None)

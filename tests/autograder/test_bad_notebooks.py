@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from classroom import DAY, RIGHT, TASK, Classroom, cell, outcome_of, stand_in
+from classroom import DAY, RIGHT, TASK, Classroom, cell, nothing_recorded, outcome_of, stand_in
 from nbformat import NotebookNode
 from typer.testing import CliRunner, Result
 
@@ -220,7 +220,7 @@ def test_submit_refuses_and_names_the_cells(classroom: Classroom, name: str, cel
     result = fxopt("submit", TASK.notebook)
     assert result.exit_code == 2
     assert all(re.search(rf"\b{item}\b", result.output) for item in cells)
-    assert not classroom.course.records.exists()
+    assert nothing_recorded(classroom.course)
 
 
 def test_submit_hands_in_what_grading_puts_right_and_says_so(classroom: Classroom) -> None:
