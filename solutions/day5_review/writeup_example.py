@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Day 5: a write-up, as an example
 #
-# *About 10 minutes.* Task 6 of the exercise asks for a technical deep dive: one mechanism, explained to a colleague who
+# *About 10 minutes.* Task 7 of the exercise asks for a technical deep dive: one mechanism, explained to a colleague who
 # knows PyTorch and no compilers. Here is one, with 400 words and one measurement. Its mechanism is taken, so choose
 # another.
 #
