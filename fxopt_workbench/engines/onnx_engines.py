@@ -108,6 +108,8 @@ def _alone(lock: Path) -> Any:
         yield
 
 
-ENGINE_ONNXRUNTIME = Engine("onnxruntime", build_onnxruntime, {"onnxruntime": "onnxruntime", **PACKAGES}, artefact=True)
+ENGINE_ONNXRUNTIME = Engine(
+    "onnxruntime", build_onnxruntime, {"onnxruntime": "onnxruntime", **PACKAGES}, artefact=True, cpu_only=True
+)
 
-ENGINE_OPENVINO = Engine("openvino", build_openvino, {"openvino": "openvino", **PACKAGES}, artefact=True)
+ENGINE_OPENVINO = Engine("openvino", build_openvino, {"openvino": "openvino", **PACKAGES}, artefact=True, cpu_only=True)

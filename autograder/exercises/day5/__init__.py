@@ -57,6 +57,16 @@ TASKS = (
         seconds=120.0,
         checklist=("extract-graphs", "write-passes", "profile-compilation"),
     ),
+    Task(
+        name="choose_engine",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Choose an engine honestly",
+        provides=("choose_engine",),
+        evidence="trace",
+        withheld=("fxopt_workbench.engines", "fxopt_core.benchmark"),
+        checklist=("profile-compilation",),
+    ),
 )
 
 WRITTEN = (
