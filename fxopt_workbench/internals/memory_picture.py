@@ -15,8 +15,14 @@ from fxopt_workbench.tables import aligned
 MOST_POSITIONS = 64
 """Positions of memory in one picture; more could not be read."""
 
+MOST_ELEMENTS = 512
+"""Elements of one tensor in a picture; an expanded one may have more than there are positions."""
+
 _CELL, _HEIGHT, _GAP, _MARGIN, _LETTER = 34, 26, 8, 10, 8
-"""Width and height of a cell, distance of rows, margin, and width of a letter, in pixels."""
+"""Least width of a cell, its height, distance of rows, margin, and width of a letter, in pixels."""
+
+_SMALLEST = 0.6
+"""Scale below which a picture is scrolled and not shrunk further: its letters are then 8 pixels high."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class MemoryPicture:
     def text(self) -> str:
         """The text twin: a row for each tensor, and `.` where it has no element."""
         header = ["position", *(str(place) for place in range(self.positions))]
-        rows = [[name, *(",".join(map(str, cell)) or "." for cell in cells)] for name, cells in self.rows]
+        rows = [[name, *(_numbers(cell) or "." for cell in cells)] for name, cells in self.rows]
         note = "Numbers: which element of the tensor lies there, in the order in which it is read."
         return "\n".join([self.title, "", *aligned(header, rows), "", note])
 
@@ -52,9 +58,7 @@ class MemoryPicture:
     @property
     def svg(self) -> str:
         """The picture as an `<svg>` element on a ground of its own, so that it reads on a light and on a dark page."""
-        names = max(len(name) for name, _ in (("position", ()), *self.rows))
-        left = _MARGIN + names * _LETTER + _GAP
-        width = left + self.positions * _CELL + _MARGIN
+        left, wide, width = self._widths()
         height = _MARGIN * 2 + (len(self.rows) + 2) * (_HEIGHT + _GAP)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -69,17 +73,24 @@ class MemoryPicture:
             for place, cell in enumerate(cells):
                 ground = "#ffffff" if not cell else "#ececec" if number == 0 else "#cfe3f7"
                 parts.append(
-                    f'<rect x="{left + place * _CELL}" y="{top}" width="{_CELL}" height="{_HEIGHT}" '
+                    f'<rect x="{left + place * wide}" y="{top}" width="{wide}" height="{_HEIGHT}" '
                     f'fill="{ground}" stroke="#8a8a8a"/>'
                 )
-                parts.append(_words(left + place * _CELL + _CELL / 2, top + 18, ",".join(map(str, cell)), "middle"))
+                parts.append(_words(left + (place + 0.5) * wide, top + 18, _numbers(cell), "middle"))
         for place in range(self.line, self.positions, self.line) if self.line else ():
-            x = left + place * _CELL
+            x = left + place * wide
             parts.append(
                 f'<line x1="{x}" x2="{x}" y1="{_MARGIN + _HEIGHT}" y2="{height - _MARGIN}" stroke="#222222" '
                 'stroke-width="3"/>'
             )
         return "".join([*parts, "</svg>"])
+
+    def _widths(self) -> tuple[int, int, int]:
+        """Where the first cell begins, how wide each is, and how wide all of the picture is, in pixels."""
+        names = max(len(name) for name, _ in (("position", ()), *self.rows))
+        longest = max((len(_numbers(cell)) for _, cells in self.rows for cell in cells), default=0)
+        left, wide = _MARGIN + names * _LETTER + _GAP, max(_CELL, (longest + 1) * _LETTER)
+        return left, wide, max(left + self.positions * wide, len(self.title) * _LETTER) + 2 * _MARGIN
 
     def __str__(self) -> str:
         return self.text
@@ -89,8 +100,9 @@ class MemoryPicture:
     ) -> dict[str, str]:
         """The text, and the picture as an image, which JupyterLab shows also in a notebook that it does not trust."""
         data = base64.b64encode(self.svg.encode()).decode()
+        style = f"max-width: 100%; min-width: {self._widths()[2] * _SMALLEST:.0f}px"
         html = (
-            f'<figure style="margin: 0; overflow-x: auto"><img src="data:image/svg+xml;base64,{data}" '
+            f'<figure style="margin: 0; overflow-x: auto"><img style="{style}" src="data:image/svg+xml;base64,{data}" '
             f'alt="{escape(self.alt_text(), quote=True)}"/></figure>'
             f"<details><summary>The same as text</summary><pre>{escape(self.text)}</pre></details>"
         )
@@ -106,8 +118,8 @@ def draw_memory(title: str, /, *, line: int = 0, **tensors: torch.Tensor) -> Mem
         tensors: by the name that their row gets; underscores become spaces.
 
     Raises:
-        ValueError: no tensor is given, they do not share one storage and one dtype, or the storage holds more than
-            `MOST_POSITIONS` elements.
+        ValueError: no tensor is given, they do not share one storage and one dtype, the storage holds more than
+            `MOST_POSITIONS` elements, or a tensor has more than `MOST_ELEMENTS`.
     """
     if not tensors:
         raise ValueError("draw_memory needs at least one tensor to draw, as in draw_memory('title', x=x)")
@@ -119,6 +131,8 @@ def draw_memory(title: str, /, *, line: int = 0, **tensors: torch.Tensor) -> Mem
             raise ValueError(
                 f"{name!r} does not share storage and dtype with {next(iter(tensors))!r}: draw it by itself"
             )
+        if tensor.numel() > MOST_ELEMENTS:
+            raise ValueError(f"{name!r} has {tensor.numel()} elements, and a picture shows at most {MOST_ELEMENTS}")
     if positions > MOST_POSITIONS:
         raise ValueError(
             f"the storage holds {positions} elements, and a picture at most {MOST_POSITIONS}: take a smaller tensor"
@@ -132,6 +146,11 @@ def _elements(tensor: torch.Tensor, positions: int) -> tuple[tuple[int, ...], ..
     memory = torch.arange(positions)
     places = memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten().tolist()
     return tuple(tuple(number for number, place in enumerate(places) if place == at) for at in range(positions))
+
+
+def _numbers(cell: tuple[int, ...]) -> str:
+    """Elements that lie at one position, for a cell."""
+    return ",".join(map(str, cell))
 
 
 def _words(x: float, y: float, text: str, anchor: str, *, bold: bool = False) -> str:

@@ -74,3 +74,17 @@ def test_what_cannot_be_drawn_together_is_refused() -> None:
         draw_memory("two dtypes", x=x, bits=x.view(torch.int32))
     with pytest.raises(ValueError, match=f"holds 65 elements, and a picture at most {MOST_POSITIONS}"):
         draw_memory("too long", x=torch.zeros(65))
+    with pytest.raises(ValueError, match="'wide' has 4000 elements, and a picture shows at most 512"):
+        draw_memory("too often", x=x, wide=x.expand(1000, 4))
+
+
+def test_title_and_numbers_have_room() -> None:
+    """A title longer than its strip, and many elements at one place, make the picture wider."""
+    x = torch.zeros(2)
+    widths = [
+        int(ElementTree.fromstring(picture.svg).attrib["width"])
+        for picture in (draw_memory("x", x=x), draw_memory("x" * 80, x=x), draw_memory("x", x=x.expand(9, 2)))
+    ]
+    assert widths[0] < widths[1]
+    assert widths[0] < widths[2]
+    assert widths[1] > 80 * 6

@@ -57,9 +57,9 @@ print("torch", torch.__version__)
 # %%
 
 
-def quickest(runs):
-    """Milliseconds of the quickest of nine runs of each, in turn: the slower ones also contain other programs' work."""
-    times = measure_interleaved(runs, warmup=3, repeats=9)
+def quickest(runs, repeats=9):
+    """Milliseconds of the quickest run of each, taken in turn: the slower ones also contain other programs' work."""
+    times = measure_interleaved(runs, warmup=3, repeats=repeats)
     return {name: one.minimum * 1e3 for name, one in times.items()}
 
 
@@ -381,7 +381,7 @@ COUNT, STEPS = 1 << 18, (1, 2, 4, 8, 16, 32)
 memory = torch.randn(COUNT * STEPS[-1])
 result = torch.empty(COUNT)
 reads = {step: memory[::step][:COUNT] for step in STEPS}
-times = quickest({step: lambda chosen=chosen: torch.add(chosen, 1.0, out=result) for step, chosen in reads.items()})
+times = quickest({step: lambda one=one: torch.add(one, 1.0, out=result) for step, one in reads.items()}, repeats=60)
 nanoseconds = {step: milliseconds / COUNT * 1e6 for step, milliseconds in times.items()}
 for step, each in nanoseconds.items():
     print(f"one in {step:2}: {each:6.2f} ns each, {each / nanoseconds[1]:5.1f} times the first")
@@ -394,6 +394,8 @@ axes.plot(
 )
 axes.set(xscale="log", yscale="log", xlabel="stride, in elements of 4 bytes", ylabel="ns for each element")
 axes.set_xticks(STEPS, STEPS)
+axes.set_yscale("log", base=2)
+axes.yaxis.set_major_formatter("{x:g}")
 axes.minorticks_off()
 axes.legend()
 axes.set_title("The same number of elements, further and further apart")
@@ -449,7 +451,8 @@ times = quickest(
         "a.t() + b.t()": lambda: a.t() + b.t(),
         "a.sum(dim=1)": lambda: a.sum(dim=1),
         "a.t().sum(dim=1)": lambda: a.t().sum(dim=1),
-    }
+    },
+    repeats=15,
 )
 for name, milliseconds in times.items():
     print(f"{name:16} {milliseconds:6.1f} ms")
@@ -602,6 +605,7 @@ else:
 #   other.
 # - A **memory format** is read off the strides, and strides can be ambiguous.
 #
+# %% [markdown]
 # The measurements, with a profile, as a script: `python -m fxopt_workbench.internals.u2_tensors`. Now write it all yourself:
 # [exercise 12](ex_12_tensors.ipynb).
 #
