@@ -82,11 +82,16 @@ def nbgrader_schema() -> str:
     return head
 
 
-def prepare_tables(engine: Engine, metadata: MetaData) -> None:
-    """Check what is in the database, and make the tables that are missing, in one transaction.
+def prepare_tables(engine: Engine, metadata: MetaData, *, check: bool = False) -> None:
+    """Make the tables that are missing, in one transaction.
 
     In an empty database these are all of nbgrader's, too: nbgrader would make them in several steps, and a kill between
     two of them leaves a gradebook that it refuses.
+
+    Args:
+        engine: the database.
+        metadata: tables of ours.
+        check: whether to look through the whole database before, which a run of grading does once.
 
     Raises:
         RecordsError: the database holds something else than a gradebook of this nbgrader and of this fxopt.
@@ -95,13 +100,13 @@ def prepare_tables(engine: Engine, metadata: MetaData) -> None:
     if engine.dialect.name == "sqlite" and engine.url.database:
         _need_folder(Path(engine.url.database))
     with engine.connect() as connection:
-        found = _tables(connection)
-        if found:
-            _check(connection, found, metadata, url)
-    if {table.name for table in metadata.sorted_tables} <= set(found):
+        names = set(inspect(connection).get_table_names())
+        if names and check:
+            _check(connection, _tables(connection), metadata, url)
+    if {table.name for table in metadata.sorted_tables} <= names:
         return
     with writing(engine) as connection:
-        if not _tables(connection):
+        if not inspect(connection).get_table_names():
             Base.metadata.create_all(connection)
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": nbgrader_schema()})
