@@ -39,6 +39,8 @@ def connect(url: str) -> Engine:
     """
     try:
         address = make_url(url)
+        if address.get_backend_name() not in ("sqlite", "postgresql"):
+            raise ArgumentError("neither SQLite nor PostgreSQL")
         if address.get_backend_name() != "sqlite":
             return create_engine(address, connect_args={"connect_timeout": int(WAIT_SECONDS)})
         engine = create_engine(address, connect_args={"timeout": WAIT_SECONDS})
@@ -54,7 +56,7 @@ def connect(url: str) -> Engine:
     def _opened(connection: Any, _: Any) -> None:
         # Transactions begin where we say so, not where Python's driver guesses.
         connection.isolation_level = None
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        for setting in ("synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
 
     @event.listens_for(engine, "begin")
@@ -111,6 +113,13 @@ def prepare_tables(engine: Engine, metadata: MetaData, *, check: bool = False) -
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": nbgrader_schema()})
         metadata.create_all(connection)
+    if engine.dialect.name == "sqlite":
+        # Kept in the file, which until now may have been another program's. Readers then do not wait for the writer.
+        opened = engine.raw_connection()
+        try:
+            opened.cursor().execute("PRAGMA journal_mode = WAL")
+        finally:
+            opened.close()
 
 
 def _need_folder(file: Path) -> None:
