@@ -200,9 +200,10 @@ def test_what_may_not_be_read_or_written(small: SmallCourse, monkeypatch: pytest
     seed = records / "seed"
     seed.write_text("seed")
     for path, mode, named in (
+        # First: afterwards SQLite's files beside the gradebook are there, and nothing must be made in this folder.
+        (records, 0o555, str(records)),
         (file, 0o444, "gradebook.db: the gradebook (or what lies beside it: -wal, -shm) or its folder is read-only"),
         (file, 0o000, "gradebook.db: the gradebook cannot be opened"),
-        (records, 0o555, str(records)),
         (records / "feedback" / "ada", 0o555, None),
         (seed, 0o000, "seed: no permission"),
         (records / "outcomes", 0o555, "outcomes"),
