@@ -24,13 +24,10 @@ from nbgrader.utils import find_owner
 
 from autograder.course.course import Course, course_config
 from autograder.course.reading import SIZE_LIMIT, UnreadableNotebookError, read_descriptor
-from autograder.course.task import DAYS
+from autograder.course.task import DAYS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
 from autograder.records.intake import IntakeError, check_student, content_of, look_into
 from fxopt_workbench.files import write_whole
-
-EXCHANGE_VARIABLE = "FXOPT_EXCHANGE"
-"""Environment variable that names the exchange's folder, the same for everybody in a class."""
 
 SECRET = "submission_secret.txt"
 """What a learner's feedback is found by: nbgrader writes it at submission, and hands feedback out under its hash."""
@@ -47,18 +44,13 @@ class CourseExchangeError(RuntimeError):
     """A step of the exchange failed; the message is what nbgrader said, in one line."""
 
 
-def exchange_root(course: Course) -> Path:
-    """The folder of the exchange: what `FXOPT_EXCHANGE` names, or one inside the course's records."""
-    named = os.environ.get(EXCHANGE_VARIABLE)
-    return Path(named).resolve() if named else course.records / "exchange"
-
-
 class SafeCollect(default.ExchangeCollect):
     """nbgrader's collecting, with eyes open for what learners may have put into the exchange."""
 
     def init_src(self) -> None:
         """Find the submissions; those in another's name, or in no student's, are left where they are."""
         super().init_src()
+        self.src_records: list[dict[str, Any]] = self.src_records
         kept = []
         for record in self.src_records:
             folder, who = Path(self.inbound_path) / record["filename"], record["username"]
@@ -95,7 +87,7 @@ class SafeCollect(default.ExchangeCollect):
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
         """Copy the regular files of one submission that have names of this assignment."""
         # Of lessons, which a learner hands in with the rest of the folder, nothing is graded.
-        tasks = [*all_tasks(), *written_tasks()]
+        tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
         graded = {f"{task.notebook}.ipynb" for task in tasks if DAYS[task.day] == self.coursedir.assignment_id}
         names = [*sorted(graded), "timestamp.txt", SECRET]
         Path(dest).mkdir(parents=True)
@@ -143,11 +135,13 @@ def run_step(
     Raises:
         CourseExchangeError: nbgrader refused.
     """
+    # nbgrader's paths lead through it, also where there is nothing in it yet.
+    course.records.mkdir(parents=True, exist_ok=True)
     config = course_config(course)
     config.CourseDirectory.assignment_id = day
     if student is not None:
         config.CourseDirectory.student_id = student
-    config.Exchange.root = str(exchange_root(course))
+    config.Exchange.root = str(course.exchange)
     config.Exchange.cache = str(course.workspace / ".fxopt" / "exchange")
     config.Exchange.assignment_dir = str(course.workspace)
     config.ExchangeCollect.update = True

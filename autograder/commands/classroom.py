@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.commands.refusal import refuse
+from fxopt_workbench.tables import Table, print_tables
 
 if TYPE_CHECKING:
     from autograder.classroom.exchange import Step
+    from autograder.classroom.regrade import Report
     from autograder.classroom.standing import Standing
 
 exchange_app = typer.Typer(no_args_is_help=True, help="A shared folder for a class: hand out, hand in, collect.")
@@ -25,6 +28,7 @@ def register(app: typer.Typer) -> None:
     """Add these subcommands to the `fxopt` command."""
     app.add_typer(classroom_app, name="classroom")
     app.command()(export)
+    app.command()(regrade)
     app.command()(dashboard)
     app.add_typer(exchange_app, name="exchange")
 
@@ -86,7 +90,8 @@ def export(
         raise refuse(error) from None
     known = sorted({sheet.assignment for sheet in records.sheets})
     if day is not None and day not in known:
-        raise refuse(f"--day {day}: there is no such assignment.{did_you_mean(day, known) or ' ' + ', '.join(known)}")
+        near = did_you_mean(day, known) or f" There are {', '.join(known)}."
+        raise refuse(ValueError(f"--day {day}: there is no such assignment.{near}"))
     standings = records.standings(assignment=day)
     text = FORMATS[form.value](records, standings)
     if out is None:
@@ -95,9 +100,94 @@ def export(
         try:
             write_whole(out, text)
         except OSError as error:
-            raise refuse(f"--out {out}: {error.strerror}") from None
+            raise refuse(ValueError(f"--out {out}: {error.strerror}")) from None
         console.print(f"{len({s.student for s in standings})} students, {form.value}: {escape(str(out))}")
     _tell_what_is_no_number(standings, console)
+
+
+def regrade(
+    task: Annotated[str, typer.Argument(help="The task's name, such as record_graphs.")],
+    day: Annotated[str | None, typer.Option(help="The assignment that it belongs to, to be sure.")] = None,
+    who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Grade one task again for everybody, as after its judge was mended, and say whose points changed.
+
+    All other tasks keep their points, and what a person gave stays in force. Exit code 1 when grading failed for some.
+    """
+    import json
+
+    from autograder.classroom.regrade import regrade as run
+    from autograder.course.course import NoCourseError, find_course
+    from autograder.course.rules_file import RulesError
+    from autograder.course.sources import ReleaseError
+    from autograder.course.task import DAYS
+    from autograder.course.tasks import UnknownTaskError, find_task
+    from autograder.grading.batch import Batch, Here
+    from autograder.records.lock import CourseLockedError
+    from autograder.records.trouble import RecordsError
+
+    console = Console(soft_wrap=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True
+    )
+    try:
+        course, found = find_course(), find_task(task)
+        if found.day not in DAYS:
+            raise UnknownTaskError(f"{task} is a task of the capstone; `fxopt leaderboard` ranks its packages")
+        if day not in (None, DAYS[found.day], found.day):
+            raise UnknownTaskError(f"--day {day}: {task} belongs to {DAYS[found.day]}")
+        with bar:
+            counted = bar.add_task("Attempts", total=None, visible=console.is_terminal and not as_json)
+            report = run(
+                course,
+                found,
+                Here() if jobs == 1 else Batch(jobs),
+                who=who,
+                dry_run=dry_run,
+                begun=lambda count: bar.update(counted, total=count),
+                done=lambda: bar.advance(counted),
+            )
+    except (NoCourseError, UnknownTaskError, RulesError, ReleaseError, CourseLockedError, RecordsError) as error:
+        raise refuse(error) from None
+    if as_json:
+        print(json.dumps(report.to_json()))
+    else:
+        _print_regraded(report, console)
+    if any(each.failure for each in report.regraded):
+        raise typer.Exit(1)
+
+
+def _print_regraded(report: Report, console: Console) -> None:
+    def shown(points: float | None, state: str = "no number") -> str:
+        return state if points is None else f"{points:g}"
+
+    changed = [each for each in report.regraded if each.changed]
+    would = "would change" if report.dry_run else "changed"
+    if changed:
+        scores = {change.student: change for change in report.changes}
+        rows = []
+        for each in changed:
+            who, before, after = each.attempt.student, each.before, each.after
+            assert after is not None
+            change = scores[who]
+            task = f"{shown(None if before is None else before.points)} → {shown(after.points)}"
+            score = " → ".join(shown(stands.score, stands.state) for stands in (change.before, change.after))
+            note = "a person's points stay in force" if change.by_hand else ""
+            rows.append((who, str(each.attempt.number), task, after.status, score, note))
+        headings = ("student", "attempt", "points of the task", "now", "all points that count", "note")
+        print_tables([Table(f"{report.task.title}: what {would}", headings, rows, words=headings[2:])])
+    for each in report.regraded:
+        if each.failure:
+            console.print(f"{each.attempt.student}, attempt {each.attempt.number}: not graded: {escape(each.failure)}")
+    for attempt in report.gone:
+        console.print(
+            f"{attempt.student}, attempt {attempt.number}: its notebook is not kept, so its points stay as they were."
+        )
+    wrote = " Nothing was written (--dry-run)." if report.dry_run else ""
+    console.print(f"{len(report.regraded)} attempts regraded, {len(changed)} {would}.{wrote}")
 
 
 def _tell_what_is_no_number(standings: list[Standing], console: Console) -> None:
@@ -143,7 +233,8 @@ def dashboard(
         except OSError as error:
             problem = error
     else:
-        raise refuse(f"--port {port}: neither it nor the next {PORTS_TRIED - 1} can be used ({problem.strerror})")
+        tried_all = f"neither it nor the next {PORTS_TRIED - 1} can be used ({problem.strerror})"
+        raise refuse(ValueError(f"--port {port}: {tried_all}"))
     console.print(f"The class: {server.address}", highlight=False)
     console.print("Only this machine can open it. Ctrl+C stops it.")
     if browser:
@@ -212,7 +303,7 @@ def fetch_feedback(
 def _step(
     step: Step, day: str, done: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
 ) -> None:
-    from autograder.classroom.exchange import CourseExchangeError, exchange_root, run_step
+    from autograder.classroom.exchange import CourseExchangeError, run_step
     from autograder.course.course import NoCourseError, find_course
 
     console = Console(soft_wrap=True)
@@ -223,4 +314,4 @@ def _step(
         raise refuse(error) from None
     for line in said:
         console.print(f"Note: {escape(line)}", highlight=False)
-    console.print(f"{done} {escape(day)} ({escape(str(exchange_root(course)))}).", highlight=False)
+    console.print(f"{done} {escape(day)} ({escape(str(course.exchange))}).", highlight=False)

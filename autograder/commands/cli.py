@@ -74,13 +74,20 @@ def submit(
     from autograder.course import submission
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.reading import UnreadableNotebookError
+    from autograder.course.rules_file import RulesError
     from autograder.course.tasks import UnknownTaskError
 
     console = Console(soft_wrap=True)
     try:
         course = find_course()
         handed_in = submission.submit(course, exercise)
-    except (NoCourseError, UnknownTaskError, UnreadableNotebookError, submission.SubmissionRefusedError) as error:
+    except (
+        NoCourseError,
+        RulesError,
+        UnknownTaskError,
+        UnreadableNotebookError,
+        submission.SubmissionRefusedError,
+    ) as error:
         raise refuse(error) from None
     console.print(f"Submitted {handed_in.notebook} as {handed_in.student}.")
     for warning in handed_in.warnings:
@@ -92,16 +99,20 @@ def submit(
 
 
 def progress() -> None:
-    """Show the success checklist of each track, ticked by what was verified."""
+    """Show the success checklist of each track, ticked by what was verified, and your points as they are now."""
+    from autograder.classroom.progress import points_tables
     from autograder.course.checklist import checklist_tables
     from autograder.course.course import NoCourseError, find_course
+    from autograder.course.rules_file import RulesError
+    from autograder.records.trouble import RecordsError
 
     try:
         course = find_course()
-    except NoCourseError as error:
+        tables = points_tables(course)
+    except (NoCourseError, RulesError, RecordsError) as error:
         raise refuse(error) from None
     console = Console()
-    for table in checklist_tables(course):
+    for table in (*checklist_tables(course), *tables):
         console.print(table)
 
 

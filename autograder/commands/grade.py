@@ -55,6 +55,7 @@ def run(
 ) -> None:
     """Grade, and print what it came to; the arguments are those of the command."""
     from autograder.course.course import NoCourseError, find_course
+    from autograder.course.rules_file import RulesError
     from autograder.course.sources import ReleaseError
     from autograder.grading.batch import Batch, Here
     from autograder.grading.cluster import Cluster, ClusterError
@@ -109,6 +110,7 @@ def run(
                 _tell(course, graded, console)
     except (
         NoCourseError,
+        RulesError,
         ReleaseError,
         ClusterError,
         CourseLockedError,
@@ -129,6 +131,8 @@ def _tell(course: Course, graded: Graded, console: Console) -> None:
     if graded.failure:
         console.print(f"{escape(graded.student)} / {graded.notebook}: not graded: {escape(graded.failure)}")
         return
+    if graded.kept:
+        console.print(f"{escape(graded.student)} / {graded.notebook}: {escape(graded.kept)}")
     if graded.outcome is None:
         return
     _print_graded(graded, console)

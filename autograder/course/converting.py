@@ -36,7 +36,7 @@ class TellsWhy(BaseConverter):
         """As nbgrader's."""
         self._kept(super().set_permissions, assignment_id, student_id)
 
-    def _kept(self, step: Any, *arguments: str) -> Any:
+    def _kept(self, step: Any, *arguments: Any) -> Any:
         try:
             return step(*arguments)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import secrets
@@ -16,6 +17,9 @@ from autograder.course.tracks import TRACKS
 
 ROOT_VARIABLE = "FXOPT_ROOT"
 """Environment variable that names the course's root folder; without it the folder is searched upwards."""
+
+EXCHANGE_VARIABLE = "FXOPT_EXCHANGE"
+"""Environment variable that names the folder of the exchange, the same for everybody in a class."""
 
 STUDENT_VARIABLE = "FXOPT_STUDENT"
 """Environment variable that names the student; without it submissions belong to `me`."""
@@ -86,6 +90,12 @@ class Course:
         """Feedback pages: STUDENT/DAY/NOTEBOOK.html."""
         return self.records / "feedback"
 
+    @property
+    def exchange(self) -> Path:
+        """The shared folder of nbgrader's exchange: what `FXOPT_EXCHANGE` names, or one inside the records."""
+        named = os.environ.get(EXCHANGE_VARIABLE)
+        return Path(named).resolve() if named else self.records / "exchange"
+
     def seed(self) -> str:
         """The secret behind the hidden cases; made at the first call and kept in the course folder.
 
@@ -99,6 +109,14 @@ class Course:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(secrets.token_hex(16))
         return path.read_text().strip()
+
+    def seed_for(self, student: str) -> str:
+        """The secret behind one student's hidden cases: the same at every grading, and of no use to anybody else.
+
+        It is a keyed hash (HMAC, SHA-256) of the student's name, so that neither the course's secret nor another
+        student's cases can be worked out from it.
+        """
+        return hmac.new(self.seed().encode(), student.encode(errors="surrogateescape"), "sha256").hexdigest()
 
 
 def find_course(start: Path | None = None) -> Course:
@@ -156,18 +174,21 @@ def course_config(course: Course) -> Config:
     plugin = "autograder.records.nbgrader_plugin"
     config.GradeByJudge.course_root = str(course.root)
     config.AutogradeReceived.course_root = str(course.root)
+    # One pass: what nbgrader's sanitizing pass does besides the first of these, `intake` has done. Metadata are those
+    # of the release, which nbgrader checked when it was made.
     config.Autograde.autograde_preprocessors = [
+        "nbgrader.preprocessors.OverwriteCells",
         f"{plugin}.GradeByJudge",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",
-        "nbgrader.preprocessors.SaveAutoGrades",
-        "nbgrader.preprocessors.AssignLatePenalties",
-        "nbgrader.preprocessors.CheckCellMetadata",
+        "autograder.records.manual_grades.SaveGrades",
+        "autograder.records.late_penalties.LatePenalties",
         # Last: what was graded is what the learner wrote, what is kept for showing it is safe to show.
         "autograder.records.display.SafeToShow",
     ]
+    config.LatePenalties.course_root = str(course.root)
     config.SafeToShow.course_root = str(course.root)
-    config.GenerateFeedback.exporter_class = f"{plugin}.FeedbackExporter"
+    config.GenerateFeedback.exporter_class = "autograder.records.feedback.FeedbackExporter"
     pages = Path(str(files("nbgrader"))) / "server_extensions" / "formgrader" / "templates"
     config.FeedbackExporter.template_name = "fxopt_feedback"
     config.FeedbackExporter.extra_template_basedirs = [

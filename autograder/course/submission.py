@@ -10,6 +10,7 @@ from typing import Any
 from autograder.course.course import Course, find_course, student
 from autograder.course.notebooks import compare_with_release, grade_id
 from autograder.course.reading import parse_notebook, read_content, read_notebook
+from autograder.course.rules_file import read_rules
 from autograder.course.tasks import find_notebook
 from fxopt_workbench.files import write_whole
 
@@ -55,6 +56,7 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     Raises:
         UnknownTaskError: no such exercise.
         UnreadableNotebookError: the file is missing or no notebook.
+        RulesError: there are mistakes in `course.toml`.
         SubmissionRefusedError: cells were removed or are there twice.
     """
     day, name = find_notebook(exercise)
@@ -74,6 +76,13 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     if comparison.misplaced:
         names = ", ".join(comparison.misplaced)
         warnings.append(f"these cells stand below where they belong and are graded in their place: {names}")
+    terms = read_rules(course).for_student(who, day)
+    lateness = terms.lateness(datetime.now(UTC))
+    if lateness.days and not lateness.accepted:
+        warnings.append("the deadline is over, late days included: this is kept, and not graded")
+    elif lateness.days:
+        days = f"{lateness.days} day{'s' * (lateness.days > 1)}"
+        warnings.append(f"this is {days} late, which costs {lateness.share:.0%} of the points")
     comparison.changed, comparison.retyped, comparison.misplaced = [], [], []
     problems = comparison.problems()
     if problems:

@@ -7,11 +7,16 @@ were graded (`autograder.records.display`); the policy holds where that should e
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
+from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from nbconvert.exporters import HTMLExporter
@@ -20,9 +25,12 @@ from nbgrader.server_extensions.formgrader.formgrader import FormgradeExtension
 from tornado import web
 from tornado.web import Application
 
+from autograder.course.course import NoCourseError, find_course
 from autograder.records.pages import StrictTemplates, handlers_of, harmless, page_policy
 
 TEMPLATES = Path(handlers.template_path)
+
+RUBRIC = Path(__file__).with_name("rubric.js")
 
 HANDLERS = frozenset(
     text for path in TEMPLATES.rglob("*") if path.is_file() for text in handlers_of(path.read_text(encoding="utf-8"))
@@ -47,7 +55,38 @@ class _PageExporter:
 
     def from_filename(self, filename: str, resources: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         safe = {key: harmless(value) for key, value in resources.items()}
-        return self._exporter.from_filename(filename, resources=safe | {"nonce": self._nonce})
+        page, further = self._exporter.from_filename(filename, resources=safe | {"nonce": self._nonce})
+        return self._with_rubrics(page, rubrics_of(filename)), further
+
+    def _with_rubrics(self, page: str, rubrics: dict[str, dict[str, float]]) -> str:
+        """The page with a script of ours at its end, which puts a field before each line of a rubric."""
+        if not rubrics:
+            return page
+        # Text of the course, in a script: it must not end it.
+        told = json.dumps(rubrics).replace("<", "\\u003c")
+        head, end, tail = page.rpartition("</body>")
+        return f'{head}<script nonce="{self._nonce}">({RUBRIC.read_text()})({told});</script>{end}{tail}'
+
+
+def rubrics_of(filename: str) -> dict[str, dict[str, float]]:
+    """Rubrics of the written answers in a graded notebook, as its released one has them: points by line, by task."""
+    path = Path(filename)
+    try:
+        released = json.loads((find_course().curriculum / path.parent.name / path.name).read_text())
+    except (OSError, ValueError, NoCourseError):
+        return {}
+    texts = {
+        cell["metadata"].get("nbgrader", {}).get("grade_id"): "".join(cell["source"]) for cell in released["cells"]
+    }
+    found = {}
+    for cell in released["cells"]:
+        rubric = cell["metadata"].get("fxopt", {}).get("rubric")
+        if rubric:
+            name = cell["metadata"]["nbgrader"]["grade_id"]
+            # In the order in which the task's text lists them; in a file of a notebook, keys are sorted.
+            text = texts.get(f"{name}-task", "")
+            found[name] = dict(sorted(rubric.items(), key=lambda line: text.find(f"| {line[0]} |")))
+    return found
 
 
 class StrictPage:
@@ -85,6 +124,76 @@ def _strict(kind: type) -> type:
     return type(f"Strict{kind.__name__}", (StrictPage, kind), {})
 
 
+class TellsTheLearner(apihandlers.GradeHandler):
+    """Saves a person's points, as nbgrader does, and brings the learner's page up to date with them at once."""
+
+    @web.authenticated
+    def put(self, grade_id: str) -> None:
+        """Save the points of one cell."""
+        super().put(grade_id)
+        grade = self.gradebook.find_grade_by_id(grade_id)
+        refresh_soon(str(grade.student.id), str(grade.assignment.name))
+
+
+class TellsTheLearnerWhy(apihandlers.CommentHandler):
+    """Saves a person's comment likewise."""
+
+    @web.authenticated
+    def put(self, comment_id: str) -> None:
+        """Save the comment on one cell."""
+        super().put(comment_id)
+        comment = self.gradebook.find_comment_by_id(comment_id)
+        refresh_soon(str(comment.student.id), str(comment.assignment.name))
+
+
+_waiting: dict[tuple[str, str], bool] = {}
+"""Submissions whose pages are being made, and whether they have changed again meanwhile."""
+
+_running: set[asyncio.Task[None]] = set()
+
+
+def refresh_soon(student: str, day: str) -> None:
+    """Begin to make the pages of a submission anew; nobody who saves points waits for it."""
+    task = asyncio.get_running_loop().create_task(refresh(student, day))
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+async def refresh(student: str, day: str) -> None:
+    """Have the pages of a submission made anew, in a process of its own, once for any number of changes meanwhile."""
+    key = student, day
+    if key in _waiting:
+        _waiting[key] = True
+        return
+    _waiting[key] = True
+    try:
+        while _waiting[key]:
+            _waiting[key] = False
+            code = "import sys; from autograder.classroom.feedback import main; main(*sys.argv[1:])"
+            process = await asyncio.create_subprocess_exec(sys.executable, "-W", "ignore", "-c", code, student, day)
+            if await process.wait():
+                logging.getLogger(__name__).error("the feedback page of %s for %s was not made anew", student, day)
+    finally:
+        del _waiting[key]
+
+
+HANDLERS_IN_PLACE = {apihandlers.GradeHandler: TellsTheLearner, apihandlers.CommentHandler: TellsTheLearnerWhy}
+"""Handlers of ours, in the place of nbgrader's."""
+
+
+class OpenInJupyterLab(JupyterHandler):
+    """Leads to JupyterLab with the form grader open.
+
+    Its address has no question mark: Jupyter appends `?token=…` to the address that it prints, and JupyterLab opens the
+    form grader by `?formgrader=true`, so that the two together were no address at all.
+    """
+
+    @web.authenticated
+    def get(self) -> None:
+        """Lead there, by now with a cookie in the place of the token."""
+        self.redirect(url_path_join(self.base_url, "lab") + "?formgrader=true")
+
+
 class FormGrader(FormgradeExtension):
     """nbgrader's extension with strict pages."""
 
@@ -100,10 +209,14 @@ class FormGrader(FormgradeExtension):
     def init_handlers(self, webapp: Application) -> None:
         """Serve nbgrader's addresses."""
         pages = [(address, _strict(kind), *options) for address, kind, *options in handlers.default_handlers]
-        pages += apihandlers.default_handlers
+        pages += [
+            (address, HANDLERS_IN_PLACE.get(kind, kind), *options)
+            for address, kind, *options in apihandlers.default_handlers
+        ]
         pages += [
             (r"/formgrader/static/(.*)", web.StaticFileHandler, {"path": handlers.static_path}),
             (r"/formgrader/.*", _strict(handlers.Template404)),
+            (r"/instructor", OpenInJupyterLab),
         ]
         base = webapp.settings["base_url"]
         webapp.add_handlers(".*$", [(url_path_join(base, page[0].lstrip("/")), *page[1:]) for page in pages])

@@ -31,7 +31,9 @@ grade_what_was_received()
 course = find_course()
 config = get_config()
 config.merge(course_config(course))
-config.Exchange.root = str(course.records / "exchange")
+config.Exchange.root = str(course.exchange)
+config.ExchangeFactory.collect = "autograder.classroom.exchange.SafeCollect"
+config.ExchangeCollect.update = True
 '''
 
 QUIET_EXTENSIONS = (
@@ -102,9 +104,9 @@ def prepare(course: Course, port: int, *, browser: bool = True, instructor: bool
     """
     home = course.workspace / PRIVATE_FOLDER / ("jupyter-instructor" if instructor else "jupyter")
     configuration = home / "config"
-    page = "/lab?formgrader=true" if instructor else f"/lab/tree/{START_PAGE}"
+    page = "/instructor" if instructor else f"/lab/tree/{START_PAGE}"
     if instructor:
-        (course.records / "exchange").mkdir(parents=True, exist_ok=True)
+        course.exchange.mkdir(parents=True, exist_ok=True)
     _write_configuration(configuration, course.root if instructor else course.workspace, page, instructor)
     _write_files(home / "data" / "kernels" / "python3", {"kernel.json": json.dumps(_kernel(), indent=1)})
     # Last on the path, so that no file of the learner takes the place of a library: `my_fxopt` can be imported.

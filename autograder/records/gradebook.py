@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED as ANY
 from concurrent.futures import Future, wait
@@ -21,13 +22,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.course.converting import TellsWhy, convert
 from autograder.course.course import Course, course_config
+from autograder.course.rules import Terms
+from autograder.course.rules_file import read_rules
 from autograder.course.sources import make_assignments, read_source, sources
 from autograder.course.task import DAYS, WrittenTask
-from autograder.course.tasks import written_tasks
+from autograder.course.tasks import tasks_of_notebook, written_tasks
 from autograder.exchange.scratch import remove_leftovers
 from autograder.exchange.verdict import one_line
 from autograder.grading.batch import Batch, Graders, Here
 from autograder.grading.work import InfrastructureError, Work, reason_of
+from autograder.records.admission import refusal
 from autograder.records.intake import HandedIn, IntakeError, handed_in, read_submission, rebuilt
 from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import AutogradeReceived, outcome_file
@@ -41,7 +45,7 @@ from autograder.records.recording import (
     work_of,
 )
 from autograder.records.trouble import explained, shown
-from autograder.records.verdicts import VerdictStore
+from autograder.records.verdicts import Attempt, VerdictStore
 from fxopt_workbench.files import write_whole
 
 
@@ -58,6 +62,7 @@ class Graded:
         feedback: the feedback page, when there is one.
         anew: whether it was graded now; otherwise it had been graded since it was handed in.
         waits: whether grading itself failed, so that the next run tries it again; that is nobody's 0 points.
+        kept: why what was handed in last is kept and not graded, or `""`; the outcome is then that of an earlier one.
     """
 
     student: str
@@ -68,6 +73,7 @@ class Graded:
     feedback: Path | None
     anew: bool
     waits: bool = False
+    kept: str = ""
 
 
 class GradingStoppedError(RuntimeError):
@@ -115,6 +121,7 @@ class Due:
         submission: what was handed in, when the run began; `None` when it cannot be read.
         refusal: why it cannot be graded, or `""`.
         anew: whether it will be graded; otherwise it was, since it was handed in.
+        kept: why it is kept and not graded (see `admission`), or `""`.
     """
 
     student: str
@@ -122,12 +129,21 @@ class Due:
     submission: HandedIn | None
     refusal: str
     anew: bool
+    kept: str = ""
 
 
 def plan(
     course: Course, store: VerdictStore, who: str | None = None, day: str | None = None, force: bool = False
 ) -> Iterator[Due]:
-    """What a run of grading would do, assignment by assignment; see `grade` for the arguments."""
+    """What a run of grading would do, assignment by assignment; see `grade` for the arguments.
+
+    Raises:
+        RulesError: there are mistakes in `course.toml`.
+    """
+    rules = read_rules(course)
+    attempts: defaultdict[tuple[str, str], list[Attempt]] = defaultdict(list)
+    for attempt in store.attempts(who, day):
+        attempts[attempt.student, attempt.assignment].append(attempt)
     folders = [(student, name) for student, name in handed_in(course) if who in (None, student) and day in (None, name)]
     finished = store.finished()
     for student, name in sorted(folders, key=lambda found: (found[1], found[0])):
@@ -142,7 +158,20 @@ def plan(
             yield Due(student, name, None, f"no notebook of the assignment was handed in ({wanted})", False)
             continue
         same = finished.get((student, name)) == submission.fingerprint and _is_complete(course, submission)
-        yield Due(student, name, submission, "", force or not same)
+        terms = rules.for_student(student, name)
+        kept = "" if same else _kept(terms, submission, attempts[student, name])
+        yield Due(student, name, submission, "", (force or not same) and not kept, kept)
+
+
+def _kept(terms: Terms, submission: HandedIn, attempts: Sequence[Attempt]) -> str:
+    """Why a submission is kept and not graded, or `""`."""
+    for name in submission.contents:
+        if tasks_of_notebook(name):
+            known = [attempt for attempt in attempts if attempt.notebook == name]
+            why = refusal(terms, known, submission.digest(name), submission.received_at)
+            if why is not None:
+                return why.message
+    return ""
 
 
 def _is_complete(course: Course, submission: HandedIn) -> bool:
@@ -188,6 +217,7 @@ def grade(
         CourseLockedError: another process is grading this course.
         RecordsError: the gradebook or another file cannot be read or written.
         ReleaseError: the gradebook cannot be brought up to date.
+        RulesError: there are mistakes in `course.toml`.
         GradingStoppedError: grading itself does not work here.
         ValueError: fewer jobs than one.
     """
@@ -249,7 +279,9 @@ class _Run:
         if due.submission is None:
             yield Graded(due.student, due.day, "-", None, due.refusal, None, False)
             return
-        yield from self._graded(due.submission, anew=False)
+        if due.kept:
+            note_receipt(self._store, due.submission)
+        yield from self._graded(due.submission, anew=False, kept=due.kept)
 
     def _begin(self, due: Due) -> _Begun:
         """Hand a submission over to the graders, as it lies in its folder now."""
@@ -259,7 +291,7 @@ class _Run:
         note_receipt(self._store, submission)
         works = {}
         for name, notebook in notebooks.items():
-            work = work_of(self._course, due.day, name, notebook)
+            work = work_of(self._course, submission.folder, name, notebook)
             works[name] = None if work is None else (work, self._graders.submit(work))
         return _Begun(submission, notebooks, works)
 
@@ -331,12 +363,15 @@ class _Run:
             return reason_of(error)
         return ""
 
-    def _graded(self, submission: HandedIn, *, anew: bool, failure: str = "") -> Iterator[Graded]:
+    def _graded(self, submission: HandedIn, *, anew: bool, failure: str = "", kept: str = "") -> Iterator[Graded]:
         student, day = submission.folder.student, submission.folder.day
         for name in submission.contents:
             outcome = None if failure else _read_outcome(self._course, student, day, name)
             page = self._course.feedback / student / day / f"{name}.html"
-            yield Graded(student, day, name, outcome, failure, page if page.exists() else None, anew)
+            found = page if page.exists() else None
+            yield Graded(
+                student, day, name, outcome, failure, found, anew, kept=kept if tasks_of_notebook(name) else ""
+            )
 
 
 @dataclass(frozen=True)

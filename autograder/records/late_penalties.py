@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook, SubmittedNotebook
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from autograder.course.course import Course
 from autograder.course.rules import Rules
 from autograder.course.rules_file import read_rules
+from autograder.records.verdicts import VerdictStore
 
 
 class LatePenalties(NbGraderPreprocessor):
@@ -25,19 +25,21 @@ class LatePenalties(NbGraderPreprocessor):
         """Set the penalty of one notebook that has just been graded."""
         names = resources["nbgrader"]
         rules = read_rules(Course(Path(self.course_root)))
-        with Gradebook(names["db_url"]) as gradebook:
-            set_penalty(gradebook, rules, names["student"], names["assignment"], names["notebook"])
+        set_penalty(names["db_url"], rules, names["student"], names["assignment"], names["notebook"])
         return nb, resources
 
 
-def set_penalty(gradebook: Gradebook, rules: Rules, student: str, day: str, notebook: str) -> None:
+def set_penalty(database: str, rules: Rules, student: str, day: str, notebook: str) -> None:
     """Bring the penalty of a submitted notebook up to date with its points and the rules.
 
     Raises:
         nbgrader.api.MissingEntry: it was not submitted.
     """
-    found: SubmittedNotebook = gradebook.find_submission_notebook(notebook, day, student)
-    when = found.assignment.timestamp
-    lateness = rules.for_student(student, day).lateness(None if when is None else when.replace(tzinfo=UTC))
-    found.late_submission_penalty = round(float(found.score) * lateness.share, 4)
-    gradebook.db.commit()
+    with VerdictStore(database) as store:
+        # By our own records: what is handed in again, byte for byte, came when it came first.
+        times = [each.received_at for each in store.attempts(student, day) if each.notebook == notebook]
+    lateness = rules.for_student(student, day).lateness(times[-1] if times else None)
+    with Gradebook(database) as gradebook:
+        found = gradebook.find_submission_notebook(notebook, day, student)
+        found.late_submission_penalty = round(float(found.score) * lateness.share, 4)
+        gradebook.db.commit()

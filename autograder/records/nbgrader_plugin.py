@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from jinja2 import Environment
-from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.converters import Autograde
-from nbgrader.converters.base import NbGraderException
+from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Unicode, default
+from traitlets import Unicode
 
 from autograder.course.converting import TellsWhy
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
+from autograder.course.shown_outputs import handed_in_outputs
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import NotebookOutcome
@@ -39,7 +39,6 @@ from autograder.records.intake import (
     take_in,
 )
 from autograder.records.lock import CourseLockedError, course_lock
-from autograder.records.pages import StrictTemplates
 from autograder.records.recording import NOT_GRADED, Judged, judge_here
 from fxopt_workbench.files import write_whole
 
@@ -116,6 +115,13 @@ class AutogradeReceived(TellsWhy, Autograde):
         new, old = (self.coursedir.get_existing_timestamp(str(folder)) for folder in (source, graded))
         return new is not None and old is not None and new > old
 
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        """Grade a notebook as it was taken in, without a pass of nbgrader's that writes it sanitised first."""
+        self.exporter._preprocessors = []
+        for preprocessor in self.autograde_preprocessors:
+            self.exporter.register_preprocessor(preprocessor)
+        self._kept(BaseConverter.convert_single_notebook, self, notebook_filename)
+
 
 def grade_what_was_received() -> None:
     """Make nbgrader's own command and its form grader autograde as `fxopt grade` does; they have no setting for it."""
@@ -125,40 +131,37 @@ def grade_what_was_received() -> None:
         module.Autograde = AutogradeReceived
 
 
-class FeedbackExporter(HTMLExporter):
-    """Writes feedback pages without scripts, from a template that builds on nbgrader's and finds it by its folder."""
-
-    @default("template_paths")
-    def _template_paths(self, prune: bool = True, root_dirs: list[str] | None = None) -> list[str]:
-        return [*super()._template_paths(prune, root_dirs), *self.extra_template_basedirs]
-
-    def _create_environment(self) -> Environment:
-        environment = super()._create_environment()
-        environment.loader = StrictTemplates(environment.loader, None)
-        return environment
-
-
 class GradeByJudge(NbGraderPreprocessor):
     """Takes the place of nbgrader's `Execute`: the learner's cells ran in the sandbox, the judge gave the grade."""
 
     course_root = Unicode(help="Root folder of the course.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        """Take one sanitised notebook's outcome, which is known by now; fills the outputs of its cells."""
+        """Take the outcome of one notebook that was taken in, which is known by now; fills the outputs of its cells."""
         course = Course(Path(self.course_root))
         names = resources["nbgrader"]
         nb.metadata.pop(PROBLEMS_KEY, None)
         converter = self.parent.parent  # this belongs to an exporter, and that to the converter
         if not isinstance(converter, AutogradeReceived):
             raise TypeError("this grades only behind AutogradeReceived: call `grade_what_was_received` first")
-        outcome = converter.judged[names["student"], names["assignment"]].outcomes[names["notebook"]]
-        fill_outputs(nb, outcome)
+        judged = converter.judged[names["student"], names["assignment"]]
+        outcome = judged.outcomes[names["notebook"]]
+        content = judged.submission.contents[names["notebook"]]
+        fill_outputs(nb, outcome, handed_in_outputs(content) if isinstance(content, bytes) else {})
         write_outcome(course, names["student"], names["assignment"], outcome)
         return nb, resources
 
 
-def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:
-    """Put points and messages below the checks, and what the learner's cells printed below these."""
+def fill_outputs(
+    notebook: NotebookNode, outcome: NotebookOutcome, shown: Mapping[str, list[dict[str, Any]]] | None = None
+) -> None:
+    """Put points and messages below the checks, and what the learner's cells printed below these.
+
+    Args:
+        notebook: the notebook, whose cells are changed.
+        outcome: what it came to.
+        shown: what its cells showed when it was handed in, for those that grading did not run.
+    """
     by_task = {task.task: task for task in outcome.tasks}
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -171,7 +174,8 @@ def fill_outputs(notebook: NotebookNode, outcome: NotebookOutcome) -> None:
             missing = TaskOutcome(name or "", name or "", "error", ["Not graded: there is no task of this name."])
             cell.outputs = task_outputs(missing)
         else:
-            outputs = outcome.outputs.get(name or cell["id"], [])
+            ran = outcome.outputs.get(name or cell["id"])
+            outputs = (shown or {}).get(cell["id"], []) if ran is None else ran
             cell.outputs = [nbformat.from_dict(output) for output in outputs]
     if outcome.problems:
         listed = "\n".join(f"- {problem}" for problem in outcome.problems)

@@ -37,8 +37,8 @@ class Engine:
         live_weights: whether it reads the weights at each call; else it is left when they have changed.
         other_sizes: whether it takes the open sizes of a program, and not only the example's.
         artefact: whether its folder holds what makes the next `build` quick.
-        left_out: names of passes after which it is slower than without.
-        why_left_out: why.
+        cpu_only: whether it takes tensors on the CPU only.
+        slow_to_build: whether to build it after the others, which may then be ready in time where it is not.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Engine:
     live_weights: bool = False
     other_sizes: bool = False
     artefact: bool = False
-    left_out: frozenset[str] = frozenset()
-    why_left_out: str = ""
+    slow_to_build: bool = False
+    cpu_only: bool = False
 
     def objection(self, program: Program | None, *, gradients: bool) -> str:
         """Why not even to try it; empty where nothing speaks against it.
@@ -64,6 +64,9 @@ class Engine:
             return f'{", ".join(missing)} is not installed; pip install "fxopt[engines]" brings it'
         if gradients and not self.gradients:
             return "it gives no gradients, which were asked for"
+        place = program.example[0].device.type if program is not None and program.example else "cpu"
+        if self.cpu_only and place != "cpu":
+            return f"here it computes on the CPU, and the model is on {place}"
         if program is not None and program.effects and not self.effects:
             return f"it only computes values, and the graph does more: {'; '.join(program.effects)}"
         return ""
@@ -80,7 +83,7 @@ class Engine:
 
     def __call__(self, request: Request) -> Taken:
         """Try this engine beside `eager`, and take it if it is right."""
-        from fxopt_workbench.engines.choosing import Auto
+        from fxopt_workbench.engines import Auto
 
         return Auto(only=(self.name,))(request)
 

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Day 5, demo: an optimiser in action
 #
-# *About 20 minutes.* Here is `fxopt_core`, the optimiser that stood behind the checks of this week, on one model: capture,
+# *About 25 minutes.* Here is `fxopt_core`, the optimiser that stood behind the checks of this week, on one model: capture,
 # passes, report, refusals, proof, and what it was good for. It is also what your capstone will plug into.
 
 # %%
@@ -209,19 +209,48 @@ report
 # other call got it, too. However fast it is, it is wrong: at the very place that the report above refused.
 #
 # Read the rest with care. Where the column says *unclear*, the difference is smaller than the spread; and the order on
-# your machine is your machine's. More peers (Inductor, ONNX Runtime, OpenVINO where they are installed) on real models:
-# `fxopt bench models`, in a terminal.
+# your machine is your machine's.
 
 # %% tags=["nbval-check-output"]
 for name in ("fuse", "fxopt"):
     print(f"{name:6} {'agrees with the model' if report[name].largest_error < 1e-4 else 'DIFFERS'}")
 
 # %% [markdown]
+# ## What runs it
+#
+# *4 minutes.* Passes say *what* is computed. What runs the graph decides how fast, and there are several engines: PyTorch
+# operator by operator, Inductor, ONNX Runtime, OpenVINO. With `engine="auto"` the optimiser tries all that are installed,
+# each in a process of its own: is it right, on more than the example? Then it times them in turn, and takes the fastest.
+# Here two of them have half a minute. **Prediction.** The model counts its calls. Which engine cannot do that?
+
+# %%
+from fxopt_workbench.engines import Auto
+
+chosen = optimizer.optimize("inference", engine=Auto(seconds=40, only=("inductor", "onnxruntime")))
+chosen.report.engine
+
+# %% tags=["nbval-check-output"]
+print(chosen.report.engine["onnxruntime"].refusal.partition(" (")[0].partition("; pip")[0])
+
+# %% [markdown]
+# An engine that only computes values would lose the count, so it was not even tried. That is a property of the model, and
+# you can change it: a model without the count may be run by all of them. Each row that was timed says how much faster it
+# was, and within what spread; where the gain is no larger than the spread, the graph runs as it is.
+
+# %%
+print(chosen.report.engine.alt_text())
+chosen.report.engine.plot()
+
+# %% [markdown]
+# `chosen.report.engine.save("engine")` keeps the decision with what was compiled, for this machine and these versions. All
+# engines on real models, with the passes and without: `fxopt bench models`, in a terminal.
+#
 # ## What to remember
 #
 # - A report that names what was **refused** is worth as much as one that names what was done.
 # - Trust no pass: **compare** everything observable, on more than the example.
 # - Estimate first (bytes!), then **measure**, beside peers, with the spread.
+# - What *runs* the graph is a choice, too: take the fastest one that is **right**, and say what you refused.
 #
 # The same in a terminal: `fxopt optimize --model yolov8n --draw report.html`.
 #

@@ -13,9 +13,9 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex05-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 5: the whole pipeline, and five questions
 #
-# Six tasks: a program for each of the five interview questions, and a pipeline that takes a model that it has not seen from
-# capture to report. Then words: a technical deep dive, and the five answers. An hour for the core; what is marked *stretch*
-# goes beyond.
+# Seven tasks: programs for the interview questions, a pipeline that takes a model that it has not seen from capture to
+# report, and an honest choice of what runs it. Then words: a technical deep dive, and the five answers. An hour for the core;
+# what is marked *stretch* goes beyond.
 #
 # A check tries visible cases only; `submit` at the end also tries hidden ones. Write your own code: the tools of
 # `fxopt_core` that would answer a task are out of reach while grading.
@@ -239,7 +239,7 @@ def dynamic_sizes(model: nn.Module, example: dict[str, torch.Tensor]) -> dict[st
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "dynamic_sizes", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "dynamic_sizes", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day5.dynamic_sizes(dynamic_sizes)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -330,11 +330,92 @@ def pipeline(
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "pipeline", "locked": true, "points": 40, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "pipeline", "locked": true, "points": 35, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day5.pipeline(pipeline)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. Choose an engine honestly
+#
+# *20 minutes, medium, stretch.* Several engines could run a model: which one do you take? Write
+# `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
+# right and the measure. `clock()` gives seconds. The machine is not yours alone.
+#
+# - **Refuse** an engine that raises on `example` or one of `others`, is off by more than 1e-4 of the largest value, or whose
+#   result a later call overwrites.
+# - **Time** those that are left on `example`: `rounds` rounds, in each every engine once, each call by itself, after it has
+#   been called before.
+# - **Take** the one with the largest speed-up among those that beat `eager` in at least three of four rounds; where there is
+#   none, `eager`. The speed-up is the median over the rounds of eager's seconds, divided by its own in the same round.
+#
+# Return `{"taken": name, "refused": names, "speed_up": {name: number}}`.
+#
+# <details><summary>Hint 1: a question</summary>Somebody starts a large job while you time the second engine. What does it do to your figures if each engine is timed in a row, and what if they take turns?</details>
+# <details><summary>Hint 2: the idea</summary>Compute all results of an engine first, and compare them afterwards: what was overwritten, or remembered from the first input, shows then. These calls are the warm-up, too.</details>
+# <details><summary>Hint 3: the shape</summary><code>results = [run(one) for one in [example, *others]]</code> in a <code>try</code>; two nested loops, rounds outside; <code>ratios = [a / b for a, b in zip(seconds["eager"], seconds[name])]</code>.</details>
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-look-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# **Prediction.** Below, two engines are timed on a machine that gets busy halfway: once in a row, once in turn. One is
+# really twice as fast. Which of the two ways says so?
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "choose_engine-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+from autograder.exercises.day5.choose_engine.visible import ScriptedEngines
+
+SCRIPT = {name: {"kind": "right", "first": 0.0, "seconds": cost} for name, cost in (("eager", 2.0), ("fast", 1.0))}
+for order in (["eager"] * 4 + ["fast"] * 4, ["eager", "fast"] * 4):
+    machine = ScriptedEngines(SCRIPT, weather=[1.0] * 4 + [2.0] * 4)
+    spent = dict.fromkeys(SCRIPT, 0.0)
+    for name in order:
+        start = machine.clock()
+        machine.engines()[name]([1.0])
+        spent[name] += machine.clock() - start
+    print(f"{' '.join(order)}: {spent['eager'] / spent['fast']:.1f} times as fast")
+
+
+# %% nbgrader={"grade": false, "grade_id": "choose_engine-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def choose_engine(
+    engines: dict[str, Callable[[list[float]], list[float]]],
+    example: list[float],
+    others: list[list[float]],
+    clock: Callable[[], float],
+    rounds: int,
+) -> dict[str, Any]:
+    """Which engine to take, which were refused, and how fast each of the others is beside `eager`."""
+    ### BEGIN SOLUTION
+    inputs = [example, *others]
+    wanted = [list(engines["eager"](one)) for one in inputs]
+
+    def is_right(run: Callable[[list[float]], list[float]]) -> bool:
+        try:
+            results = [run(one) for one in inputs]
+        except Exception:
+            return False
+        return all(
+            len(found) == len(one)
+            and all(abs(a - b) <= 1e-4 * max(map(abs, one)) for a, b in zip(found, one, strict=True))
+            for found, one in zip(results, wanted, strict=True)
+        )
+
+    refused = [name for name, run in engines.items() if not is_right(run)]
+    right = {name: run for name, run in engines.items() if name not in refused}
+    seconds: dict[str, list[float]] = {name: [] for name in right}
+    for _ in range(rounds):
+        for name, run in right.items():
+            start = clock()
+            run(example)
+            seconds[name].append(clock() - start)
+    ratios = {name: [a / b for a, b in zip(seconds["eager"], own, strict=True)] for name, own in seconds.items()}
+    speed_up = {name: statistics.median(own) for name, own in ratios.items()}
+    worth = [name for name, own in ratios.items() if 4 * sum(one > 1 for one in own) >= 3 * rounds]
+    taken = max(worth, key=lambda name: speed_up[name], default="eager")
+    return {"taken": taken, "refused": refused, "speed_up": speed_up}
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "choose_engine", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.day5.choose_engine(choose_engine)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "deep_dive-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 6. A technical deep dive
+# ## Task 7. A technical deep dive
 #
 # *15 minutes, medium.* Explain **one** mechanism of this week to a colleague who knows PyTorch, and no compilers: guards,
 # graph breaks, dynamic shapes, the legality of a rewrite, the compile cache, … At most 400 words, with at least one

@@ -125,6 +125,11 @@ def make_course(folder: Path) -> Course:
     return course
 
 
+def nothing_recorded(course: Course) -> bool:
+    """Whether the records of a course are those of a fresh one: the gradebook of all assignments."""
+    return {path.name for path in course.records.iterdir()} == {"gradebook.db"}
+
+
 SMALL = Limits(memory_bytes=1200 << 20, processes=24, scratch_bytes=64 << 20)
 """Limits under which hostile answers do no harm even where the rails fail."""
 

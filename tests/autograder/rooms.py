@@ -7,16 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from classroom import SMALL, TASK, Classroom, make_course, need_bubblewrap
+from classroom import SMALL, TASK, Classroom, make_course, need_bubblewrap, nothing_recorded
 
 from autograder.course.course import Course
 from autograder.grading.grading import Grader
+from autograder.records.gradebook import prepare_gradebook
 
 
 @pytest.fixture(scope="session")
 def fresh_course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A course as it is handed out; tests copy it."""
-    return make_course(tmp_path_factory.mktemp("fresh") / "course")
+    """A course as it is handed out, whose gradebook knows the assignments and nobody; tests copy it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FXOPT_DATABASE", raising=False)
+        course = make_course(tmp_path_factory.mktemp("fresh") / "course")
+        prepare_gradebook(course)
+    assert nothing_recorded(course)
+    return course
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from classroom import BLANK, DAY, RIGHT, TASK, Classroom, cell
+from classroom import BLANK, DAY, RIGHT, TASK, Classroom, cell, nothing_recorded
 from nbgrader.utils import parse_utc
 
 from autograder.course import submission
@@ -63,7 +63,7 @@ def test_a_submission_that_is_interrupted_leaves_the_earlier_one_whole(
 def test_an_unknown_exercise_copies_nothing(classroom: Classroom) -> None:
     with pytest.raises(UnknownTaskError, match="ex_99"):
         submit(classroom.course, "ex_99")
-    assert not classroom.course.records.exists()
+    assert nothing_recorded(classroom.course)
 
 
 @dataclass

@@ -10,8 +10,8 @@ import nbformat
 import pytest
 from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, stand_in
 
-from autograder.classroom.exchange import EXCHANGE_VARIABLE, CourseExchangeError, exchange_root, run_step
-from autograder.course.course import Course
+from autograder.classroom.exchange import CourseExchangeError, run_step
+from autograder.course.course import EXCHANGE_VARIABLE, Course
 from autograder.grading import work
 from autograder.records.gradebook import prepare_gradebook
 
@@ -25,7 +25,7 @@ def exchange(classroom: Classroom, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(work, "grade_notebook", stand_in)
     prepare_gradebook(classroom.course)
     run_step(classroom.course, "release", DAY)
-    return exchange_root(classroom.course)
+    return classroom.course.exchange
 
 
 def learner(folder: Path) -> Course:

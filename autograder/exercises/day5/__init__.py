@@ -51,10 +51,21 @@ TASKS = (
         notebook=NOTEBOOK,
         title="From capture to report, in one function",
         provides=("pipeline",),
-        evidence="trace",
+        evidence="artefact",
+        instrument=True,
         withheld=("fxopt_core.optimizer", "fxopt_core.verification", "fxopt_core.benchmark"),
         seconds=120.0,
         checklist=("extract-graphs", "write-passes", "profile-compilation"),
+    ),
+    Task(
+        name="choose_engine",
+        day="day5",
+        notebook=NOTEBOOK,
+        title="Choose an engine honestly",
+        provides=("choose_engine",),
+        evidence="trace",
+        withheld=("fxopt_workbench.engines", "fxopt_core.benchmark"),
+        checklist=("profile-compilation",),
     ),
 )
 

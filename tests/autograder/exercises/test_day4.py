@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import encode
+from autograder.exercises.day4 import blocks
 from autograder.exercises.day4.compile_profile import judge as profile
 from autograder.exercises.day4.compile_profile import visible as machine
 from autograder.exercises.day4.dynamic_gpt2 import judge as dynamic
@@ -137,3 +138,22 @@ def test_a_graph_that_raises_does_not_serve() -> None:
     case = gpt2.visible_cases()[0]
     evidence = Evidence({"arguments": [[["input_ids", "int64"]]]}, graphs={"0": encode(fx.GraphModule({}, graph))})
     assert not dynamic.serves(evidence, "0", gpt2.build(case))
+
+
+def test_a_graph_is_exported_once_and_each_call_gets_its_own() -> None:
+    case = blocks.block("once", masked=False, seed=123)
+    first, second = blocks.build(case), blocks.build(case)
+    assert blocks.build(Case("another name", case.parameters)).code == first.code
+    assert blocks._exported.cache_info().hits >= 2
+    with torch.no_grad():
+        for value in first.parameters():
+            value.zero_()
+    for node in list(first.graph.nodes):
+        node.meta.clear()
+    first.graph.eliminate_dead_code()
+    third = blocks.build(case)
+    inputs = blocks.inputs_of(case, 1)
+    assert torch.equal(third(*inputs)[0], second(*inputs)[0])
+    assert not torch.equal(third(*inputs)[0], first(*inputs)[0])
+    assert all(node.meta for node in third.graph.nodes if node.op == "call_function")
+    assert blocks.build(blocks.block("other weights", masked=False, seed=124)).code == first.code

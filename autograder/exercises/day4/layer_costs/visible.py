@@ -19,6 +19,12 @@ def visible_cases() -> list[Case]:
     ]
 
 
+def make_ahead() -> None:
+    """Export the models of the visible cases once, before a learner's code runs: `build` then gives copies of them."""
+    for case in visible_cases():
+        build(case)
+
+
 def layer_of(node: fx.Node) -> int | None:
     """The number of the layer that a node belongs to; `None` for what lies before, between or behind the layers.
 

@@ -1,0 +1,50 @@
+"""A learner's own points as they are now, a person's included, for `fxopt progress`. Imports no torch."""
+
+from __future__ import annotations
+
+from autograder.classroom.feedback import note_written_points
+from autograder.classroom.standing import Standing, read_class
+from autograder.course.course import Course, student
+from autograder.records.trouble import explained
+from fxopt_workbench.tables import Table
+
+
+def points_tables(course: Course) -> list[Table]:
+    """The points of this machine's student, by assignment; nothing where nothing was ever graded here.
+
+    Raises:
+        RulesError: there are mistakes in `course.toml`.
+        RecordsError: the gradebook cannot be read.
+    """
+    if course.database.startswith("sqlite") and not (course.records / "gradebook.db").exists():
+        return []
+    with explained(course.database, course.records):
+        standings = read_class(course, student()).standings(student())
+        note_written_points(course)
+    found = [standing for standing in standings if standing.state != "not submitted"]
+    if not found:
+        return []
+    headings = ("assignment", "judged", "written", "late", "score", "state")
+    notes = [
+        f"{standing.assignment}, attempt {attempt.number}: {why.message}"
+        for standing in found
+        for attempt, why in standing.refused
+    ]
+    rows = [_row(standing) for standing in found]
+    return [Table("Your points", headings, rows, tuple(notes), words=("assignment", "state"))]
+
+
+def _row(standing: Standing) -> tuple[str, ...]:
+    counted = standing.counted
+    judged = "–" if counted is None else f"{counted.judged:g}/{standing.judged_max:g}"
+    written = "–"
+    if standing.written_max:
+        written = "waits" if standing.written is None else f"{standing.written:g}/{standing.written_max:g}"
+    late = "–" if counted is None or not counted.penalty else f"−{counted.penalty:g}"
+    state: str = standing.state
+    if counted is not None and standing.attempts > 1:
+        state += f"; attempt {counted.attempt.number} of {standing.attempts} counts"
+    if standing.by_hand:
+        state += f"; a person's points for {', '.join(standing.by_hand)}"
+    score = "–" if standing.score is None else f"{standing.score:g}"
+    return standing.assignment, judged, written, late, score, state

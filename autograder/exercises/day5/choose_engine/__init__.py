@@ -1,0 +1,1 @@
+"""Task: choose an engine honestly."""

@@ -1,0 +1,176 @@
+"""What an honest choice is. The judge plays the learner's steps on a machine of its own, and knows every figure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.day5.choose_engine.visible import EAGER, ScriptedEngines
+
+MISCONCEPTIONS = {
+    "no decision": (
+        "`choose_engine` must return a dictionary: `taken`, a name; `refused`, a list of names; `speed_up`, a number "
+        "for each engine that is not refused."
+    ),
+    "example only": (
+        "You kept an engine that is right on the example and wrong on another input: it remembers its first result. "
+        "Compare on all inputs."
+    ),
+    "error is no refusal": (
+        "You kept an engine that raises on an input of another size. What cannot answer every call is refused."
+    ),
+    "too generous": "You kept an engine that rounds to three digits: off by more than 1e-4 of the largest value.",
+    "overwritten result": (
+        "You kept an engine that hands out one list for all calls: a later call overwrites an earlier result. Keep a "
+        "result, call again with another input, and look at the first one once more."
+    ),
+    "right one refused": "You refused an engine that is right on every input.",
+    "compilation timed": "The first call of an engine compiles. Call each one before you time any.",
+    "wrong number of rounds": "Each engine that is not refused is timed `rounds` times, each call by itself.",
+    "one after the other": (
+        "You timed one engine after the other. What else happened on the machine meanwhile hit one and spared another: "
+        "time them in turn, round by round."
+    ),
+    "ratio of other rounds": (
+        "`speed_up` is the median over the rounds of what eager took, divided by what the engine took *in the same "
+        "round*. Two medians by themselves, or means, let through what disturbed one round."
+    ),
+    "upside down": "A `speed_up` above 1 says that the engine is faster: divide eager's seconds by its own.",
+    "spread ignored": (
+        "You took an engine that is not faster in three of four rounds. Where the gain is no larger than the spread, "
+        "keep eager."
+    ),
+    "not the fastest": "Another engine that is right has a larger `speed_up`, and is faster in three of four rounds.",
+    "eager kept": "You kept eager, although a right engine is faster in three of four rounds and more.",
+}
+
+WHY = {  # the most telling first, since who compares on the example only keeps nearly all of them
+    "remembers": "example only",
+    "rounds": "too generous",
+    "refuses": "error is no refusal",
+    "overwrites": "overwritten result",
+}
+
+CLOSE = 1e-6
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other engines of every kind, other weather; and one where the best engine gains less than the spread."""
+    return [Case(f"hidden {number}", _parameters(random, gains=number != 1)) for number in range(3)]
+
+
+def _parameters(random: Random, *, gains: bool) -> dict[str, Any]:
+    eager = random.uniform(0.2, 0.6)
+    names = random.sample(["left", "middle", "right", "upper", "lower", "outer"], 6)
+    kinds = ["right", "right", "remembers", "rounds", "refuses", "overwrites"]
+    shares = [random.uniform(0.5, 0.6), random.uniform(0.3, 0.4)] if gains else [random.uniform(1.02, 1.1), 1.2]
+    shares += [random.uniform(0.02, 0.2) for _ in kinds[2:]]
+    rows = [
+        (name, {"kind": kind, "first": random.uniform(1, 9), "seconds": share * eager})
+        for name, kind, share in zip(names, kinds, shares, strict=True)
+    ]
+    random.shuffle(rows)
+    quiet = [1.0] * 7
+    # Long enough for all timed calls of one engine, and a single slow call that no round can share.
+    weather = [*quiet, *([random.uniform(1.5, 2.2)] * random.randint(5, 9)), *quiet, random.uniform(5, 8)]
+    return {
+        "script": {EAGER: {"kind": "right", "first": 0.2, "seconds": eager}, **dict(rows)},
+        "weather": weather,
+        "rounds": random.choice([8, 12]),
+        "example": [random.uniform(1, 3) for _ in range(3)],
+        "others": [[random.uniform(3, 9) for _ in range(3)], [random.uniform(1, 9) for _ in range(2)]],
+    }
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Names of misconceptions with the figures of this case, the most telling first."""
+    given, values = case.parameters, evidence.values
+    script, rounds = given["script"], given["rounds"]
+    taken, refused, speed_up = values["taken"], values["refused"], values["speed_up"]
+    if taken not in script or refused is None or speed_up is None:
+        yield "no decision", ""
+        return
+    for kind, why in WHY.items():
+        kept = [name for name, row in script.items() if row["kind"] == kind and name not in refused]
+        if kept:
+            yield why, f"({kept[0]})"
+            return
+    too_many = [name for name, row in script.items() if row["kind"] == "right" and name in refused]
+    if too_many:
+        yield "right one refused", f"({too_many[0]})"
+        return
+    right = [name for name, row in script.items() if row["kind"] == "right"]
+    timed = _timed(case, values["events"])
+    if any(first for name in right for first, _, _ in timed.get(name, [])):
+        yield "compilation timed", ""
+        return
+    seconds = {name: [span for _, span, _ in timed.get(name, [])] for name in right}
+    wrong = [name for name in right if len(seconds[name]) != rounds]
+    if wrong:
+        yield "wrong number of rounds", f"({wrong[0]}: {len(seconds[wrong[0]])} timed calls, wanted {rounds})"
+        return
+    places = {name: [place for _, _, place in timed[name]] for name in right}
+    # In turn: every engine has had its round before any has its next.
+    if any(
+        max(places[name][turn] for name in right) > min(places[name][turn + 1] for name in right)
+        for turn in range(rounds - 1)
+    ):
+        yield "one after the other", ""
+        return
+    ratios = {name: [a / b for a, b in zip(seconds[EAGER], seconds[name], strict=True)] for name in right}
+    for name in right:
+        if name == EAGER and name not in speed_up:
+            continue
+        found, wanted = speed_up.get(name), statistics.median(ratios[name])
+        if found is None:
+            yield "no decision", f"({name} has no speed_up)"
+            return
+        if abs(found - wanted) > CLOSE * wanted:
+            upside_down = abs(found * wanted - 1) < CLOSE and abs(wanted - 1) > 1e-3
+            inverse = statistics.median([1 / one for one in ratios[name]])
+            upside_down = upside_down or abs(found - inverse) < CLOSE * inverse
+            figures = f"({name}: {found:.4g}, wanted {wanted:.4g})"
+            yield ("upside down" if upside_down else "ratio of other rounds"), figures
+            return
+    worth = {name: statistics.median(own) for name, own in ratios.items() if _beyond_the_spread(own)}
+    best = max(worth, key=lambda name: worth[name]) if worth else EAGER
+    if taken == best:
+        return
+    if taken == EAGER:
+        yield "eager kept", f"(instead of {best})"
+    else:
+        yield ("not the fastest" if taken in worth else "spread ignored"), f"({taken} instead of {best})"
+
+
+def _beyond_the_spread(ratios: list[float]) -> bool:
+    """Whether an engine was faster in three of four rounds."""
+    return 4 * sum(one > 1 for one in ratios) >= 3 * len(ratios)
+
+
+def _timed(case: Case, events: list[str]) -> dict[str, list[tuple[bool, float, int]]]:
+    """The calls that stand alone between two readings of the clock, played on a machine of the judge's own.
+
+    Returns:
+        For each engine: whether it was its first call, how long it took, and where in the order it stands.
+    """
+    given = case.parameters
+    machine = ScriptedEngines(given["script"], given["weather"])
+    seen: set[str] = set()
+    between: list[tuple[str, bool, int]] = []
+    found: dict[str, list[tuple[bool, float, int]]] = {}
+    last: float | None = None
+    for place, event in enumerate(events):
+        if event == "clock":
+            now = machine.clock()
+            if last is not None and len(between) == 1:
+                name, first, where = between[0]
+                found.setdefault(name, []).append((first, now - last, where))
+            between, last = [], now
+        elif event in given["script"]:
+            machine.play(event)
+            between.append((event, event not in seen, place))
+            seen.add(event)
+    return found
