@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any
 
+from nbgrader.api import InvalidEntry
 from nbgrader.converters.base import BaseConverter
-from sqlalchemy.exc import SAWarning
+from sqlalchemy.exc import DBAPIError, SAWarning
 
 
 class TellsWhy(BaseConverter):
@@ -34,7 +36,7 @@ class TellsWhy(BaseConverter):
         """As nbgrader's."""
         self._kept(super().set_permissions, assignment_id, student_id)
 
-    def _kept(self, step: Any, *arguments: str) -> Any:
+    def _kept(self, step: Any, *arguments: Any) -> Any:
         try:
             return step(*arguments)
         except Exception as error:
@@ -48,20 +50,35 @@ def convert(converter: TellsWhy) -> None:
     Raises:
         Exception: what really went wrong, where nbgrader would say that its log tells.
     """
-    logger = converter.log
-    silenced = logger.disabled
-    logger.disabled = True
+    # The second is what nbgrader's gradebook tells of an error before it raises another one.
+    loggers = converter.log, logging.getLogger("tornado.application")
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
     try:
         with warnings.catch_warnings():
             # nbgrader reads a new submission before it adds it to its session, which SQLAlchemy remarks on.
             warnings.filterwarnings("ignore", "Object of type <Submitted", category=SAWarning)
             converter.start()
     except Exception as error:
-        if converter.cause is not None:
-            raise converter.cause from error
-        raise
+        cause = converter.cause or error
+        if isinstance(cause, InvalidEntry):
+            cause = _of_the_database(cause) or cause
+        if cause is error:
+            raise
+        raise cause from error
     finally:
-        logger.disabled = silenced
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
+
+
+def _of_the_database(error: BaseException | None) -> Exception | None:
+    """The error of the database in whose place nbgrader raised this one."""
+    while error is not None:
+        if isinstance(error, DBAPIError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 __all__ = ["TellsWhy", "convert"]

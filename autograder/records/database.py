@@ -39,6 +39,8 @@ def connect(url: str) -> Engine:
     """
     try:
         address = make_url(url)
+        if address.get_backend_name() not in ("sqlite", "postgresql"):
+            raise ArgumentError("neither SQLite nor PostgreSQL")
         if address.get_backend_name() != "sqlite":
             return create_engine(address, connect_args={"connect_timeout": int(WAIT_SECONDS)})
         engine = create_engine(address, connect_args={"timeout": WAIT_SECONDS})
@@ -54,7 +56,7 @@ def connect(url: str) -> Engine:
     def _opened(connection: Any, _: Any) -> None:
         # Transactions begin where we say so, not where Python's driver guesses.
         connection.isolation_level = None
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        for setting in ("synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
 
     @event.listens_for(engine, "begin")
@@ -82,11 +84,16 @@ def nbgrader_schema() -> str:
     return head
 
 
-def prepare_tables(engine: Engine, metadata: MetaData) -> None:
-    """Check what is in the database, and make the tables that are missing, in one transaction.
+def prepare_tables(engine: Engine, metadata: MetaData, *, check: bool = False) -> None:
+    """Make the tables that are missing, in one transaction.
 
     In an empty database these are all of nbgrader's, too: nbgrader would make them in several steps, and a kill between
     two of them leaves a gradebook that it refuses.
+
+    Args:
+        engine: the database.
+        metadata: tables of ours.
+        check: whether to look through the whole database before, which a run of grading does once.
 
     Raises:
         RecordsError: the database holds something else than a gradebook of this nbgrader and of this fxopt.
@@ -95,17 +102,24 @@ def prepare_tables(engine: Engine, metadata: MetaData) -> None:
     if engine.dialect.name == "sqlite" and engine.url.database:
         _need_folder(Path(engine.url.database))
     with engine.connect() as connection:
-        found = _tables(connection)
-        if found:
-            _check(connection, found, metadata, url)
-    if {table.name for table in metadata.sorted_tables} <= set(found):
+        names = set(inspect(connection).get_table_names())
+        if names and check:
+            _check(connection, _tables(connection), metadata, url)
+    if {table.name for table in metadata.sorted_tables} <= names:
         return
     with writing(engine) as connection:
-        if not _tables(connection):
+        if not inspect(connection).get_table_names():
             Base.metadata.create_all(connection)
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": nbgrader_schema()})
         metadata.create_all(connection)
+    if engine.dialect.name == "sqlite":
+        # Kept in the file, which until now may have been another program's. Readers then do not wait for the writer.
+        opened = engine.raw_connection()
+        try:
+            opened.cursor().execute("PRAGMA journal_mode = WAL")
+        finally:
+            opened.close()
 
 
 def _need_folder(file: Path) -> None:

@@ -120,7 +120,7 @@ class AutogradeReceived(TellsWhy, Autograde):
         self.exporter._preprocessors = []
         for preprocessor in self.autograde_preprocessors:
             self.exporter.register_preprocessor(preprocessor)
-        BaseConverter.convert_single_notebook(self, notebook_filename)
+        self._kept(BaseConverter.convert_single_notebook, self, notebook_filename)
 
 
 def grade_what_was_received() -> None:

@@ -97,7 +97,8 @@ def _of_sqlite(error: sqlite3.Error, file: Path) -> tuple[str, str]:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return "another program holds this gradebook locked", "close that program (a database browser?)"
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-        return "the gradebook or its folder is read-only", "give this user the right to write both"
+        what = "the gradebook (or what lies beside it: -wal, -shm) or its folder is read-only"
+        return what, "give this user the right to write"
     if name.startswith("SQLITE_CANTOPEN") and file.is_dir():
         return "this is a folder where the gradebook's file belongs", "move it away"
     if name.startswith("SQLITE_CANTOPEN"):

@@ -70,7 +70,7 @@ class VerdictStore:
             DatabaseError: the database cannot be used; the message says why, and what to do.
         """
         self._engine: Engine = connect(url)
-        prepare_tables(self._engine, METADATA)
+        prepare_tables(self._engine, METADATA, check=True)
 
     def __enter__(self) -> Self:
         return self

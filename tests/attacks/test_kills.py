@@ -17,6 +17,7 @@ from classroom import RIGHT, SMALL, TASK, Classroom, need_bubblewrap, when_calle
 from databases import need_postgresql
 from kills import compare
 from small_course import SmallCourse, make_small_course, small
+from stub_grader import stand_in_here
 
 from autograder.exchange import scratch
 from autograder.grading.batch import Batch, end_with_parent
@@ -96,26 +97,19 @@ def test_a_task_whose_process_was_killed_from_outside_is_tried_once_more(room: C
         assert after.status == "passed", after.messages
 
 
-def test_of_two_works_only_the_deadly_one_is_lost(small: SmallCourse, tmp_path: Path) -> None:
+def test_of_two_works_only_the_deadly_one_is_lost(small: SmallCourse) -> None:
     """Which of several works was to blame when a pool breaks cannot be told, so each is done again by itself."""
-    import stub_grader
-
     room = small.room
-    died = tmp_path / "died"
     answers = {"deadly": "# stub: dies\n" + WRONG, "right": RIGHT}
-    os.environ[stub_grader.DIED] = str(died / "never")  # cannot be made: it dies each time
-    try:
-        works = {
-            name: work_for(TASK.notebook, room.answered(answer), room.released, (TASK,), None)
-            for name, answer in answers.items()
-        }
-        with Batch(2, initializer=stub_grader.stand_in_here) as batch:
-            futures = {name: batch.submit(work) for name, work in works.items()}
-            assert batch.outcome(works["right"], futures["right"]).tasks[0].status == "passed"
-            with pytest.raises(InfrastructureError, match="was lost 3 times"):
-                batch.outcome(works["deadly"], futures["deadly"])
-    finally:
-        del os.environ[stub_grader.DIED]
+    works = {
+        name: work_for(TASK.notebook, room.answered(answer), room.released, (TASK,), None)
+        for name, answer in answers.items()
+    }
+    with Batch(2, stand_in_here) as batch:
+        futures = {name: batch.submit(work) for name, work in works.items()}
+        assert batch.outcome(works["right"], futures["right"]).tasks[0].status == "passed"
+        with pytest.raises(InfrastructureError, match="was lost 3 times"):
+            batch.outcome(works["deadly"], futures["deadly"])
 
 
 def test_folders_of_processes_that_were_killed_are_removed_and_no_others(

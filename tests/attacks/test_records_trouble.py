@@ -186,6 +186,8 @@ def closed(path: Path, mode: int) -> Iterator[None]:
         yield
     finally:
         path.chmod(before)
+        for beside in path.parent.glob("gradebook.db-*"):  # SQLite makes them with the rights of the gradebook
+            beside.chmod(0o644)
 
 
 def test_what_may_not_be_read_or_written(small: SmallCourse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,9 +200,10 @@ def test_what_may_not_be_read_or_written(small: SmallCourse, monkeypatch: pytest
     seed = records / "seed"
     seed.write_text("seed")
     for path, mode, named in (
-        (file, 0o444, "gradebook.db: the gradebook or its folder is read-only"),
-        (file, 0o000, "gradebook.db: the gradebook cannot be opened"),
+        # First: afterwards SQLite's files beside the gradebook are there, and nothing must be made in this folder.
         (records, 0o555, str(records)),
+        (file, 0o444, "gradebook.db: the gradebook (or what lies beside it: -wal, -shm) or its folder is read-only"),
+        (file, 0o000, "gradebook.db: the gradebook cannot be opened"),
         (records / "feedback" / "ada", 0o555, None),
         (seed, 0o000, "seed: no permission"),
         (records / "outcomes", 0o555, "outcomes"),
@@ -231,7 +234,7 @@ def test_a_disk_that_is_full(small: SmallCourse, tmp_path: Path) -> None:
         mount -t tmpfs -o size="$1" tmpfs "$2"
         cp -r "$3"/. "$2"
         if [ "$1" != 64m ]; then
-            head -c 1g /dev/zero >"$2/filler" 2>/dev/null || true
+            head -c 1G /dev/zero >"$2/filler" 2>/dev/null || true
             truncate -s -"$4" "$2/filler"
         fi
         shift 4
@@ -241,7 +244,7 @@ def test_a_disk_that_is_full(small: SmallCourse, tmp_path: Path) -> None:
         exit ${code:-0}
     """
     said = []
-    for size, room in (("8m", "0"), ("8m", "64k"), ("8m", "300k"), ("64m", "0")):
+    for size, room in (("8m", "0"), ("8m", "64K"), ("8m", "400K"), ("64m", "0")):
         shutil.rmtree(kept, ignore_errors=True)
         done = subprocess.run(
             [*ALONE, "sh", "-c", script, "sh", size, place, small.course.root, room, *small.command("grade")],

@@ -13,7 +13,7 @@ from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, when_calle
 from autograder.course.tasks import tasks_of_notebook
 from autograder.grading import grading
 from autograder.grading.batch import Batch
-from autograder.grading.work import do, key_of, work_for
+from autograder.grading.work import do, work_for
 from autograder.grading.work import outcome_of as rebuilt
 from autograder.records.gradebook import recorded_points
 
@@ -50,27 +50,18 @@ def test_two_processes_grade_and_one_writes(classroom: Classroom, started_here: 
     assert not any(graded.anew for graded in classroom.grade(jobs=2).values())
 
 
-def test_what_a_lost_process_graded_is_graded_here(room: Classroom, started_here: list[str]) -> None:
-    notebook, tasks = room.answered(BLANK), tasks_of_notebook(TASK.notebook)
+def test_what_a_lost_process_graded_is_graded_again_by_another_one(room: Classroom, started_here: list[str]) -> None:
+    work = work_for(TASK.notebook, room.answered(BLANK), room.released, tasks_of_notebook(TASK.notebook), None)
     with Batch(1) as batch:
-        batch.announce(TASK.notebook, notebook, room.released, tasks, None)
+        future = batch.submit(work)
         (process,) = batch._pool._processes.values()
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
-        outcome = grading.grade_notebook(TASK.notebook, notebook, room.released, tasks, None)
-    assert started_here == ["here"]
-    assert {task.status for task in outcome.tasks} == {"not written"}
-
-
-def test_work_is_known_by_what_will_be_run(room: Classroom) -> None:
-    tasks = tasks_of_notebook(TASK.notebook)
-    first = key_of(room.answered(BLANK), room.released, tasks, "seed")
-    assert key_of(room.answered(BLANK), room.released, tasks, "seed") == first
-    noted = room.answered(BLANK)
-    noted.metadata["anything"] = "else"
-    assert key_of(noted, room.released, tasks, "seed") == first
-    others = [(room.answered(RIGHT), tasks, "seed"), (room.answered(BLANK), tasks, "x"), (noted, tasks[:1], "seed")]
-    assert len({first, *(key_of(answered, room.released, some, seed) for answered, some, seed in others)}) == 4
+        outcome = batch.outcome(work, future)
+        assert started_here == []
+        assert {task.status for task in outcome.tasks} == {"not written"}
+        # The next one has processes again.
+        assert {task.status for task in batch.outcome(work, batch.submit(work)).tasks} == {"not written"}
 
 
 def test_work_is_plain_data_both_ways(room: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:

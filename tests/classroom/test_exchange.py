@@ -12,7 +12,7 @@ from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, stand_in
 
 from autograder.classroom.exchange import CourseExchangeError, run_step
 from autograder.course.course import EXCHANGE_VARIABLE, Course
-from autograder.records import nbgrader_plugin
+from autograder.grading import work
 from autograder.records.gradebook import prepare_gradebook
 
 NAME = f"{TASK.notebook}.ipynb"
@@ -22,7 +22,7 @@ NAME = f"{TASK.notebook}.ipynb"
 def exchange(classroom: Classroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A shared folder with the assignment released."""
     monkeypatch.setenv(EXCHANGE_VARIABLE, str(tmp_path / "exchange"))
-    monkeypatch.setattr(nbgrader_plugin, "grade_notebook", stand_in)
+    monkeypatch.setattr(work, "grade_notebook", stand_in)
     prepare_gradebook(classroom.course)
     run_step(classroom.course, "release", DAY)
     return classroom.course.exchange
