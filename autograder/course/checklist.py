@@ -49,7 +49,8 @@ def read_checklist(folder: Path, track: Track) -> list[ChecklistItem]:
     found = [(match["key"], match["text"]) for match in LINE.finditer(page.read_text())]
     keys = {key for key, _ in found}
     units = {unit.name for unit in track.units}
-    tasks: list[Task | WrittenTask] = [task for task in (*all_tasks(), *written_tasks()) if task.day in units]
+    known: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
+    tasks = [task for task in known if task.day in units]
     for task in tasks:
         unknown = set(task.checklist) - keys
         if unknown:
