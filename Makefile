@@ -13,7 +13,7 @@ PIP_ARGS ?=
 
 FXOPT := .venv/bin/fxopt
 
-.PHONY: help setup lab instructor test fuzz torture notebooks clean
+.PHONY: help setup lab instructor test test-long fuzz torture notebooks clean
 
 help:
 	@echo "make lab                         set up, fill workspace/ and open JupyterLab at the start page"
@@ -21,9 +21,11 @@ help:
 	@echo "make instructor                  the whole course in JupyterLab, with nbgrader's form grader (PORT, BROWSER)"
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
 	@echo "make test                        set up, then run every test (JOBS=processes; PYTEST_ARGS=... goes to pytest)"
+	@echo "make test-long                   every mutant of every right answer, through the graders (hours)"
 	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
 	@echo "make torture N=2000 KILLS=100    call every operator that a learner's graph may call so often with hostile arguments;"
-	@echo "                                 grade 60 submissions while so many of the processes that grade are killed"
+	@echo "                                 grade 60 submissions while so many of the processes that grade are killed;"
+	@echo "                                 damaged notebooks, forged evidence, hidden cases of many students"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
 	@echo ""
@@ -41,6 +43,9 @@ instructor: setup
 test: setup
 	@OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' $(PYTEST_ARGS)
 
+test-long: setup
+	@FXOPT_LONG=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' tests/mutation $(PYTEST_ARGS)
+
 fuzz: setup
 	@FXOPT_FUZZ=$(or $(N),50000) .venv/bin/python -m pytest tests/fuzz
 
@@ -48,6 +53,9 @@ torture: setup
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/operator_fuzzer.py --calls $(or $(N),2000)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100) --postgresql
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/many_students.py --students 20
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/forged_values.py
+	@OMP_NUM_THREADS=1 FXOPT_TORTURE=3000 .venv/bin/python -m pytest -q tests/attacks/test_damaged_notebooks.py tests/attacks/test_fuzzed_evidence.py
 
 notebooks: setup
 	@$(FXOPT) release

@@ -1,4 +1,4 @@
-"""How the tests are spread over processes: a file stays whole, but the exercise gate is shared out task by task."""
+"""How the tests are spread over processes: a file stays whole, but what tries the exercises goes task by task."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+BY_TASK = ("tests/test_gate.py::test_gate[", "tests/mutation/test_recorded.py::test_no_mutant_of_a_changed_task")
+"""Tests of which each tries one task."""
+
 
 class ByFileAndTask(LoadScopeScheduling):
-    """Tests of one file share its fixtures, the cells of a notebook its kernel; the gate's tasks only what is warm."""
+    """Tests of one file share its fixtures, the cells of a notebook its kernel; tasks only what is warm."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith("tests/test_gate.py::test_gate[") else nodeid.partition("::")[0]
+        return nodeid if nodeid.startswith(BY_TASK) else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTask:

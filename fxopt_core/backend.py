@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import fx
 from torch._dynamo.source import ConstantSource
 
 from fxopt_core.optimizer.dynamo_graph import compare_graphs, optimize_graph
+from fxopt_core.optimizer.engines import Engine, Request, find_engine
 from fxopt_core.optimizer.pipeline import PipelineResult
 from fxopt_core.optimizer.verified_passes import Built, run_verified_passes
 from fxopt_core.passes import OptimizationPass, Refusal, choose_passes
@@ -37,6 +39,8 @@ class BackendOptions:
             adversarial ones. A rewrite that is to blame for a difference is not made. Takes several calls of the graph.
         report: is called with the `PipelineResult` of each graph that Dynamo captures.
         memory_budget: of the pass `recomputation`: a fraction of the training step's peak.
+        engine: in place of `then`: `auto` for the fastest engine that is installed and right at the values of the
+            first call, the name of one, or an `Engine`. Each graph that Dynamo captures gets its own.
     """
 
     passes: str | Sequence[str | OptimizationPass] | None = None
@@ -46,6 +50,7 @@ class BackendOptions:
     verify: bool = False
     report: Callable[[PipelineResult], object] | None = None
     memory_budget: float | None = None
+    engine: str | Engine | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> BackendOptions:
@@ -130,10 +135,14 @@ def fxopt_backend(
     result.refusals["verification"] = [Refusal(key, "it changes what is computed") for key in verified.denied]
     if chosen.report is not None:
         chosen.report(result)
-    if not result.rewrites:
-        return compile_(graph_module, example_inputs)
-    _name_sources(result.graph_module)
-    return compile_(result.graph_module, example_inputs)
+    changed = result.graph_module if result.rewrites else graph_module
+    if chosen.engine is not None:
+        again = partial(compare_graphs, graph_module, values=example_inputs)
+        request = Request(changed, example_inputs, verified.tolerance, preset == "training", again)
+        return find_engine(chosen.engine)(request).module
+    if result.rewrites:
+        _name_sources(changed)
+    return compile_(changed, example_inputs)
 
 
 def _records_gradients(example_inputs: list[Any]) -> bool:

@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from autograder.authoring.gate import KINDS, Gate, GateResult, GateRow
+from autograder.authoring.sentences import read_sentences, untied
 from autograder.commands import cli
 from autograder.course.course import Course
 from autograder.course.tasks import all_tasks, find_task
@@ -35,6 +36,8 @@ def test_gate(task: str, gate: Gate) -> None:
         if not row.ok
     ]
     assert not off, "\n".join(off)
+    failed = {row.answer: row.failed for row in result.rows if row.kind == "wrong"}
+    assert untied(read_sentences(find_task(task)), failed) == []
 
 
 def test_the_command_prints_the_matrix_and_its_exit_code_says_whether_it_is_clean(

@@ -29,7 +29,7 @@ FLOORS = (
     "fxopt_workbench.tables fxopt_workbench.zoo fxopt_workbench.as_if_mps fxopt_workbench.torch_sources",
     "fxopt_workbench.structure",
     "fxopt_workbench.pictures",
-    "fxopt_workbench.recording fxopt_workbench.results fxopt_workbench.torchscript",
+    "fxopt_workbench.internals fxopt_workbench.recording fxopt_workbench.results fxopt_workbench.torchscript",
     "fxopt_workbench.hardware fxopt_workbench.huggingface fxopt_workbench.explorer fxopt_workbench.standalone",
     "fxopt_workbench.capturing",
     "fxopt_workbench.capture_extension fxopt_workbench.doctor fxopt_workbench.engines",

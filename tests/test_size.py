@@ -17,12 +17,12 @@ GOAL = 8_000
 """Code lines that the whole core is to have at most."""
 
 MOST = {
-    "(top)": 219,
+    "(top)": 226,
     "benchmark": 296,
     "capture": 2342,
     "costs": 443,
     "graphs": 2138,
-    "optimizer": 537,
+    "optimizer": 587,
     "passes": 3172,
     "verification": 1071,
 }

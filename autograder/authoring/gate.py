@@ -15,6 +15,7 @@ from typing import Any, Self
 from nbformat import NotebookNode
 
 from autograder.course.course import Course
+from autograder.course.judges import judge_module
 from autograder.course.notebooks import cells_before_check, grade_id
 from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
@@ -45,12 +46,14 @@ class Answer:
         name: for the table.
         source: of the answer cell; `None` removes the cell.
         expected: a status, or `misconception: NAME`.
+        makes: every mistake that a wrong answer makes, where its judge promises to name no other one (`UNNAMED`).
     """
 
     kind: str
     name: str
     source: str | None
     expected: str
+    makes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class GateRow:
         ok: whether both agree.
         seconds: wall time.
         messages: what a learner would have read.
+        failed: names of the cases in which it failed.
     """
 
     task: str
@@ -76,6 +80,7 @@ class GateRow:
     ok: bool
     seconds: float
     messages: tuple[str, ...]
+    failed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -128,7 +133,11 @@ def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
         documented = ast.get_docstring(ast.parse(source))
         if not documented:
             raise LookupError(f"{path.name}: the first line of the docstring must name the misconception")
-        yield Answer("wrong", path.stem, source, f"misconception: {documented.splitlines()[0].strip()}")
+        first, *others = documented.splitlines()
+        # A judge with `UNNAMED` keeps its word: it names a mistake only where the answer makes it.
+        unnamed = getattr(judge_module(task), "UNNAMED", None)
+        makes = None if unnamed is None else frozenset({first.strip(), *unnamed, *also(others)})
+        yield Answer("wrong", path.stem, source, f"misconception: {first.strip()}", makes)
     for path in right:
         yield Answer("alternative", path.stem, path.read_text(), "passed")
     yield Answer("sabotage", "cell removed", None, "not written")
@@ -145,6 +154,16 @@ def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
         source = f"from autograder.learner_side.own_functions import use\n{used}"
         yield Answer("isolation", "answered by use()", source, RAISED)
         yield Answer("isolation", "answered by my_fxopt", f"from my_fxopt import {', '.join(task.provides)}", RAISED)
+
+
+def also(lines: list[str]) -> list[str]:
+    """The mistakes that a wrong answer makes besides the first, from lines of its docstring: `Also: one; another.`"""
+    return [
+        name.strip().rstrip(".")
+        for line in lines
+        if line.startswith("Also: ")
+        for name in line.removeprefix("Also: ").split(";")
+    ]
 
 
 def compose(blank: NotebookNode, references: dict[str, str], tasks: list[Task], task: Task, source: str | None) -> list:
@@ -176,7 +195,7 @@ class Gate:
             sandboxed: `None` takes bubblewrap when it is there.
         """
         self._course, self._sandboxed = course, sandboxed
-        self._judge = Judge(GATE_SEED, sandboxed=sandboxed)
+        self._judge = Judge(sandboxed=sandboxed)
         self._warm: tuple[tuple[str, str], Grader, _Notebook] | None = None
 
     def __enter__(self) -> Self:
@@ -261,6 +280,9 @@ def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str
     if answer.expected.startswith("misconception: "):
         found = f"misconception: {outcome.misconceptions[0]}" if outcome.misconceptions else outcome.status
         ok = found == answer.expected and outcome.status not in ("passed", "not written")
+        others = set(outcome.misconceptions) - (answer.makes or set(outcome.misconceptions))
+        if others:
+            ok, found = False, f"{found}, and a mistake that it does not make: {', '.join(sorted(others))}"
     else:
         found = outcome.status
         ok = found == answer.expected
@@ -273,4 +295,5 @@ def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str
         ok,
         round(outcome.seconds, 2),
         tuple(outcome.messages),
+        tuple(case.case for case in outcome.cases if not case.passed),
     )

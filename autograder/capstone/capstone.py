@@ -275,7 +275,10 @@ class Harness:
         self._seed, self._kind, self._every = seed, kind_named(kind), every
         self._sandboxed = bubblewrap() is not None if sandboxed is None else sandboxed
         environment = {EVERY: str(every)}
-        self._grader = Grader([self._kind.task], seed, sandboxed=self._sandboxed, environment=environment)
+        # Its programs are told apart in the report anyway, and whoever runs it knows the seed.
+        self._grader = Grader(
+            [self._kind.task], seed, sandboxed=self._sandboxed, environment=environment, tells_hidden=True
+        )
 
     def __enter__(self) -> Self:
         self._grader.__enter__()

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from fxopt_workbench.files import write_whole
 from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def mutate(
     """
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.judges import JudgeError
+    from autograder.course.tasks import UnknownTaskError
     from autograder.grading.view import SandboxError
     from autograder.mutation import recorded
     from autograder.mutation.running import SEEDS
@@ -54,12 +56,13 @@ def mutate(
                 console.print(f"  {escape(line)}", highlight=False)
             if record:
                 recorded.record(course, [result], seeds)
-    except (NoCourseError, LookupError, ValueError, SandboxError, JudgeError) as error:
+            if json_path is not None:  # after each task: a run that is ended has told what it found
+                content = json.dumps([one.to_json() for one in results], indent=1, ensure_ascii=False)
+                write_whole(json_path, content)
+    except (NoCourseError, UnknownTaskError, ValueError, SandboxError, JudgeError) as error:
         Console(stderr=True, soft_wrap=True).print(f"fxopt: {escape(str(error))}")
         raise typer.Exit(CANNOT) from None
     _print(results, Console())
-    if json_path is not None:
-        json_path.write_text(json.dumps([result.to_json() for result in results], indent=1, ensure_ascii=False))
     raise typer.Exit(0 if all(result.ok for result in results) else 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import secrets
@@ -108,6 +109,14 @@ class Course:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(secrets.token_hex(16))
         return path.read_text().strip()
+
+    def seed_for(self, student: str) -> str:
+        """The secret behind one student's hidden cases: the same at every grading, and of no use to anybody else.
+
+        It is a keyed hash (HMAC, SHA-256) of the student's name, so that neither the course's secret nor another
+        student's cases can be worked out from it.
+        """
+        return hmac.new(self.seed().encode(), student.encode(errors="surrogateescape"), "sha256").hexdigest()
 
 
 def find_course(start: Path | None = None) -> Course:

@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from autograder.course.task import Task
-from autograder.exchange.verdict import CaseVerdict, Finding, write_your_own
+from autograder.exchange.verdict import Agreement, CaseVerdict, Deviation, Finding, write_your_own
 
 if TYPE_CHECKING:
-    from autograder.exchange.evidence import Case, Evidence
+    from autograder.exchange.evidence import Case, Evidence, Instrument
 
 UNREADABLE = "What your code produced could not be read back: {reason}."
 RAISED = "Your code raised {kind}."
@@ -40,6 +40,18 @@ def hidden_cases(task: Task, seed: str) -> list[Case]:
     return list(judge_module(task).hidden_cases(random.Random(f"{seed}/{task.name}")))
 
 
+def instrument_of(task: Task, case: Case) -> Instrument:
+    """The instrument that a probe of this task asks, as new."""
+    made: Instrument = import_module(task.module + ".visible").instrument(case)
+    return made
+
+
+def follow_up(task: Task, case: Case, evidence: Evidence) -> Case | None:
+    """What a fresh process is to do with what the learner's code made; `None` where there is nothing to go on with."""
+    found: Case | None = judge_module(task).follow_up(case, evidence)
+    return found
+
+
 def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> CaseVerdict:
     """The judge's findings on the evidence of one case. A dictionary among them holds figures for a report.
 
@@ -56,17 +68,28 @@ def judge_case(task: Task, case: Case, evidence: Evidence, hidden: bool) -> Case
         finding = Finding("unreadable graph", UNREADABLE.format(reason="a graph in it is malformed"), str(error)[:500])
         return CaseVerdict(case.name, hidden, (finding,))
     findings = []
+    excluded = []
     figures: dict[str, Any] = {}
-    for item in found:
-        if isinstance(item, dict):
-            figures |= item
-            continue
-        name, detail = item
+
+    def explained(name: str) -> str:
         message = module.MISCONCEPTIONS.get(name)
         if message is None:
             raise JudgeError(f"{task.name}: the judge found {name!r}, which its MISCONCEPTIONS do not explain")
-        findings.append(Finding(name, message, detail))
-    return CaseVerdict(case.name, hidden, tuple(findings), figures)
+        return str(message)
+
+    for item in found:
+        if isinstance(item, dict):
+            figures |= item
+        elif isinstance(item, Deviation):
+            fits = tuple((name, explained(name)) for name in item.fits)
+            about = explained(item.question)
+            findings.append(Finding(item.question, about, item.figures, item.question, fits, item.size))
+        elif isinstance(item, Agreement):
+            excluded.append((item.question, item.excluded))
+        else:
+            name, detail = item
+            findings.append(Finding(name, explained(name), detail))
+    return CaseVerdict(case.name, hidden, tuple(findings), figures, tuple(excluded))
 
 
 def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bool) -> CaseVerdict:

@@ -144,7 +144,8 @@ def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
 
     The cells of the release stand in the release's order, each followed by the learner's own cells that followed it.
     One that was removed comes back as it was handed out; of a cell that is there more than once the first counts;
-    nbgrader metadata of cells that the release does not have goes. Changes in place.
+    nbgrader metadata of cells that the release does not have goes, and so do ids that name its cells. Changes in
+    place.
     """
     originals = {name: cell for cell in release.cells if (name := grade_id(cell)) is not None}
     groups: dict[str | None, list[NotebookNode]] = {None: []}
@@ -155,6 +156,9 @@ def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
             group = groups[name] = []
         else:
             cell.metadata.pop("nbgrader", None)
+            if cell["id"] in originals:
+                # Under this name a cell of the release is run, left out and shown.
+                cell["id"] = f"own-{cell['id']}"[:64]
         group.append(cell)
     taken = {cell["id"] for cell in notebook.cells}
     notebook.cells = groups[None]

@@ -9,7 +9,15 @@ from typing import Literal
 
 from autograder.course.tracks import TRACKS
 
-EvidenceKind = Literal["answer", "artefact", "trace", "measured"]
+EvidenceKind = Literal["answer", "artefact", "instrument", "measured"]
+"""What the points of a task rest on.
+
+- `answer`: values that the learner's code computes from what it is given; the judge computes them anew.
+- `artefact`: something that the judge looks at and tries by itself (a graph, a file with its loader), on inputs that
+  the learner's process has not seen.
+- `instrument`: what an instrument outside the learner's process saw, which no reading can be known from beforehand.
+- `measured`: what a probe saw inside the learner's process, which could be forged there.
+"""
 
 DAYS = {unit.name: unit.folder for track in TRACKS for unit in track.units}
 """Short name of each unit (as in `check.day1`) and its folder in `curriculum/`."""
@@ -29,7 +37,15 @@ class Task:
         title: one line for tables.
         provides: the names that the learner's cell must define, in the order in which the check takes them.
         evidence: what the grade rests on (see `EvidenceKind`).
-        withheld: modules that would answer the task; importing one while graded says "write your own".
+        measured: misconceptions that a probe finds only by what it sees inside the learner's process.
+        withheld: modules that would answer the task; importing one while graded says "write your own", and so does
+            calling what is in it, by whatever name, for in the sandbox they are empty (PyTorch's: hollow).
+        without: packages that are not in the sandbox at all while this task is graded; what stands in for them takes
+            every name and computes nothing.
+        instrument: whether the probe asks an instrument that the judge holds (`visible.instrument(case)`); its record
+            is the evidence's value `seen`.
+        fresh: whether what the answer made goes on in a fresh process, on inputs that the judge adds then
+            (`judge.follow_up(case, evidence)`, `visible.fresh(case)`).
         seconds: wall-clock limit for the learner's cells and all cases together, in seconds.
         checklist: keys of the success checklist of its track that this task helps to tick.
         export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
@@ -44,6 +60,10 @@ class Task:
     provides: tuple[str, ...]
     evidence: EvidenceKind
     withheld: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+    instrument: bool = False
+    fresh: bool = False
     seconds: float = 60.0
     checklist: tuple[str, ...] = ()
     export: str = ""

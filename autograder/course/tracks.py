@@ -59,7 +59,7 @@ WEEK_1 = Track(
     ),
 )
 
-INTERNALS = Track("Inside PyTorch", "Internals.md", "internals", ())
+INTERNALS = Track("Inside PyTorch", "Internals.md", "internals", (Unit("u2", "u2_tensors", "Unit 2"),))
 
 TRACKS = (WEEK_1, INTERNALS)
 

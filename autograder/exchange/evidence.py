@@ -1,18 +1,19 @@
 """What travels between the learner's side and the judge: cases one way, evidence the other way.
 
 Both are plain data: JSON values, tensors (as safetensors) and graphs (in the JSON form of
-`autograder.exchange.graph_form`). Nothing that travels is code, and nothing is unpickled.
+`autograder.exchange.graph_form`). Nothing that travels is code, and nothing is unpickled. Imports torch only where
+there are tensors: some tasks are graded where there is no torch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from safetensors.torch import load, save
+if TYPE_CHECKING:
+    import torch
 
-from autograder.exchange.graph_form import EncodedGraph
+    from autograder.exchange.graph_form import EncodedGraph
 
 
 class EvidenceError(ValueError):
@@ -27,20 +28,36 @@ class Case:
         name: shown to the learner for visible cases, never for hidden ones.
         parameters: JSON values from which the probe builds the inputs.
         tensors: tensor inputs.
+        kept: JSON values that the judge has, and that never go to the learner's side while it is graded.
     """
 
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def to_message(self) -> tuple[dict[str, Any], bytes]:
-        """Header and binary part of a message that carries this case."""
-        return {"name": self.name, "parameters": self.parameters}, pack_tensors(self.tensors)
+        """Header and binary part of a message that carries this case, with what is kept."""
+        header = {"name": self.name, "parameters": self.parameters, "kept": self.kept}
+        return header, pack_tensors(self.tensors)
 
     @classmethod
     def from_message(cls, header: dict[str, Any], blob: bytes) -> Case:
         """The case that `to_message` packed."""
-        return cls(header["name"], header["parameters"], unpack_tensors(blob))
+        return cls(header["name"], header["parameters"], unpack_tensors(blob), header.get("kept", {}))
+
+
+class Instrument(Protocol):
+    """What is asked. `record` is all that it was asked and answered, in order, as JSON."""
+
+    record: list[Any]
+
+    def answer(self, question: Any) -> Any:
+        """The answer to one question.
+
+        Raises:
+            ValueError: there is no such question.
+        """
 
 
 @dataclass
@@ -72,6 +89,8 @@ class Evidence:
         Raises:
             EvidenceError: the message does not have the form of evidence.
         """
+        from autograder.exchange.graph_form import EncodedGraph
+
         values, documents = header.get("values"), header.get("graphs")
         if not isinstance(values, dict) or not isinstance(documents, dict):
             raise EvidenceError("the evidence has no values or graphs")
@@ -98,6 +117,8 @@ def pack_tensors(tensors: dict[str, torch.Tensor]) -> bytes:
     """Tensors as safetensors bytes; empty bytes for no tensors. Views are stored as contiguous CPU copies."""
     if not tensors:
         return b""
+    from safetensors.torch import save
+
     return save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
 
 
@@ -109,6 +130,8 @@ def unpack_tensors(blob: bytes) -> dict[str, torch.Tensor]:
     """
     if not blob:
         return {}
+    from safetensors.torch import load
+
     try:
         return load(blob)
     except Exception as error:  # safetensors raises several unrelated types for malformed bytes
@@ -120,6 +143,8 @@ def agrees(found: Any, wanted: torch.Tensor, *, relative: float = 1e-5, absolute
 
     Unlike `torch.allclose`, it answers for whatever a learner's code returned, also for what is no tensor.
     """
+    import torch
+
     return (
         isinstance(found, torch.Tensor)
         and found.shape == wanted.shape

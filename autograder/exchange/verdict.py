@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Status = Literal["passed", "wrong", "not written", "error", "time limit", "memory limit", "process limit", "crashed"]
@@ -28,11 +28,46 @@ class Finding:
         misconception: key into the judge's `MISCONCEPTIONS`, or `""` for a failure of no particular kind.
         message: what the learner reads; tells nothing about hidden cases.
         detail: figures of this very case, shown only when the case is a visible one.
+        question: what was asked, where several mistakes may be behind a wrong answer; see `Deviation`.
+        fits: the mistakes that would have given just this answer, each with its message.
+        size: how large the case is; of those that deviate, the smallest is told.
     """
 
     misconception: str
     message: str
     detail: str = ""
+    question: str = ""
+    fits: tuple[tuple[str, str], ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """For judges: the answer to a question is not right in one case, and these mistakes would have given just that.
+
+    What the learner reads is decided over all cases: where exactly one mistake fits every case that deviates, and would
+    not have shown in a case that is right, it is named. Else no mistake is named, and the smallest case is shown with
+    what was expected and what came.
+
+    Attributes:
+        question: name of the misconception whose message says what is not right, and names no mistake.
+        fits: names of misconceptions.
+        figures: what was expected and what came.
+        size: how large the case is.
+    """
+
+    question: str
+    fits: tuple[str, ...]
+    figures: str
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """For judges: the answer to a question is right in one case, where these mistakes would have given another one."""
+
+    question: str
+    excluded: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -44,12 +79,14 @@ class CaseVerdict:
         hidden: whether it comes from the secret seed.
         findings: what is wrong.
         figures: what the judge measured, as JSON values; of the capstone only.
+        excluded: questions that were answered rightly, each with the mistakes that would have shown here.
     """
 
     case: str
     hidden: bool
     findings: tuple[Finding, ...]
     figures: dict[str, Any] = field(default_factory=dict)
+    excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -92,7 +129,7 @@ class TaskOutcome:
 
 def outcome_from_verdicts(task: str, title: str, verdicts: Iterable[CaseVerdict]) -> TaskOutcome:
     """Combine the verdicts on all cases: a task is passed when every case is."""
-    cases = list(verdicts)
+    cases = _explained(list(verdicts))
     messages: list[str] = []
     misconceptions: list[str] = []
     for verdict in cases:
@@ -108,6 +145,39 @@ def outcome_from_verdicts(task: str, title: str, verdicts: Iterable[CaseVerdict]
     if not cases:
         raise ValueError(f"task {task}: no case was judged, so nothing can be said of the answer")
     return TaskOutcome(task, title, "wrong" if messages else "passed", messages, misconceptions, cases)
+
+
+def _explained(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
+    """The verdicts with each question's deviations told as what explains all of them, if one mistake alone does.
+
+    The case that is told comes first among them: the smallest one, visible cases before hidden ones.
+    """
+    asked: dict[str, list[Finding]] = {}
+    places: dict[int, tuple[bool, int, str]] = {}
+    for case in cases:
+        for finding in case.findings:
+            if finding.question:
+                asked.setdefault(finding.question, []).append(finding)
+                places[id(finding)] = (case.hidden, finding.size, case.case)
+    told: dict[int, tuple[Finding, ...]] = {}
+    for question, findings in asked.items():
+        excluded = {
+            name for case in cases for asked_for, names in case.excluded if asked_for == question for name in names
+        }
+        messages = dict(pair for finding in findings for pair in finding.fits)
+        fitting = set(messages) - excluded
+        for finding in findings:
+            fitting &= {name for name, _ in finding.fits}
+        smallest = min(findings, key=lambda finding: places[id(finding)])
+        detail = f"(in the case {places[id(smallest)][2]!r}) {smallest.detail}"
+        for finding in findings:
+            name = next(iter(fitting)) if len(fitting) == 1 else question
+            message = messages[name] if len(fitting) == 1 else finding.message
+            told[id(finding)] = (replace(finding, misconception=name, message=message, detail=detail),)
+    return [
+        replace(case, findings=tuple(new for old in case.findings for new in told.get(id(old), (old,))))
+        for case in cases
+    ]
 
 
 def write_your_own(module: str) -> str:

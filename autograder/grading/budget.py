@@ -24,6 +24,11 @@ class Budget:
         """What is left, in seconds; never less than 0."""
         return max(0.0, self.seconds - self.used)
 
+    @property
+    def seconds_to_judge(self) -> float:
+        """Wall time that the judge has for all that the code produces; far more than an honest notebook ever takes."""
+        return 3 * self.seconds
+
 
 LOOPS = "Stopped after {seconds:g} seconds: your code did not finish. Look for a loop that never ends."
 
@@ -39,6 +44,11 @@ NEVER_RAN = (
 HIDDEN_NEVER_RAN = (
     "Right on the visible cases, but the hidden ones were not run: the code of one notebook has {budget:g} seconds "
     "altogether, and they were over."
+)
+
+TOO_MUCH_TO_JUDGE = (
+    "Not judged: what the code of one notebook produces may take the judge {budget:g} seconds altogether, and what "
+    "came before this took them all."
 )
 
 BEFORE_IT = "Not run: the cell {cell} before this task {what}."

@@ -24,3 +24,16 @@ ENDINGS = {
     LARGE: "Your graph gave more than can be compared: its results are too large.",
 }
 """Message by misconception. After one of these a task's further cases are not tried: they would end likewise."""
+
+UNEXPLAINED = frozenset({"raised", "withheld import", "unreadable graph", "unreadable evidence", *ENDINGS})
+"""Findings that say how an answer failed, and not what is wrong with it: its author can choose among them at will."""
+
+HIDDEN_FAILED = (
+    "Right on the visible cases, but not on hidden ones: there your code raises an exception, does not come to an end, "
+    "or gives what cannot be read. Which of these is not told, for it could give the hidden case away. Try inputs of "
+    "your own: other sizes and other values, the smallest and the largest that the task allows."
+)
+"""What a learner reads of a hidden case on which the answer was not wrong but failed."""
+
+FAILED_HIDDEN = "failed on a hidden case"
+"""The misconception of `HIDDEN_FAILED`."""

@@ -31,7 +31,15 @@ from autograder.exchange.channel import (
     MalformedMessageError,
     Message,
 )
-from autograder.exchange.verdict import NOT_WRITTEN, CaseVerdict, Status, TaskOutcome, one_line, outcome_from_verdicts
+from autograder.exchange.verdict import (
+    NOT_WRITTEN,
+    CaseVerdict,
+    Finding,
+    Status,
+    TaskOutcome,
+    one_line,
+    outcome_from_verdicts,
+)
 from autograder.grading.budget import (
     BEFORE_IT,
     CUT_SHORT,
@@ -40,9 +48,10 @@ from autograder.grading.budget import (
     HIDDEN_NEVER_RAN,
     LOOPS,
     NEVER_RAN,
+    TOO_MUCH_TO_JUDGE,
     Budget,
 )
-from autograder.grading.endings import ENDINGS
+from autograder.grading.endings import ENDINGS, FAILED_HIDDEN, HIDDEN_FAILED, OVERRUN, UNEXPLAINED
 from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
 from autograder.grading.view import SandboxError
@@ -52,6 +61,9 @@ STUCK_LIMIT = 3
 
 OUTPUT_LIMIT = 32 * 1024 * 1024
 """Most characters of output that are kept of one notebook's cells."""
+
+MOST_QUESTIONS = 5000
+"""How often an instrument may be asked in one case."""
 
 MESSAGES: dict[Status, str] = {
     "time limit": LOOPS,
@@ -123,28 +135,33 @@ class Grader:
         watch: Watch | None = None,
         environment: Mapping[str, str] | None = None,
         judge: Judge | None = None,
+        tells_hidden: bool = False,
     ) -> None:
         """Prepare to grade `tasks`.
 
         Args:
             tasks: the tasks of one notebook.
-            seed: the secret from which hidden cases come; `None` judges the visible cases only.
+            seed: the secret from which hidden cases come, unless a submission has its own; `None` judges the visible
+                cases only.
             sandboxed: `None` uses bubblewrap when it is there.
             limits: what the learner's side may use.
             watch: is told each visible case with its evidence, as it came from the learner's side.
             environment: variables for the judge's process.
-            judge: one that runs already, for `seed`, and is left running; `None` starts one.
+            judge: one that runs already, and is left running; `None` starts one.
+            tells_hidden: whether outcomes tell all that was found on hidden cases, as where whoever reads them knows
+                the seed.
         """
-        self._watch = watch
+        self._watch, self._tells_hidden = watch, tells_hidden
         self._tasks = list(tasks)
         self._seed = seed
         self._sandboxed = sandboxed
         self._limits = limits or Limits()
-        self._worker: Worker | None = None
+        self._workers: dict[tuple[str, ...], Worker] = {}
         self._budget = Budget(self._limits.submission_seconds)
+        self._hidden_began = False
         self._own_judge = judge is None
-        self._judge = judge or Judge(seed or "", self._limits, environment, sandboxed)
-        self._cases: dict[tuple[str, bool], list[Message]] = {}
+        self._judge = judge or Judge(self._limits, environment, sandboxed)
+        self._cases: dict[tuple[str, str | None], list[Message]] = {}
         self._answers = {task.answer_id for task in self._tasks}
 
     def __enter__(self) -> Grader:
@@ -154,30 +171,38 @@ class Grader:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self._worker is not None:
-            self._worker.close()
+        for worker in self._workers.values():
+            worker.close()
         if self._own_judge:
             self._judge.__exit__(*error)
 
-    def _warm_worker(self) -> Worker:
-        if self._worker is None:
-            self._worker = Worker(self._tasks, self._limits, self._sandboxed).__enter__()
-        return self._worker
+    def _warm_worker(self, task: Task) -> Worker:
+        """The worker for a task: tasks that are graded without the same packages share one."""
+        if task.without not in self._workers:
+            alike = [other for other in self._tasks if other.without == task.without]
+            self._workers[task.without] = Worker(alike, self._limits, self._sandboxed).__enter__()
+        return self._workers[task.without]
 
     @property
     def sandboxed(self) -> bool:
         """Whether the learner's side runs in bubblewrap."""
-        return self._warm_worker().sandboxed
+        return self._warm_worker(self._tasks[0]).sandboxed
 
     def phases(self) -> dict[str, float]:
         """How many seconds of the running submission went into the learner's code and into judging."""
         return {"running": self._budget.used, "judging": self._budget.judged}
 
     def _cases_of(self, task: Task, hidden: bool) -> list[Message]:
-        key = (task.name, hidden)
+        key = (task.name, self._seed if hidden else None)
         if key not in self._cases:
-            self._cases[key] = self._judge.cases(task, hidden)
+            self._cases[key] = self._judge.cases(task, key[1])
         return self._cases[key]
+
+    def _draw_from(self, seed: str | None) -> None:
+        """Let hidden cases come from this secret from now on."""
+        if seed != self._seed:
+            self._cases = {key: cases for key, cases in self._cases.items() if key[1] is None}
+            self._seed = seed
 
     def grade(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str] | None = None
@@ -193,16 +218,24 @@ class Grader:
             return self.second_round(task, cells, stuck, outcome), outputs
 
     @contextmanager
-    def submission(self) -> Iterator[None]:
-        """What is graded inside belongs to one submission; nothing of it is there for the next one."""
-        worker = self._warm_worker()
+    def submission(self, *seed: str | None) -> Iterator[None]:
+        """What is graded inside belongs to one submission; nothing of it is there for the next one.
+
+        Args:
+            seed: the secret of its hidden cases from here on, where it has one of its own.
+        """
+        for own in seed:
+            self._draw_from(own)
         self._judge.new_submission()
         self._budget = Budget(self._limits.submission_seconds)
-        worker.begin()
+        self._hidden_began = False
+        for worker in [self._warm_worker(task) for task in self._tasks]:
+            worker.end()
         try:
             yield
         finally:
-            worker.end()
+            for worker in self._workers.values():
+                worker.end()
 
     def first_round(
         self, task: Task, cells: list[dict[str, str]], stuck: set[str]
@@ -221,10 +254,11 @@ class Grader:
         """The outcome of one task after its hidden cases too; `first` as it is unless it passed and there is a seed."""
         if first.status != "passed" or self._seed is None:
             return first
-        second, _ = self._round(task, cells, stuck, hidden=True)
+        # Which cells do not end now may depend on what was learned of a hidden case: nobody is told.
+        second, _ = self._round(task, cells, set(stuck), hidden=True)
         second.cases = first.cases + second.cases
         second.seconds += first.seconds
-        return second
+        return second if self._tells_hidden else _told_of_hidden_cases(first, second)
 
     def round_until_failure(
         self, task: Task, cells: list[dict[str, str]], cases: list[Message], hidden: bool
@@ -240,18 +274,22 @@ class Grader:
         hidden: bool,
         chosen: list[Message] | None = None,
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
-        worker = self._warm_worker()
+        worker = self._warm_worker(task)
         cases = self._cases_of(task, hidden) if chosen is None else chosen
         started = time.monotonic()
         again = False
         while True:
             if not self._budget.left:
+                if hidden and self._hidden_began:
+                    # How much time hidden cases have left may tell something of them.
+                    return TaskOutcome(task.name, task.title, "wrong", [HIDDEN_FAILED], [FAILED_HIDDEN]), {}
                 text = (HIDDEN_NEVER_RAN if hidden else NEVER_RAN).format(budget=self._budget.seconds)
                 return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
+            self._hidden_began = self._hidden_began or hidden
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
             run = _Run(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
             run.until_failure = chosen is not None
-            outcome = run.outcome(cases, self._judge.judge)
+            outcome = run.outcome(cases, self._judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}
             if outcome is None and run.defining and run.running_cell == task.answer_id:
@@ -270,6 +308,23 @@ class Grader:
             outcome = run.failure()
         outcome.seconds = time.monotonic() - started
         return outcome, run.outputs
+
+
+def _told_of_hidden_cases(first: TaskOutcome, second: TaskOutcome) -> TaskOutcome:
+    """The outcome of both rounds, in which a learner reads of the second no more than one of the judge's own sentences.
+
+    A learner's code sees hidden inputs, and can choose by them how it fails: with which exception, by exhausting what,
+    in which order of mistakes, after how long. Whatever is told of that is a message to its author. So all that is told
+    is the first misconception that the judge found, or that the code failed in another way than by being wrong.
+    """
+    second.seconds = first.seconds
+    if second.status == "passed" or second.misconceptions == ["never ran"]:
+        return second
+    known = second.status == "wrong" and second.misconceptions[0] not in UNEXPLAINED
+    second.status = "wrong"
+    second.messages = second.messages[:1] if known else [HIDDEN_FAILED]
+    second.misconceptions = second.misconceptions[:1] if known else [FAILED_HIDDEN]
+    return second
 
 
 class _Run:
@@ -296,9 +351,7 @@ class _Run:
         self.defining = True
         self.outputs: dict[str, list[dict[str, Any]]] = {}
 
-    def outcome(
-        self, cases: list[Message], judge: Callable[[Task, Message, Message, bool], CaseVerdict]
-    ) -> TaskOutcome | None:
+    def outcome(self, cases: list[Message], judge: Judge) -> TaskOutcome | None:
         """The outcome, or `None` when the child did not live to the end of the learner's cells or cases."""
         channel: Channel | None = None
         try:
@@ -366,30 +419,73 @@ class _Run:
         message = f"Your notebook does not define {names}. Was the cell removed or the name changed?"
         return TaskOutcome(self._task.name, self._task.title, "not written", [message], ["not defined"])
 
-    def _run_cases(
-        self,
-        channel: Channel,
-        cases: list[Message],
-        judge: Callable[[Task, Message, Message, bool], CaseVerdict],
-    ) -> TaskOutcome | None:
+    def _run_cases(self, channel: Channel, cases: list[Message], judge: Judge) -> TaskOutcome | None:
         self.running_cell, self.defining = self._task.answer_id, False
-        verdicts: list[CaseVerdict] = []
+        verdicts: list[CaseVerdict | None] = []
+        further: dict[int, Message] = {}
         for case in cases:
-            channel.send(case.header, case.blob, timeout=max(0.01, self._left))
-            evidence = self._receive(channel)
+            evidence = self._evidence_on(channel, case, judge)
             if evidence.header.get("raised") == "NotImplementedError" and not self._hidden:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
-            if self._watch is not None and "raised" not in evidence.header:
-                self._watch(self._task, case, evidence)
-            started = time.monotonic()
-            verdicts.append(judge(self._task, case, evidence, self._hidden))
-            self._budget.judged += time.monotonic() - started
+            if self._task.fresh and (more := judge.follow_up(self._task, case, evidence)) is not None:
+                further[len(verdicts)] = more
+                verdicts.append(None)
+                continue
+            verdicts.append(self._judged(judge, case, evidence))
             if any(finding.misconception in ENDINGS for finding in verdicts[-1].findings):
                 break  # each further case would hold up everybody else for as long again
             if self.until_failure and not verdicts[-1].passed:
                 break
+        if further:
+            self._go_on(further, cases, verdicts, judge)
         self.running_cell = None
-        return outcome_from_verdicts(self._task.name, self._task.title, verdicts)
+        return outcome_from_verdicts(self._task.name, self._task.title, [verdict for verdict in verdicts if verdict])
+
+    def _go_on(
+        self, further: dict[int, Message], cases: list[Message], verdicts: list[CaseVerdict | None], judge: Judge
+    ) -> None:
+        """Hand what the learner's code made to a process in which none of its cells ran; fills the verdicts."""
+        self._worker.end_run()
+        channel = self._worker.run([], self._task, fresh=True)
+        try:
+            for position, more in further.items():
+                channel.send(more.header, more.blob, timeout=max(0.01, self._left))
+                verdicts[position] = self._judged(judge, cases[position], self._receive(channel))
+        finally:
+            channel.close()
+
+    def _evidence_on(self, channel: Channel, case: Message, judge: Judge) -> Message:
+        """What the learner's side has to say of a case; meanwhile it may ask the case's instrument."""
+        sent = {name: value for name, value in case.header.items() if name != "kept"}
+        channel.send(sent, case.blob, timeout=max(0.01, self._left))
+        asked = 0
+        while True:
+            evidence = self._receive(channel)
+            if not self._task.instrument or "asked" not in evidence.header:
+                break
+            if asked >= MOST_QUESTIONS:
+                raise ChannelTimeoutError("questions without end")
+            answer = judge.answer(self._task, case, self._hidden, evidence.header["asked"], anew=asked == 0)
+            asked += 1
+            channel.send({"answer": answer}, timeout=max(0.01, self._left))
+        values = evidence.header.get("values")
+        if self._task.instrument and isinstance(values, dict):
+            # Whatever the learner's side says of it: what the instrument saw is on record outside.
+            seen = judge.record(self._task, case, self._hidden, asked > 0)
+            evidence = Message(evidence.header | {"values": values | {"seen": seen}}, evidence.blob)
+        return evidence
+
+    def _judged(self, judge: Judge, case: Message, evidence: Message) -> CaseVerdict:
+        if self._watch is not None and "raised" not in evidence.header:
+            self._watch(self._task, case, evidence)
+        if self._budget.judged >= self._budget.seconds_to_judge:
+            text = TOO_MUCH_TO_JUDGE.format(budget=self._budget.seconds_to_judge)
+            return CaseVerdict(str(case.header["name"]), self._hidden, (Finding(OVERRUN, text),))
+        started = time.monotonic()
+        try:
+            return judge.judge(self._task, case, evidence, self._hidden)
+        finally:
+            self._budget.judged += time.monotonic() - started
 
     def failure(self) -> TaskOutcome:
         """The outcome of a run whose child did not live to the end."""
@@ -420,20 +516,19 @@ class _WarmGraders:
     """One judge and the latest few graders, kept from submission to submission."""
 
     def __init__(self) -> None:
-        self._judges: dict[str | None, Judge] = {}
-        self._graders: OrderedDict[tuple[tuple[str, ...], str | None], Grader] = OrderedDict()
+        self._judge: Judge | None = None
+        self._graders: OrderedDict[tuple[str, ...], Grader] = OrderedDict()
 
-    def grader(self, tasks: Sequence[Task], seed: str | None) -> Grader:
-        """The grader for these tasks and this seed: the one from before, or a new one."""
-        key = tuple(task.name for task in tasks), seed
+    def grader(self, tasks: Sequence[Task]) -> Grader:
+        """The grader for these tasks: the one from before, or a new one."""
+        key = tuple(task.name for task in tasks)
         if key not in self._graders:
             while len(self._graders) >= WARM_NOTEBOOKS:
                 self._graders.popitem(last=False)[1].__exit__(None, None, None)
-            if seed not in self._judges:
-                judge = Judge(seed or "").__enter__()
-                judge.start()
-                self._judges[seed] = judge
-            self._graders[key] = Grader(tasks, seed, judge=self._judges[seed]).__enter__()
+            if self._judge is None:
+                self._judge = Judge().__enter__()
+                self._judge.start()
+            self._graders[key] = Grader(tasks, None, judge=self._judge).__enter__()
         self._graders.move_to_end(key)
         return self._graders[key]
 
@@ -441,10 +536,10 @@ class _WarmGraders:
         """End all of them."""
         for grader in self._graders.values():
             grader.__exit__(None, None, None)
-        for judge in self._judges.values():
-            judge.__exit__(None, None, None)
+        if self._judge is not None:
+            self._judge.__exit__(None, None, None)
         self._graders.clear()
-        self._judges.clear()
+        self._judge = None
 
 
 _warm: _WarmGraders | None = None
@@ -472,7 +567,7 @@ def _grader_for(
     tasks: Sequence[Task], seed: str | None, sandboxed: bool | None, limits: Limits | None, watch: Watch | None
 ) -> Iterator[Grader]:
     if _warm is not None and sandboxed is None and limits is None and watch is None:
-        yield _warm.grader(tasks, seed)
+        yield _warm.grader(tasks)
         return
     with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
         yield grader
@@ -505,7 +600,7 @@ def grade_notebook(
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
-    with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission():
+    with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission(seed):
         warm = time.monotonic() - started
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []

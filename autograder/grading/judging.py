@@ -17,9 +17,18 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from autograder.course.judges import UNREADABLE, JudgeError, error_verdict, hidden_cases, judge_case, visible_cases
+from autograder.course.judges import (
+    UNREADABLE,
+    JudgeError,
+    error_verdict,
+    follow_up,
+    hidden_cases,
+    instrument_of,
+    judge_case,
+    visible_cases,
+)
 from autograder.course.task import Task
 from autograder.course.tasks import find_task
 from autograder.exchange.channel import (
@@ -38,6 +47,9 @@ from autograder.exchange.scratch import scratch_folder
 from autograder.exchange.verdict import CaseVerdict, Finding
 from autograder.grading.endings import ENDINGS, JUDGE_CRASHED, OVERRUN
 from autograder.grading.sandbox import START_SECONDS, Limits
+
+if TYPE_CHECKING:
+    from autograder.exchange.evidence import Case, Instrument
 
 MEMORY_BYTES = 16 << 30
 """Address space of the judge; torch alone maps several GiB."""
@@ -65,7 +77,6 @@ class Judge:
 
     def __init__(
         self,
-        seed: str,
         limits: Limits | None = None,
         environment: Mapping[str, str] | None = None,
         sandboxed: bool | None = None,
@@ -73,13 +84,11 @@ class Judge:
         """Prepare a judge.
 
         Args:
-            seed: the secret from which hidden cases come.
             limits: how long it may take over one case, and what a submission's graphs may use.
             environment: variables for its process, besides those of this one.
             sandboxed: whether graphs run in bubblewrap; `None` uses it when it is there.
         """
         self._environment = dict(environment or {})
-        self._seed = seed
         self._limits = limits or Limits()
         self._sandboxed = sandboxed
         self._count = 0
@@ -158,8 +167,8 @@ class Judge:
         said = (Path(self._files.name) / "log").read_text(errors="replace")[-2000:].strip()
         return JudgeError(f"the judge {what} ({error}); it printed: {said or 'nothing'}")
 
-    def cases(self, task: Task, hidden: bool, seed: str | None = None) -> list[Message]:
-        """The visible or the hidden cases of a task, as messages for the worker.
+    def cases(self, task: Task, seed: str | None = None) -> list[Message]:
+        """The visible cases of a task, or the hidden ones that come from `seed`, as messages for the worker.
 
         Args:
             task: the task.
@@ -170,13 +179,69 @@ class Judge:
             JudgeError: the judge cannot make them.
         """
         try:
-            wanted = {"cases": True, "task": task.name, "hidden": hidden, "seed": self._seed if seed is None else seed}
-            answer = self._ask(wanted, START_SECONDS)
+            answer = self._ask({"cases": True, "task": task.name, "seed": seed}, START_SECONDS)
             if "failed" in answer:
                 raise JudgeError(f"the judge failed on the cases of {task.name}: {answer['failed']}")
             return [self._connected().receive(START_SECONDS) for _ in range(answer["count"])]
         except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError, JudgeOutOfStepError) as error:
             raise self._failed(f"failed on the cases of {task.name}", error) from error
+
+    def answer(self, task: Task, case: Message, hidden: bool, question: Any, anew: bool) -> Any:
+        """What the instrument of a case answers to a question of the learner's side.
+
+        Args:
+            task: the task.
+            case: the case that the learner's side is at.
+            hidden: whether it is a hidden one.
+            question: as it came from the learner's side.
+            anew: whether a new instrument is to be taken: nothing was asked yet.
+
+        Raises:
+            MalformedMessageError: the instrument knows no such question.
+            JudgeError: the judge failed.
+        """
+        request = {"question": question, "anew": anew, "task": task.name, "case": case.header, "hidden": hidden}
+        try:
+            found = self._ask(request, self._limits.judge_seconds, case.blob)
+        except RecursionError as error:
+            raise MalformedMessageError("a question that is nested too deeply") from error
+        except (ChannelClosedError, ChannelTimeoutError, JudgeOutOfStepError) as error:
+            raise self._failed(f"did not answer a question of {task.name}", error) from error
+        if "refused" in found:
+            raise MalformedMessageError(found["refused"])
+        return found["answer"]
+
+    def record(self, task: Task, case: Message, hidden: bool, asked: bool) -> list[Any]:
+        """The record of the case's instrument, which is empty when nothing was asked."""
+        question = {"record": True, "task": task.name, "case": case.header, "hidden": hidden}
+        if not asked:
+            return []
+        try:
+            found: list[Any] = self._ask(question, self._limits.judge_seconds)["record"]
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError, JudgeOutOfStepError) as error:
+            raise self._failed(f"lost the record of {task.name}", error) from error
+        return found
+
+    def follow_up(self, task: Task, case: Message, evidence: Message) -> Message | None:
+        """What a fresh process is to do with what the learner's code made; `None` where there is nothing to go on with.
+
+        Evidence that cannot be read is nothing to go on with either: `judge` says what is wrong with it.
+        """
+        request = {
+            "follow": True,
+            "task": task.name,
+            "case": case.header,
+            "case_bytes": len(case.blob),
+            "evidence": evidence.header,
+        }
+        try:
+            found = self._ask(request, self._limits.judge_seconds, case.blob + evidence.blob)
+            return self._connected().receive(self._limits.judge_seconds) if found["more"] else None
+        except (RecursionError, OversizeMessageError):
+            return None
+        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError, JudgeOutOfStepError):
+            self._stop()
+            return None
 
     def _ask(self, request: dict[str, Any], seconds: float, blob: bytes = b"") -> dict[str, Any]:
         """Send one request; the header of the answer to it, and to no other."""
@@ -228,8 +293,11 @@ class Judge:
         if "failed" in answer:
             self._stop()
             raise JudgeError(f"the judge cannot do its work here: {answer['failed']}")
-        findings = tuple(Finding(*finding) for finding in answer["findings"])
-        return CaseVerdict(name, hidden, findings, answer["figures"])
+        findings = tuple(
+            Finding(**finding | {"fits": tuple(map(tuple, finding["fits"]))}) for finding in answer["findings"]
+        )
+        excluded = tuple((question, tuple(names)) for question, names in answer["excluded"])
+        return CaseVerdict(name, hidden, findings, answer["figures"], excluded)
 
 
 def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
@@ -238,6 +306,7 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
 
     import torch
 
+    from autograder.exchange.evidence import Case
     from autograder.exchange.graph_form import graphs_run_by
     from autograder.grading.runner import RunnerError, SandboxedRunner
 
@@ -247,6 +316,7 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
         runner.wait()
         channel.send({"ready": True})
         submission = None
+        instrument: Instrument | None = None
         while True:
             try:
                 header, blob = channel.receive()
@@ -255,6 +325,20 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
             task = find_task(header["task"])
             if "cases" in header:
                 _send_cases(channel, header, task)
+                continue
+            if "question" in header:
+                case = Case.from_message(header["case"], blob)
+                instrument = instrument_of(task, case) if header["anew"] else instrument
+                channel.send({"id": header["id"]} | _answered(instrument, header["question"]))
+                continue
+            if "record" in header:
+                channel.send({"id": header["id"], "record": instrument.record if instrument else []})
+                continue
+            if "follow" in header:
+                more = _following(task, header, blob)
+                channel.send({"id": header["id"], "more": more is not None})
+                if more is not None:
+                    channel.send(*more.to_message())
                 continue
             if header["submission"] != submission:
                 submission = header["submission"]
@@ -265,19 +349,42 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
             except (RunnerError, OSError) as error:  # of this machine: nothing is said of the evidence
                 channel.send({"id": header["id"], "failed": f"{type(error).__name__}: {error}"})
                 continue
-            findings = [[item.misconception, item.message, item.detail] for item in verdict.findings]
-            channel.send({"id": header["id"], "findings": findings, "figures": verdict.figures})
+            findings = [asdict(item) for item in verdict.findings]
+            answer = {"findings": findings, "figures": verdict.figures, "excluded": verdict.excluded}
+            channel.send({"id": header["id"]} | answer)
 
 
 def _send_cases(channel: Channel, header: dict[str, Any], task: Task) -> None:
     try:
-        cases = hidden_cases(task, header["seed"]) if header["hidden"] else visible_cases(task)
+        cases = visible_cases(task) if header["seed"] is None else hidden_cases(task, header["seed"])
     except Exception as error:  # whatever it is, it is a defect of the exercise, and is reported as one
         channel.send({"id": header["id"], "failed": f"{type(error).__name__}: {error}"})
         return
     channel.send({"id": header["id"], "count": len(cases)})
     for case in cases:
         channel.send(*case.to_message())
+
+
+def _answered(instrument: Instrument | None, question: Any) -> dict[str, Any]:
+    if instrument is None:
+        return {"refused": "a question before the first"}
+    try:
+        return {"answer": instrument.answer(question)}
+    except Exception as error:  # the question comes from the learner's side and may be anything
+        return {"refused": f"no question that the instrument knows ({type(error).__name__})"}
+
+
+def _following(task: Task, header: dict[str, Any], blob: bytes) -> Case | None:
+    from autograder.exchange.evidence import Case, Evidence
+
+    sent, length = header["evidence"], header["case_bytes"]
+    if "raised" in sent:
+        return None
+    try:
+        case = Case.from_message(header["case"], blob[:length])
+        return follow_up(task, case, Evidence.from_message(sent, blob[length:]))
+    except Exception:  # evidence may have any content; whatever is wrong with it, the verdict on it says so
+        return None
 
 
 def _verdict(task: Task, header: dict[str, Any], blob: bytes) -> CaseVerdict:

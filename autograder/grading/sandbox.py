@@ -35,9 +35,10 @@ from autograder.exchange.channel import (
 )
 from autograder.exchange.scratch import scratch_folder
 from autograder.exchange.verdict import Status
+from autograder.grading.hollow import write_hollow
 from autograder.grading.memory_watch import Watch, end_family
 from autograder.grading.system_calls import learner_filter
-from autograder.grading.view import PACKAGES, SandboxError, build_view
+from autograder.grading.view import PACKAGES, SandboxError, build_view, foreign_modules
 
 START_SECONDS = 120.0
 """How long a warm process may take to import torch and report."""
@@ -94,12 +95,22 @@ def bubblewrap() -> str | None:
     return path if works else None
 
 
-def bubblewrap_command(view: Path, limits: Limits, *, sockets: Path | None = None, warm: bool = False) -> list[str]:
+def bubblewrap_command(
+    view: Path,
+    limits: Limits,
+    *,
+    sockets: Path | None = None,
+    warm: bool = False,
+    without: Sequence[str] = (),
+    covered: Sequence[tuple[Path, Path]] = (),
+) -> list[str]:
     """The beginning of a command line that runs the rest of it in a sandbox which sees only `view` of the course.
 
     Args:
         view: what can be imported, as `/view`.
         limits: sizes.
+        without: installed packages of which the sandbox has an empty folder instead.
+        covered: files that lie over installed ones, each before the one that it covers.
         sockets: a folder that is there, too, under its own name.
         warm: whether the process keeps its rights over the sandbox, to make further ones inside.
     """
@@ -132,6 +143,11 @@ def bubblewrap_command(view: Path, limits: Limits, *, sockets: Path | None = Non
         # A package that was installed (not linked) lies inside the environment that was just bound: cover it.
         if any(installed.is_relative_to(prefix) for prefix in prefixes):
             command += ["--tmpfs", str(installed)]
+    for name in without:
+        for folder in _folders_of(name):
+            command += ["--tmpfs", folder]
+    for copy, installed in covered:
+        command += ["--ro-bind", str(copy), str(installed)]
     command += ["--ro-bind", str(view), "/view"]
     if sockets is not None:
         command += ["--ro-bind", str(sockets), str(sockets)]
@@ -141,6 +157,13 @@ def bubblewrap_command(view: Path, limits: Limits, *, sockets: Path | None = Non
     for name, value in _environment("/view").items():
         command += ["--setenv", name, value]
     return [*command, "--chdir", "/tmp"]
+
+
+def _folders_of(package: str) -> list[str]:
+    """The folders of an installed package, for each Python that the sandbox shows; none where it is not installed."""
+    prefixes = {Path(place).resolve() for place in (sys.base_prefix, sys.prefix, "/usr", "/usr/local")}
+    found = [place for prefix in prefixes for place in prefix.glob(f"lib*/python3*/*-packages/{package}")]
+    return sorted({str(place) for place in found if place.is_dir()})
 
 
 def _environment(view: str) -> dict[str, str]:
@@ -179,7 +202,7 @@ class Worker:
         """Prepare a worker for the tasks of one notebook.
 
         Args:
-            tasks: the tasks that will be run; decides what the view withholds.
+            tasks: the tasks that will be run, all without the same packages; decides what the view withholds.
             limits: what it may use.
             sandboxed: `None` takes bubblewrap when it is there.
 
@@ -193,6 +216,7 @@ class Worker:
         self.violation: Status | None = None
         self.killed = self.lost = False
         self._tasks = tasks
+        self._without = tasks[0].without if tasks else ()
         self._fresh_namespaces = self.sandboxed
         self._submissions = 0
         self._submission: Channel | None = None
@@ -201,10 +225,10 @@ class Worker:
 
     def __enter__(self) -> Self:
         self._files = scratch_folder("fxopt-view-")
-        view = Path(self._files.name) / "view"
-        view.mkdir()
+        view = self._made("view")
         try:
             build_view(view, self._tasks)
+            self._covered = write_hollow(self._made("hollow"), foreign_modules(self._tasks))
             self._start()
         except BaseException:
             self.close()
@@ -216,14 +240,29 @@ class Worker:
     ) -> None:
         self.close()
 
+    def _made(self, name: str) -> Path:
+        folder = Path(self._files.name) / name
+        folder.mkdir()
+        return folder
+
     def _start(self) -> None:
         """Start the warm process and wait until it is warm."""
         files = Path(self._files.name)
         self.control, theirs = channel_pair()
         kind = "own" if self._fresh_namespaces else "shared"
         command = [sys.executable, "-P", "-m", "autograder.learner_side.warm", str(theirs.fileno()), kind]
+        command += self._without
         if self.sandboxed:
-            command = bubblewrap_command(files / "view", self.limits, warm=self._fresh_namespaces) + command
+            command = [
+                *bubblewrap_command(
+                    files / "view",
+                    self.limits,
+                    warm=self._fresh_namespaces,
+                    without=self._without,
+                    covered=self._covered,
+                ),
+                *command,
+            ]
             environment: dict[str, str] = {}
         else:
             environment = _environment(str(files / "view")) | {"HOME": str(files), "TMPDIR": str(files)}
@@ -320,8 +359,10 @@ class Worker:
                     return process.pid
         raise SandboxError(f"the submission's process {child} cannot be found among the worker's")
 
-    def run(self, cells: list[dict[str, str]], task: Task) -> Channel:
+    def run(self, cells: list[dict[str, str]], task: Task, fresh: bool = False) -> Channel:
         """Fork a process that runs `cells` and then answers cases of `task`; the channel to it.
+
+        A `fresh` one runs no cells, and answers what the task follows up with.
 
         Raises:
             ChannelClosedError: the submission's process is gone.
@@ -331,6 +372,7 @@ class Worker:
             self.begin()
         assert self._submission is not None
         described = {"module": task.module, "provides": task.provides, "withheld": task.withheld, "day": task.day}
+        described |= {"instrument": task.instrument, "fresh": fresh}
         ours, theirs = channel_pair()
         try:
             self._submission.send({"run": {"cells": cells, "task": described}}, timeout=END_SECONDS)

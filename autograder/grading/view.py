@@ -48,11 +48,24 @@ def build_view(folder: Path, tasks: Sequence[Task]) -> None:
         shutil.copytree(_home(package), folder / package.__name__, ignore=without_caches)
     _withhold(folder, {name for task in tasks for name in task.withheld if name.split(".")[0] in _OURS})
     own, target = _home(autograder), folder / "autograder"
+    for package_name in {name for task in tasks for name in task.without}:
+        (folder / package_name).mkdir()
+        shutil.copy(own / "learner_side" / "stand_in.py", folder / package_name / "__init__.py")
     for name in FOLDERS:
         shutil.copytree(own / name, target / name, ignore=without_caches)
     for relative in (*FILES, *_exercise_files(own, tasks)):
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(own / relative, target / relative)
+
+
+def foreign_modules(tasks: Sequence[Task]) -> set[str]:
+    """The withheld modules of packages that are not the course's; what tasks are graded `without` is not among them."""
+    return {
+        name
+        for task in tasks
+        for name in task.withheld
+        if name.split(".")[0] not in _OURS and name.split(".")[0] not in task.without
+    }
 
 
 GRAPH_FILES = (

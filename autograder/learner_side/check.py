@@ -143,7 +143,7 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
             return CheckResult(
                 outcome_from_verdicts(task.name, task.title, [CaseVerdict("your code", False, (finding,))])
             )
-    from autograder.course.judges import error_verdict, judge_case
+    from autograder.course.judges import error_verdict, follow_up, judge_case
     from autograder.exchange.evidence import Evidence
 
     visible = import_module(task.module + ".visible")
@@ -159,6 +159,8 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
             continue
         # The judge of a grade sees evidence that has travelled; so does this one.
         evidence = Evidence.from_message(*evidence.to_message())
+        if task.fresh and (more := follow_up(task, case, evidence)) is not None:
+            evidence = Evidence.from_message(*visible.fresh(more).to_message())
         verdicts.append(judge_case(task, case, evidence, hidden=False))
         exhibits += visible.show(case, evidence)
     outcome = outcome_from_verdicts(task.name, task.title, verdicts)

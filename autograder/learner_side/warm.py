@@ -1,7 +1,8 @@
 """The warm process: imports torch and the view once, and forks for every submission and again for every task.
 
-`python -m autograder.learner_side.warm NUMBER own|shared` takes the open file NUMBER as its channel to the grading
-process. Three generations of processes follow one another, each with less in its hands than the one before:
+`python -m autograder.learner_side.warm NUMBER own|shared [PACKAGE…]` takes the open file NUMBER as its channel to the
+grading process. PACKAGEs are not there, and what needs them is not imported ahead. Three generations of processes
+follow one another, each with less in its hands than the one before:
 
 1. The warm process itself never runs a learner's code. For each `{"submission": ...}` it forks the second.
 2. The submission's process enters fresh namespaces, gives up every right, and runs no learner's code either. It is the
@@ -20,8 +21,9 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, inherited_channel
@@ -213,20 +215,26 @@ def _kill_leftovers(own_namespaces: bool) -> None:
                 pass
 
 
-def warm_up() -> LearnerShell:
+def warm_up(without: Sequence[str]) -> LearnerShell:
     """Import what every task's process needs, once, and make the shell that they copy.
 
     One thread: OpenMP's thread pool does not survive a fork.
-    """
-    import torch
 
-    torch.set_num_threads(1)
-    rehearse()
+    Args:
+        without: packages that are not there.
+    """
+    if "torch" not in without:
+        import torch
+
+        torch.set_num_threads(1)
+        rehearse()
+    for package in without:
+        import_module(package)  # what stands in for it
     return LearnerShell()
 
 
 def main() -> None:
-    """Warm up and serve. Arguments: the number of the open file to the grading process, and `own` or `shared`."""
+    """Warm up and serve. Arguments: the number of the open file, `own` or `shared`, absent packages."""
     control = inherited_channel(int(sys.argv[1]))
     os.environ[GRADING_VARIABLE] = "1"
     own_namespaces = sys.argv[2] == "own"
@@ -234,7 +242,7 @@ def main() -> None:
     if refusal:
         control.send({"refused": refusal})
         return
-    shell = warm_up()
+    shell = warm_up(sys.argv[3:])
     gc.collect()
     gc.freeze()  # a collection in a child would write to, and so copy, every page that holds an object
     control.send({"ready": True})

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, OversizeMessageError
 from autograder.learner_side.learner_shell import LearnerShell
+from autograder.learner_side.outside import connect
 from autograder.learner_side.withheld import WithheldImportError, withhold
+
+LINKS = 50
+"""How many exceptions that led to one another are looked at."""
 
 
 def answer_cases(channel: Channel, request: dict[str, Any], shell: LearnerShell) -> None:
@@ -21,15 +26,21 @@ def answer_cases(channel: Channel, request: dict[str, Any], shell: LearnerShell)
 
     Args:
         channel: to the grading process.
-        request: `cells` (each with `id` and `source`) and `task` (`module`, `provides`, `withheld`, `day`).
+        request: `cells` (each with `id` and `source`) and `task` (`module`, `provides`, `withheld`, `day`,
+            `instrument`, and `fresh`: no cells are run then, and cases are those of the task's second probe).
         shell: runs the cells; nothing ran in it before.
     """
-    # Imported before the learner's cells run: what the probe needs is then already in memory.
-    from autograder.exchange.evidence import Case
     from autograder.learner_side.own_functions import earlier_exports, stand_in
 
     task = request["task"]
-    probe = import_module(task["module"] + ".visible").probe
+    # Imported before the learner's cells run: what the probe needs is then already in memory.
+    visible = import_module(task["module"] + ".visible")
+    probe = visible.fresh if task["fresh"] else visible.probe
+    if task["fresh"]:
+        _answer(channel, probe, [], shell)
+        return
+    if task["instrument"]:
+        connect(channel)
     stand_in(earlier_exports(task["day"]))
     with withhold(task["withheld"]):
         for cell in request["cells"]:
@@ -40,18 +51,25 @@ def answer_cases(channel: Channel, request: dict[str, Any], shell: LearnerShell)
         channel.send({"missing": missing})
         if missing:
             return
-        while True:
-            try:
-                message = channel.receive()
-            except ChannelClosedError:
-                return
-            case = Case.from_message(message.header, message.blob)
-            answers = [shell.namespace[name] for name in task["provides"]]
-            header, blob = observe(probe, case, answers, shell)
-            try:
-                channel.send(header, blob)
-            except OversizeMessageError as error:
-                channel.send({"raised": "ValueError", "text": f"What your code produced is too large: {error}"})
+        _answer(channel, probe, task["provides"], shell)
+
+
+def _answer(channel: Channel, probe: Any, names: Sequence[str], shell: LearnerShell) -> None:
+    """Answer cases with what the probe makes of the learner's answers, until the channel closes."""
+    from autograder.exchange.evidence import Case
+
+    while True:
+        try:
+            message = channel.receive()
+        except ChannelClosedError:
+            return
+        case = Case.from_message(message.header, message.blob)
+        answers = [shell.namespace[name] for name in names]
+        header, blob = observe(probe, case, answers, shell)
+        try:
+            channel.send(header, blob)
+        except OversizeMessageError as error:
+            channel.send({"raised": "ValueError", "text": f"What your code produced is too large: {error}"})
 
 
 def observe(probe: Any, case: Any, answers: list[Any], shell: LearnerShell) -> tuple[dict[str, Any], bytes]:
@@ -74,7 +92,7 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     """What a judge is told of an exception: its kind and, for visible cases only, its text."""
     chain: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and current not in chain:
+    while current is not None and len(chain) < LINKS:
         chain.append(current)
         current = getattr(current, "inner_exception", None) or current.__cause__ or current.__context__
     for kind in (NotImplementedError, WithheldImportError):

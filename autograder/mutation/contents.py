@@ -107,9 +107,14 @@ def content_digest(course: Course, task: Task) -> str:
     answers = {path.name: _digest_of(path) for path in sorted((task.folder / "right").glob("*.py"))}
     equivalents = task.folder / "equivalent.toml"
     said = _digest_of(equivalents) if equivalents.exists() else ""
-    notebook = read_source(course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
-    reference = next(cell.source for cell in notebook.cells if cell["id"] == task.answer_id)
+    reference = _cells(course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")[task.answer_id]
     return digest([_files(named), answers, said, reference])
+
+
+@cache
+def _cells(source: Path) -> dict[str, str]:
+    """The cells of a notebook's source by id; read once in a process, as all files here."""
+    return {cell["id"]: cell.source for cell in read_source(source).cells}
 
 
 def operators_digest() -> str:

@@ -70,7 +70,7 @@ class _Warm:
                 self.trials.__exit__(None, None, None)
                 self.trials = None
             if self.judge is None:
-                self.judge = Judge(portion.seeds[0], LIMITS).__enter__()
+                self.judge = Judge(LIMITS).__enter__()
                 self.judge.start()
             notebook = AuthoredNotebook(Course(Path(portion.root)), task.notebook)
             self.trials = Trials(notebook, self.judge, portion.seeds).__enter__()

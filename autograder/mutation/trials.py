@@ -111,8 +111,8 @@ class Trials:
     def cases_of(self, task: Task) -> Cases:
         """The task's cases with every seed."""
         if task.name not in self._cases:
-            whole = [self._judge.cases(task, True, seed) for seed in self._seeds]
-            self._cases[task.name] = parted(self._judge.cases(task, False), whole)
+            whole = [self._judge.cases(task, seed) for seed in self._seeds]
+            self._cases[task.name] = parted(self._judge.cases(task), whole)
         return self._cases[task.name]
 
     def right(self, task: Task, name: str) -> float:

@@ -291,7 +291,7 @@ class _Run:
         note_receipt(self._store, submission)
         works = {}
         for name, notebook in notebooks.items():
-            work = work_of(self._course, due.day, name, notebook)
+            work = work_of(self._course, submission.folder, name, notebook)
             works[name] = None if work is None else (work, self._graders.submit(work))
         return _Begun(submission, notebooks, works)
 

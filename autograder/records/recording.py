@@ -16,7 +16,7 @@ from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import DISTURBED, NotebookOutcome
 from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, do, outcome_of, work_for
-from autograder.records.intake import PROBLEMS_KEY, HandedIn
+from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn
 from autograder.records.verdicts import TaskVerdict, Verdict, VerdictStatus, VerdictStore, task_verdict
 
 NOT_YOUR_FAULT = (
@@ -56,7 +56,7 @@ def judge_here(course: Course, submission: HandedIn, notebooks: dict[str, Notebo
         outcomes = {}
         try:
             for name, notebook in notebooks.items():
-                work = work_of(course, submission.folder.day, name, notebook)
+                work = work_of(course, submission.folder, name, notebook)
                 graded = None if work is None else outcome_of(do(work))
                 outcomes[name] = whole_outcome(course, submission.folder.day, name, notebook, graded)
         except InfrastructureError as error:
@@ -66,12 +66,13 @@ def judge_here(course: Course, submission: HandedIn, notebooks: dict[str, Notebo
     return Judged(submission, notebooks, outcomes)
 
 
-def work_of(course: Course, day: str, name: str, notebook: NotebookNode) -> Work | None:
-    """The work of grading a rebuilt notebook, or `None` where there is nothing to run."""
+def work_of(course: Course, folder: Folder, name: str, notebook: NotebookNode) -> Work | None:
+    """The work of grading a student's rebuilt notebook, or `None` where there is nothing to run."""
     tasks = tasks_of_notebook(name)
     if not tasks or notebook.metadata[PROBLEMS_KEY]["unreadable"]:
         return None
-    return work_for(name, notebook, read_notebook(course.curriculum / day / f"{name}.ipynb"), tasks, course.seed())
+    release = read_notebook(course.curriculum / folder.day / f"{name}.ipynb")
+    return work_for(name, notebook, release, tasks, course.seed_for(folder.student))
 
 
 def whole_outcome(

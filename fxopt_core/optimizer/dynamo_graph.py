@@ -43,7 +43,7 @@ def optimize_graph(
 
 
 def compare_graphs(
-    captured: fx.GraphModule, changed: fx.GraphModule, values: Sequence[Any], tolerance: Tolerance
+    captured: fx.GraphModule, changed: Any, values: Sequence[Any], tolerance: Tolerance, **how: Any
 ) -> Equivalence:
     """Compare a graph with the one that Dynamo captured.
 
@@ -52,27 +52,33 @@ def compare_graphs(
         changed: what became of it, called with the same values.
         values: of the first call, weights among them. They stay as they are.
         tolerance: how far values may be off.
+        how: whatever else `check_equivalence` takes by name.
     """
+    given, own = plain_values(captured, values)
+    inputs = tuple(value for value, mine in zip(given, own, strict=True) if not mine)
+    with torch._guards.tracing(None):
+        return check_equivalence(
+            _Called(captured, given, own), _Called(changed, given, own), inputs, tolerance=tolerance, **how
+        )
+
+
+def plain_values(captured: fx.GraphModule, values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+    """The values of a call with numbers for symbols, and which of them are no inputs of the model: weights, numbers."""
     nodes = captured.graph.find_nodes(op="placeholder")
     given = [one.node.hint if isinstance(one, (SymInt, SymFloat, SymBool)) else one for one in values]
-    own = [
+    return given, [
         not isinstance(value, torch.Tensor)
         or "_dynamo_static_input_type" in node.meta.get("tensor_dict", {})
         # A number of Python's that came as a tensor: the graph holds for this one.
         or getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
         for value, node in zip(given, nodes, strict=True)
     ]
-    inputs = tuple(value for value, mine in zip(given, own, strict=True) if not mine)
-    with torch._guards.tracing(None):
-        return check_equivalence(
-            _Called(captured, given, own), _Called(changed, given, own), inputs, tolerance=tolerance
-        )
 
 
 class _Called(nn.Module):
     """A graph with the model's weights, sizes and numbers put in: called with the other inputs."""
 
-    def __init__(self, graph_module: fx.GraphModule, given: Sequence[Any], own: Sequence[bool]) -> None:
+    def __init__(self, graph_module: Any, given: Sequence[Any], own: Sequence[bool]) -> None:
         super().__init__()
         self.run = graph_module.forward
         self.own = own

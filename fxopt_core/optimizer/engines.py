@@ -8,7 +8,7 @@ In a package's `pyproject.toml`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -27,13 +27,13 @@ class Request:
     """What an engine is asked to run.
 
     Attributes:
-        module: the optimised model; called as the model is called, and right where no engine is.
-        example_inputs: what the model is called with, for compiling and measuring.
+        module: the optimised model; called as the model is called, and right where no engine is. Inside of Dynamo the
+            graph that it captured, whose weights and sizes are inputs.
+        example_inputs: what it is called with, for compiling and measuring.
         tolerance: how far `module` itself may be off from the model.
         gradients: whether calls are to record gradients.
         compare: compares a module with the model, as the passes' work was compared; takes what `check_equivalence`
             takes by name, the tolerance for one.
-        without: the optimised model without the passes of these names, for an engine that does better without them.
     """
 
     module: Any
@@ -41,7 +41,6 @@ class Request:
     tolerance: Tolerance
     gradients: bool
     compare: Callable[..., Equivalence]
-    without: Callable[[Collection[str]], Any]
 
 
 @dataclass(frozen=True)

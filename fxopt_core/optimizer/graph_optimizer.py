@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -207,7 +208,14 @@ class GraphOptimizer:
         """
         chosen = choose_passes(passes, **options)
         runs_on = None if engine is None else find_engine(engine)
-        verified = self._verified = self._run_passes(chosen, verify)
+        verified = self._verified = run_verified_passes(
+            chosen,
+            self._build,
+            self._check if verify else None,
+            own_rounding=self._rounding,
+            at_fault="the graph without any rewrite already differs from the model, so not the passes but the capture "
+            f"by {self.captured.method} is at fault; capture by another method, or optimise a part of the model.",
+        )
         report = OptimizationReport(
             self.captured.method,
             self.attempts,
@@ -219,32 +227,11 @@ class GraphOptimizer:
         )
         if runs_on is not None:
             gradients = passes == "training" or getattr(self.model, "training", False)
-            taken = runs_on(self._request(verified, chosen, verify, gradients))
+            compare = partial(check_equivalence, self.model, inputs=self.example_inputs)
+            taken = runs_on(Request(verified.built.call, self.example_inputs, verified.tolerance, gradients, compare))
             self._verified = replace(verified, built=replace(verified.built, call=taken.module))
             report.engine = taken.decision
         return OptimizationResult(self._last().built.call, report)
-
-    def _run_passes(self, passes: Sequence[OptimizationPass], verify: bool) -> Verified:
-        return run_verified_passes(
-            passes,
-            self._build,
-            self._check if verify else None,
-            own_rounding=self._rounding,
-            at_fault="the graph without any rewrite already differs from the model, so not the passes but the capture "
-            f"by {self.captured.method} is at fault; capture by another method, or optimise a part of the model.",
-        )
-
-    def _request(
-        self, verified: Verified, passes: Sequence[OptimizationPass], verify: bool, gradients: bool
-    ) -> Request:
-        def compare(module: torch.nn.Module, **how: Any) -> Equivalence:
-            return check_equivalence(self.model, module, self.example_inputs, **how)
-
-        def without(names: Collection[str]) -> torch.nn.Module:
-            return self._run_passes([one for one in passes if one.name not in names], verify).built.call
-
-        call, tolerance = verified.built.call, verified.tolerance
-        return Request(call, self.example_inputs, tolerance, gradients, compare, without)
 
     def _build(self, passes: Sequence[OptimizationPass], denied: frozenset[str], most: float) -> Built:
         """The model after the first `most` rewrites that are not denied."""

@@ -1,32 +1,35 @@
-"""`fxopt bench models`: optimised models beside eager PyTorch, Inductor, ONNX Runtime and OpenVINO."""
+"""`fxopt bench models`: six models, run by every engine with and without the passes, and by what `auto` takes."""
 
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
+import math
+import statistics
 import tempfile
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
 from fxopt_workbench.commands.models import chosen_names
-from fxopt_workbench.tables import Table, output_console
+from fxopt_workbench.tables import NONE, Table, output_console
 
 if TYPE_CHECKING:
     from torch import nn
 
 Run = Callable[[], Any]
 
-PACKAGES = {"ONNX Runtime": ("onnxruntime", "onnx", "onnxscript"), "OpenVINO": ("openvino",)}
-"""Peers that are compared when these packages are installed."""
-
 REFERENCE = "eager"
+"""The model itself, as PyTorch runs it."""
+
+AUTO, FXOPT, COMPILED = "auto", "fxopt, then ", "torch.compile"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class ModelRow:
         spread: width of the middle half of the calls, in seconds.
         speed_up: over eager, of the medians.
         error: largest difference from eager PyTorch in float64, in units of the output; `None` where that failed.
+        passes_gain: of an engine after the passes: how many times as fast as the same engine without them.
+        taken: of `auto`: the engine.
         failure: why it could not be run, else `None`.
     """
 
@@ -49,24 +54,39 @@ class ModelRow:
     spread: float | None
     speed_up: float | None
     error: float | None
+    passes_gain: float | None = None
+    taken: str | None = None
     failure: str | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether this is an engine by itself: not `auto`, and nothing of fxopt before it."""
+        return self.candidate != AUTO and not self.candidate.startswith(FXOPT)
 
 
 def models(
     only: Annotated[str | None, typer.Option(help="One model, or several with commas.", show_default="all")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Timed calls of each candidate.")] = 20,
     tiny: Annotated[bool, typer.Option("--tiny", help="The small versions, to see whether everything works.")] = False,
+    attention: Annotated[
+        str, typer.Option(help="How transformers computes it: eager (written out) or sdpa.")
+    ] = "eager",
+    engine_seconds: Annotated[float, typer.Option(help="Seconds in which auto may choose.")] = 60.0,
+    clock: Annotated[
+        str, typer.Option(help="wall, or cpu: this process's time, which others disturb less. For one thread.")
+    ] = "wall",
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON instead of tables.")] = False,
 ) -> None:
-    """Time six models, without gradients, run in turn: eager, fxopt, Inductor, and what else is installed.
+    """Time six models, without gradients, run in turn: by every engine, with the passes and without, and by auto.
 
     Exit code 2 for bad input. A candidate that cannot run a model says why and is no error.
     """
-    from fxopt_workbench import zoo
+    from fxopt_workbench.bench.compared_models import NAMES, compared_model
 
-    known = [name.removesuffix("-moderate") for name in zoo.names("moderate")]
     try:
-        names = chosen_names("model", only, known)
+        names = chosen_names("model", only, NAMES)
+        (kind,) = chosen_names("attention", attention, ("eager", "sdpa"))
+        (timed_by,) = chosen_names("clock", clock, ("wall", "cpu"))
     except ValueError as error:
         typer.echo(f"fxopt bench models: {error}", err=True)
         raise typer.Exit(2) from error
@@ -74,134 +94,203 @@ def models(
     console = output_console()
     progress = Console(stderr=True)
     for name in names:
-        chosen = zoo.build(name if tiny else f"{name}-moderate", "cpu")
-        model: Any = chosen.model
-        # Attention written out, so that each candidate fuses it as well as it can.
-        model.set_attn_implementation("eager")
+        model, inputs = compared_model(name, tiny=tiny, attention=kind)
         with progress.status(f"timing {name}"):
-            rows += compare(name, model, dict(chosen.example_inputs), repeats)
+            rows += compare(name, model, inputs, repeats, engine_seconds, "cpu" if timed_by == "cpu" else "wall")
         if not as_json:
             console.print(_table(name, [row for row in rows if row.model == name]))
+    summary = summarize(rows)
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        typer.echo(json.dumps({"rows": [asdict(row) for row in rows], "summary": summary}, indent=2))
         return
-    for peer, packages in PACKAGES.items():
-        if not _installed(packages):
-            console.print(f"{peer} was not compared; to do so: pip install {' '.join(packages)}")
+    console.print(_summary_table(summary))
 
 
-def compare(name: str, model: nn.Module, inputs: dict[str, Any], repeats: int) -> list[ModelRow]:
+def compare(
+    name: str,
+    model: nn.Module,
+    inputs: Any,
+    repeats: int,
+    engine_seconds: float = 60.0,
+    clock: Literal["wall", "cpu"] = "wall",
+) -> list[ModelRow]:
     """Run one model in every way there is, interleaved."""
     import torch
 
     from fxopt_core.benchmark import measure_interleaved
     from fxopt_core.benchmark.accuracy import largest_error
+    from fxopt_core.verification.isolation import split_example_inputs
 
-    exact = _tensors(copy.deepcopy(model).double()(**_double(inputs)))
+    args, kwargs = split_example_inputs(inputs)
+    exact_args, exact_kwargs = _double((args, kwargs))
     runs: dict[str, Run] = {}
     failures: dict[str, str] = {}
     errors: dict[str, float | None] = {}
-    with torch.no_grad():
-        for candidate, make in candidates(model, inputs):
+    taken: str | None = None
+    with torch.no_grad(), tempfile.TemporaryDirectory(prefix="fxopt-bench-") as folder:
+        exact = _tensors(copy.deepcopy(model).double()(*exact_args, **exact_kwargs))
+        for candidate, make in candidates(model, inputs, Path(folder), engine_seconds):
             try:
                 with warnings.catch_warnings(action="ignore"):  # of converters, about what the error shows
-                    run = make()
-                errors[candidate] = largest_error(_tensors(run()), exact)
-            except Exception as error:  # a peer may raise anything; it is shown beside the others' figures
-                failures[candidate] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
-            else:
-                runs[candidate] = run
-        measured = measure_interleaved(runs, warmup=3, repeats=repeats)
-    eager = measured[REFERENCE].median
+                    called = make()
+                    errors[candidate] = largest_error(_tensors(called(*args, **kwargs)), exact)
+            except Exception as error:  # an engine may raise anything; it is shown beside the others' figures
+                first = next(iter(str(error).splitlines()), "")
+                failures[candidate] = f"{type(error).__name__}: {first[:120]}"
+                continue
+            if candidate == AUTO:
+                taken = getattr(getattr(called, "engine", None), "name", REFERENCE)
+            runs[candidate] = partial(called, *args, **kwargs)
+        seconds = time.process_time if clock == "cpu" else time.perf_counter
+        measured = measure_interleaved(runs, clock=seconds, warmup=3, repeats=repeats)
+    medians = {candidate: one.median for candidate, one in measured.items()}
     rows = [
-        ModelRow(name, candidate, m.median, m.interquartile_range, eager / m.median, errors[candidate])
-        for candidate, m in measured.items()
+        ModelRow(
+            name,
+            candidate,
+            medians[candidate],
+            one.interquartile_range,
+            medians[REFERENCE] / medians[candidate],
+            errors[candidate],
+            _gain(candidate, medians),
+            taken if candidate == AUTO else None,
+        )
+        for candidate, one in measured.items()
     ]
-    return rows + [ModelRow(name, candidate, None, None, None, None, why) for candidate, why in failures.items()]
+    return rows + [
+        ModelRow(name, candidate, None, None, None, None, failure=why) for candidate, why in failures.items()
+    ]
 
 
-def candidates(model: nn.Module, inputs: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Run]]]:
+def _gain(candidate: str, medians: dict[str, float]) -> float | None:
+    """How many times as fast an engine is after the passes."""
+    plain = candidate.removeprefix(FXOPT)
+    return medians[plain] / medians[candidate] if plain != candidate and plain in medians else None
+
+
+def candidates(
+    model: nn.Module, inputs: Any, folder: Path, engine_seconds: float
+) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
     """Every way to run the model, by name, as functions that set it up."""
     import torch
 
-    def optimized() -> nn.Module:
-        from fxopt_core.optimizer import GraphOptimizer
+    from fxopt_core.optimizer import GraphOptimizer
+    from fxopt_core.optimizer.engines import Request
+    from fxopt_workbench.engines import EAGER, Auto, Engine, registry
+    from fxopt_workbench.engines.places import place_of
 
-        return GraphOptimizer(model, inputs).optimize("inference").module
+    optimizer = GraphOptimizer(model, inputs)
+    threads = torch.get_num_threads()
 
-    def runs(function: Any) -> Run:
-        return lambda: function(**inputs)
+    def over(engine: Engine, passes: list[str] | str) -> Callable[..., Any]:
+        result = optimizer.optimize(passes)
+        request: Any = Request(result.module, inputs, None, False, optimizer.verify)  # type: ignore[arg-type]
+        stands = place_of(request)
+        if objection := engine.objection(stands.program, gradients=False):
+            raise ValueError(objection)
+        own = folder / ("with" if passes else "without") / engine.name
+        own.mkdir(parents=True, exist_ok=True)
+        made: Callable[..., Any] = stands.over(engine, own, threads)
+        return made
 
-    def compiled(function: Callable[[], Any], **config: Any) -> Run:
-        # Compiled here and not at the first timed call; the settings hold while it compiles.
-        torch._dynamo.reset_code_caches()
-        with torch._inductor.config.patch(**config):
-            result = torch.compile(function(), fullgraph=False)
-            result(**inputs)
-        return runs(result)
-
-    yield REFERENCE, lambda: runs(model)
-    yield "fxopt, then eager", lambda: runs(optimized())
-    yield "fxopt, then Inductor", lambda: compiled(optimized)
-    yield "Inductor", lambda: compiled(lambda: copy.deepcopy(model))
-    yield "Inductor, freezing", lambda: compiled(lambda: copy.deepcopy(model), freezing=True)
-    if _installed(PACKAGES["ONNX Runtime"]):
-        yield "ONNX Runtime", lambda: _onnx_runtime(model, inputs)
-    if _installed(PACKAGES["OpenVINO"]):
-        yield "OpenVINO", lambda: _openvino(model, inputs)
-
-
-def _installed(packages: tuple[str, ...]) -> bool:
-    return all(importlib.util.find_spec(package) for package in packages)
-
-
-def _onnx_runtime(model: nn.Module, inputs: dict[str, Any]) -> Run:
-    import onnxruntime
-    import torch
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model.onnx")
-        torch.onnx.export(copy.deepcopy(model), kwargs=inputs, f=path, dynamo=True, verbose=False)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        # Threads that wait for work at full speed would slow down whoever runs next.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    given = {node.name: inputs[node.name].numpy() for node in session.get_inputs()}
-    return lambda: [torch.from_numpy(value) for value in session.run(None, given)]
+    yield REFERENCE, lambda: model
+    yield COMPILED, lambda: _warm(torch.compile(copy.deepcopy(model)), inputs)
+    yield f"{FXOPT}{REFERENCE}", lambda: optimizer.optimize("inference").module
+    for name, where in registry.references().items():
+        if name == EAGER:
+            continue
+        engine = registry.load(where)
+        yield name, partial(over, engine, [])
+        yield f"{FXOPT}{name}", partial(over, engine, "inference")
+    yield AUTO, lambda: optimizer.optimize("inference", engine=Auto(engine_seconds)).module
 
 
-def _openvino(model: nn.Module, inputs: dict[str, Any]) -> Run:
-    import openvino
-    import torch
+def _warm(compiled: Any, inputs: Any) -> Callable[..., Any]:
+    """Compiled here, and not at the first timed call."""
+    from fxopt_core.verification.isolation import split_example_inputs
 
-    converted = openvino.convert_model(copy.deepcopy(model), example_input=inputs)
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-    compiled = openvino.Core().compile_model(converted, "CPU", settings)
-    given = {name: tensor.numpy() for name, tensor in inputs.items()}
-    return lambda: [torch.from_numpy(value) for value in compiled(given).values()]
+    args, kwargs = split_example_inputs(inputs)
+    compiled(*args, **kwargs)
+    made: Callable[..., Any] = compiled
+    return made
+
+
+def summarize(rows: Sequence[ModelRow]) -> dict[str, Any]:
+    """How `auto` does beside the best single engine: on each model, and the geometric means over all.
+
+    The best single engine over all models is the one with the largest geometric mean of speed-ups among those that
+    run every model.
+    """
+    names = list(dict.fromkeys(row.model for row in rows))
+    speeds: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.speed_up is not None and (row.single or row.candidate == AUTO):
+            speeds.setdefault(row.candidate, {})[row.model] = row.speed_up
+    everywhere = {one: found.values() for one, found in speeds.items() if len(found) == len(names)}
+    means = {one: statistics.geometric_mean(found) for one, found in everywhere.items()}
+    singles = {one: mean for one, mean in means.items() if one != AUTO}
+    best = max(singles, key=lambda one: singles[one]) if singles else None
+    by_model = {}
+    for name in names:
+        own = {one: found[name] for one, found in speeds.items() if name in found and one != AUTO}
+        auto = speeds.get(AUTO, {}).get(name)
+        fastest = max(own, key=lambda one: own[one]) if own else None
+        by_model[name] = {
+            "auto": auto,
+            "taken": next((row.taken for row in rows if row.model == name and row.candidate == AUTO), None),
+            "best_engine": fastest,
+            "auto_over_best": auto / own[fastest] if auto is not None and fastest is not None else None,
+        }
+    return {
+        "geometric_means": means,
+        "best_single_engine": best,
+        "auto_over_best_single_engine": means[AUTO] / singles[best] if AUTO in means and best is not None else None,
+        "models": by_model,
+    }
 
 
 def _tensors(output: Any) -> list[Any]:
-    """The tensors of an output. Peers return lists of the same tensors in the same order."""
+    """The tensors of an output."""
     import torch
     from torch.utils._pytree import tree_leaves
 
     return [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
 
 
-def _double(inputs: dict[str, Any]) -> dict[str, Any]:
-    return {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}
+def _double(inputs: Any) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    return tree_map_only(torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, inputs)
 
 
 def _table(name: str, rows: list[ModelRow]) -> Table:
     cells = []
     for row in rows:
         if row.seconds is None or row.spread is None:
-            cells.append((row.candidate, "could not run it", "", "", row.failure or ""))
+            cells.append((row.candidate, "could not run it", "", "", "", row.failure or ""))
         else:
             error = "not known" if row.error is None else f"{row.error:.1e}"
-            figures = (f"{1000 * row.seconds:.2f} ms", f"± {500 * row.spread:.2f} ms", f"{row.speed_up:.2f}×")
-            cells.append((row.candidate, *figures, error))
-    headings = ("candidate", "median", "spread", "speed-up", "error")
+            gain = "" if row.passes_gain is None else f"{row.passes_gain:.2f}×"
+            figures = (f"{1000 * row.seconds:.2f} ms", f"± {500 * row.spread:.2f} ms", f"{row.speed_up:.2f}×", gain)
+            taken = f" ({row.taken})" if row.taken else ""
+            cells.append((row.candidate + taken, *figures, error))
+    headings = ("candidate", "median", "spread", "speed-up", "passes gain", "error")
     return Table(f"{name}, against eager", headings, cells, words=("error",))
+
+
+def _summary_table(summary: dict[str, Any]) -> Table:
+    def times(value: float | None) -> str:
+        return NONE if value is None or not math.isfinite(value) else f"{value:.2f}×"
+
+    rows = [
+        (name, times(one["auto"]), one["taken"] or NONE, one["best_engine"] or NONE, times(one["auto_over_best"]))
+        for name, one in summary["models"].items()
+    ]
+    means = ", ".join(f"{name} {mean:.2f}×" for name, mean in summary["geometric_means"].items())
+    note = (
+        f"Geometric means of the speed-ups: {means}. auto over {summary['best_single_engine']}, the best single engine "
+        f"over all: {times(summary['auto_over_best_single_engine'])}."
+    )
+    headings = ("model", "auto", "took", "best engine there", "auto over it")
+    return Table("auto beside the engines", headings, rows, (note,), ("took", "best engine there"))

@@ -46,6 +46,19 @@ def optimize(
     save_graph: Annotated[
         Path | None, typer.Option(help="Write the optimised graph as a Python file that runs.")
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="What runs the graph: auto for the fastest that is installed and right, or one by name."),
+    ] = None,
+    engine_seconds: Annotated[
+        float | None, typer.Option(help="For --engine: seconds to choose in.", show_default="60")
+    ] = None,
+    save_engine: Annotated[
+        Path | None, typer.Option(help="For --engine: a folder for the decision and what the engine compiled.")
+    ] = None,
+    draw_engines: Annotated[
+        Path | None, typer.Option(help="For --engine: a picture (.svg), or the same in words (.txt).")
+    ] = None,
     benchmark: Annotated[bool, typer.Option("--benchmark", help="Time the model before and after too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -71,11 +84,13 @@ def optimize(
         names = preset or "inference" if passes is None else chosen_names("pass", passes, pass_names())
         check_file(save_graph, (".py",))
         check_file(draw, (".svg", ".html"))
+        check_file(draw_engines, (".svg", ".txt"))
+        runs_on = _engine(engine, engine_seconds, save_engine, draw_engines)
         chosen = build_to_run(model, choose_device(device), inputs, trust=trust)
         with progress.status(f"optimising {model}"):
             optimizer = GraphOptimizer(chosen.model, chosen.example_inputs, dynamic=dynamic or None)
             options: dict[str, Any] = {} if memory_budget is None else {"memory_budget": memory_budget}
-            result = optimizer.optimize(names, **options)
+            result = optimizer.optimize(names, engine=runs_on, **options)
         report, timed = result.report, None
         if save_graph is not None and len(report.graphs) > 1:
             raise CaptureError(
@@ -89,6 +104,11 @@ def optimize(
             written += save_standalone(
                 capture(result.module, chosen.example_inputs, "export", dynamic=dynamic or None), save_graph
             )
+        decision: Any = report.engine
+        if save_engine is not None:
+            written.append(decision.save(save_engine))
+        if draw_engines is not None:
+            written.append(decision.draw(draw_engines))
         if benchmark:
             with progress.status(f"timing {model}"):
                 timed = optimizer.benchmark()
@@ -113,6 +133,25 @@ def optimize(
             console.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
     if report.refused:
         raise typer.Exit(REFUSED)
+
+
+def _engine(name: str | None, seconds: float | None, save: Path | None, draw: Path | None) -> Any:
+    """The engine that was asked for; `None` where none was.
+
+    Raises:
+        ValueError: there is no such engine, or something is said of an engine and none is asked for.
+    """
+    from fxopt_core.optimizer.engines import find_engine
+    from fxopt_workbench.engines import SECONDS, Auto
+
+    if name is None:
+        said = {"--engine-seconds": seconds, "--save-engine": save, "--draw-engines": draw}
+        for option, value in said.items():
+            if value is not None:
+                raise ValueError(f"{option} is about the choice of an engine: say --engine auto, too.")
+        return None
+    find_engine(name)
+    return Auto(SECONDS if seconds is None else seconds, only=None if name == "auto" else (name,))
 
 
 def _draw(report: OptimizationReport, path: Path, model: str) -> list[Path]:

@@ -8,11 +8,25 @@ The core finds `auto` and each engine through the entry-point group `fxopt.engin
 
 from __future__ import annotations
 
-from fxopt_workbench.engines.choosing import Auto
+from fxopt_workbench.engines.choosing import SECONDS, Auto
 from fxopt_workbench.engines.decision import Decision, Trial
 from fxopt_workbench.engines.engine import EAGER, Engine, RefusedError
+from fxopt_workbench.engines.saving import Saved, StaleError, load, save
 
 AUTO = Auto()
 """What `engine="auto"` means."""
 
-__all__ = ["AUTO", "EAGER", "Auto", "Decision", "Engine", "RefusedError", "Trial"]
+__all__ = [
+    "AUTO",
+    "EAGER",
+    "SECONDS",
+    "Auto",
+    "Decision",
+    "Engine",
+    "RefusedError",
+    "Saved",
+    "StaleError",
+    "Trial",
+    "load",
+    "save",
+]

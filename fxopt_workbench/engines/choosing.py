@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,11 @@ import torch
 from fxopt_core.benchmark import measure_interleaved
 from fxopt_core.optimizer.engines import Request, Taken
 from fxopt_core.verification import EXACT, Tolerance, rounding
-from fxopt_core.verification.isolation import private_copy, split_example_inputs
 from fxopt_workbench.engines import registry
 from fxopt_workbench.engines.decision import Decision, Trial, base_versions, choose, digest, machine
 from fxopt_workbench.engines.engine import EAGER, Engine
-from fxopt_workbench.engines.module import EngineModule
-from fxopt_workbench.engines.program import NoProgramError, Program, program_of
+from fxopt_workbench.engines.places import AsModule, InsideDynamo, place_of, unchanged
+from fxopt_workbench.engines.program import NoProgramError, Program
 from fxopt_workbench.engines.trials import Clock, Trials
 from fxopt_workbench.engines.worker import PROGRAM
 
@@ -46,12 +46,14 @@ class Auto:
         seconds: the budget for all of it, set-up included. What is not ready after three quarters of it is left.
         only: names of engines to try; `None` for all that are installed. `eager` always is.
         threads: that each may use; by default as many as PyTorch has now.
+        report: is called with each `Decision`: for `torch.compile`, which gives back none.
         clock: seconds since some moment; replaced in tests.
     """
 
     seconds: float = SECONDS
     only: tuple[str, ...] | None = None
     threads: int | None = None
+    report: Callable[[Decision], object] | None = None
     clock: Clock = time.monotonic
 
     def __post_init__(self) -> None:
@@ -69,25 +71,29 @@ class Auto:
         engines = {name: registry.load(where) for name, where in references.items()}
         threads = self.threads or torch.get_num_threads()
         try:
-            program = program_of(request.module, request.example_inputs)
+            stands = place_of(request)
         except NoProgramError as error:
             trials = [Trial(EAGER), *(Trial(name, refusal=str(error)) for name in engines if name != EAGER)]
             why = "there is no single graph that another engine could run"
-            return Taken(request.module, self._decision(EAGER, why, trials, EXACT, start, threads, "", {}))
+            decision = self._decision(EAGER, why, trials, EXACT, start, threads, "", base_versions())
+            if self.report is not None:
+                self.report(decision)
+            return Taken(unchanged(request), decision)
+        program = stands.program
         tolerance = _tolerance(request, program)
         folder = tempfile.TemporaryDirectory(prefix="fxopt-engines-")
         place = Path(folder.name)
-        trials = self._tried(request, program, engines, references, tolerance, place, threads, start)
-        taken, why, module = EAGER, "", request.module
+        trials = self._tried(request, stands, engines, references, tolerance, place, threads, start)
+        taken, why, module = EAGER, "", unchanged(request)
         while True:
             taken, why = choose(trials)
             if taken == EAGER:
                 break
-            module, refusal = _take(request, engines[taken], program, tolerance, place / taken, threads)
+            module, refusal = _take(request, stands, engines[taken], tolerance, place / taken, threads)
             if not refusal:
                 break
             trials = [_refused(one, refusal) if one.engine == taken else one for one in trials]
-            module = request.module
+            module = unchanged(request)
         versions = base_versions()
         for engine in engines.values():
             versions |= engine.versions() if not engine.objection(None, gradients=False) else {}
@@ -95,12 +101,14 @@ class Auto:
             taken, why, trials, tolerance, start, threads, digest(program.graph, program.example), versions, place
         )
         weakref.finalize(decision, folder.cleanup)
+        if self.report is not None:
+            self.report(decision)
         return Taken(module, decision)
 
     def _tried(
         self,
         request: Request,
-        program: Program,
+        stands: AsModule | InsideDynamo,
         engines: dict[str, Engine],
         references: dict[str, str],
         tolerance: Tolerance,
@@ -109,11 +117,20 @@ class Auto:
         start: float,
     ) -> list[Trial]:
         """What became of each engine."""
-        objections = {name: one.objection(program, gradients=request.gradients) for name, one in engines.items()}
+        program = stands.program
+        objections = {
+            name: one.objection(program, gradients=request.gradients) or stands.objection(one)
+            for name, one in engines.items()
+        }
         trials = {name: Trial(name, refusal=objection) for name, objection in objections.items()}
-        able = {name: where for name, where in references.items() if not objections[name]}
+        quick_first = sorted(references, key=lambda name: (name != EAGER, engines[name].slow_to_build))
+        able = {name: references[name] for name in quick_first if not objections[name]}
         if set(able) - {EAGER}:
-            program.save(place / PROGRAM)
+            try:
+                program.save(place / PROGRAM)
+            except Exception as error:  # pickling asks every object in the graph, and each may raise its own
+                refusal = f"the graph cannot be handed to another process: {type(error).__name__}: {error}"
+                return [_refused(one, one.refusal or refusal * (one.engine != EAGER)) for one in trials.values()]
             left = self.seconds - (self.clock() - start)
             with Trials(able, place, threads, left, self.clock) as tried:
                 tried.prepare(tolerance, gradients=request.gradients, at_once=os.cpu_count() or 1)
@@ -151,12 +168,17 @@ def _refused(trial: Trial, refusal: str) -> Trial:
 
 
 def _take(
-    request: Request, engine: Engine, program: Program, tolerance: Tolerance, folder: Path, threads: int
+    request: Request,
+    stands: AsModule | InsideDynamo,
+    engine: Engine,
+    tolerance: Tolerance,
+    folder: Path,
+    threads: int,
 ) -> tuple[Any, str]:
     """The model over an engine in this process, and why not to take it; empty where it is right and not slower."""
     try:
         with torch.set_grad_enabled(request.gradients):
-            module = EngineModule(request.module, engine, program, engine.build(program, folder, threads))
+            module = stands.over(engine, folder, threads)
     except Exception as error:  # an engine may raise anything; it was tried in another process, and this is another
         return None, f"in this process it fails: {type(error).__name__}: {error}"
     found = compare_with_model(request, module, tolerance)
@@ -164,10 +186,10 @@ def _take(
         return None, f"it does something else than the model: {found.differences[0]}"
     if request.gradients:
         return module, ""
-    _, args, kwargs = private_copy(None, *split_example_inputs(request.example_inputs))
+    graph, (args, kwargs) = unchanged(request), stands.call()
     with torch.no_grad():
         measured = measure_interleaved(
-            {"graph": lambda: request.module(*args, **kwargs), "engine": lambda: module(*args, **kwargs)},
+            {"graph": lambda: graph(*args, **kwargs), "engine": lambda: module(*args, **kwargs)},
             warmup=2,
             repeats=LAST_ROUNDS,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import statistics
 import sys
@@ -20,10 +21,13 @@ from fxopt_core.display import Displayable
 from fxopt_core.verification import Tolerance
 from fxopt_workbench.engines import showing
 from fxopt_workbench.engines.engine import EAGER
+from fxopt_workbench.files import replacing
 from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from fxopt_workbench.engines.saving import Saved
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,6 @@ class Trial:
         largest_error: of all compared outputs, in units of their values; `None` where none was compared.
         refusal: why it was not eligible; empty where it was.
         caveat: what it does otherwise without being refused for it: with infinities and NaN, for one.
-        left_out: names of passes that this engine is better without.
     """
 
     engine: str
@@ -46,7 +49,6 @@ class Trial:
     largest_error: float | None = None
     refusal: str = ""
     caveat: str = ""
-    left_out: tuple[str, ...] = ()
 
     @property
     def measurement(self) -> Measurement | None:
@@ -113,6 +115,30 @@ class Decision(Displayable):
         """Everything as JSON values, in seconds."""
         return showing.document(self)
 
+    def save(self, folder: Path | str) -> Path:
+        """Write it with what its engine compiled; `Decision.load` takes it up again, on this machine and versions.
+
+        Returns:
+            The folder in `folder` that holds it, named after machine and versions.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        from fxopt_workbench.engines import save
+
+        return save(self, folder)
+
+    @staticmethod
+    def load(folder: Path | str) -> Saved:
+        """What `save` wrote, to be given as `engine`; it is compared with the model once more.
+
+        Raises:
+            StaleError: there is none for this machine and these versions.
+        """
+        from fxopt_workbench.engines import load
+
+        return load(folder)
+
     def plot(self) -> Figure:
         """A bar for each engine that was timed, with its spread; `alt_text` says the same in words."""
         return showing.plot(self)
@@ -120,6 +146,19 @@ class Decision(Displayable):
     def alt_text(self) -> str:
         """The picture of `plot` in words."""
         return showing.alt_text(self)
+
+    def draw(self, path: Path) -> Path:
+        """Write the picture (`.svg`), or the same in words (`.txt`).
+
+        Returns:
+            The path.
+        """
+        with replacing(path) as temporary:
+            if path.suffix == ".txt":
+                temporary.write_text(self.alt_text() + "\n", encoding="utf-8")
+            else:
+                self.plot().savefig(temporary, format="svg", metadata={"Date": None})
+        return path
 
     @cached_property
     def measured(self) -> tuple[Trial, ...]:
@@ -153,7 +192,11 @@ def choose(trials: Sequence[Trial]) -> tuple[str, str]:
 
 def machine() -> str:
     """This machine in words: two that differ in them may differ in what is fastest."""
-    return f"{platform.system()} {platform.machine()}, {device_name(torch.device('cpu'))}"
+    processor, place = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    if place.exists():
+        named = [line for line in place.read_text().splitlines() if line.startswith("model name")]
+        processor = named[0].partition(":")[2].strip() if named else processor
+    return f"{platform.system()}, {processor} with {os.cpu_count()} cores ({device_name(torch.device('cpu'))})"
 
 
 def base_versions() -> dict[str, str]:

@@ -37,8 +37,7 @@ class Engine:
         live_weights: whether it reads the weights at each call; else it is left when they have changed.
         other_sizes: whether it takes the open sizes of a program, and not only the example's.
         artefact: whether its folder holds what makes the next `build` quick.
-        left_out: names of passes after which it is slower than without.
-        why_left_out: why.
+        slow_to_build: whether to build it after the others, which may then be ready in time where it is not.
     """
 
     name: str
@@ -49,8 +48,7 @@ class Engine:
     live_weights: bool = False
     other_sizes: bool = False
     artefact: bool = False
-    left_out: frozenset[str] = frozenset()
-    why_left_out: str = ""
+    slow_to_build: bool = False
 
     def objection(self, program: Program | None, *, gradients: bool) -> str:
         """Why not even to try it; empty where nothing speaks against it.
@@ -80,7 +78,7 @@ class Engine:
 
     def __call__(self, request: Request) -> Taken:
         """Try this engine beside `eager`, and take it if it is right."""
-        from fxopt_workbench.engines.choosing import Auto
+        from fxopt_workbench.engines import Auto
 
         return Auto(only=(self.name,))(request)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves
 
@@ -17,8 +17,8 @@ from fxopt_core.graphs.fused_operators import is_plain
 from fxopt_workbench.engines.engine import Engine
 from fxopt_workbench.engines.program import Program, Run
 
-Held = tuple[dict[str, Any], str, torch.Tensor, int | None]
-"""Where a weight is held, under which name, which it was, and how often it had been written."""
+Held = tuple[dict[str, Any], str, Any, int | None]
+"""Where a weight or a module is held, under which name, which it was, and how often it had been written."""
 
 
 class EngineModule(nn.Module):
@@ -87,7 +87,7 @@ class EngineModule(nn.Module):
             return "a transform of torch.func needs to see the operators"
         if torch.is_grad_enabled() and not engine.gradients:
             recorded = any(one.requires_grad for one in tensors) or any(
-                one.requires_grad for one in self._parameters_held()
+                isinstance(one, torch.Tensor) and one.requires_grad for _, _, one, _ in self._weights
             )
             if recorded:
                 return "it gives no gradients, and this call records them: call it under torch.no_grad()"
@@ -95,9 +95,6 @@ class EngineModule(nn.Module):
             if holder.get(name) is not weight or _version(weight) != version:
                 return "a weight has changed since"
         return ""
-
-    def _parameters_held(self) -> Iterator[torch.Tensor]:
-        return (weight for _, _, weight, _ in self._weights)
 
     def train(self, mode: bool = True) -> EngineModule:
         """Nothing where this is the captured mode already.
@@ -129,19 +126,71 @@ class EngineModule(nn.Module):
         return _itself, (self.optimized,)
 
 
+class FlatEngine(nn.Module):
+    """Called like a graph that Dynamo captured, with weights and sizes among its inputs; gives no gradients.
+
+    Dynamo has checked dtypes, devices and memory layouts. The graph itself answers where a weight or a size is another
+    one than the engine was made for.
+
+    Attributes:
+        graph: the graph.
+        engine: what runs it.
+        fallbacks: how many calls the graph answered.
+    """
+
+    def __init__(
+        self, graph: fx.GraphModule, engine: Engine, program: Program, run: Run, example: Sequence[Any]
+    ) -> None:
+        super().__init__()
+        held = vars(self)
+        held["graph"], held["engine"], held["fallbacks"] = graph, engine, 0
+        held["_program"], held["_run"] = program, run
+        held["_shapes"] = [tensor.shape for tensor in program.example]
+        held["_fixed"] = [
+            (number, value, _version(value) if isinstance(value, torch.Tensor) else None)
+            for number, value in enumerate(example)
+            if number not in program.taken
+        ]
+
+    def forward(self, *values: Any) -> Any:
+        """What the graph gives for these values."""
+        held = vars(self)
+        program: Program = held["_program"]
+        tensors = [values[number] for number in program.taken]
+        fits = all(_is_still(values[number], value, version) for number, value, version in held["_fixed"]) and all(
+            is_plain(one) and one.shape == shape for one, shape in zip(tensors, held["_shapes"], strict=True)
+        )
+        recorded = torch.is_grad_enabled() and any(
+            isinstance(one, torch.Tensor) and one.requires_grad for one in values
+        )
+        if fits and not recorded:
+            return program.result(values, held["_run"](*tensors))
+        held["fallbacks"] += 1
+        return held["graph"].forward(*values)
+
+
+def _is_still(found: Any, value: Any, version: int | None) -> bool:
+    """Whether a weight is the one that it was, or a number the same."""
+    if isinstance(value, torch.Tensor):
+        return found is value and _version(found) == version
+    return bool(found == value)
+
+
 def _itself(module: CapturedModule) -> CapturedModule:
     return module
 
 
 def _weights(module: nn.Module) -> Iterator[Held]:
-    """Every tensor that a module holds: parameters, buffers and plain attributes."""
+    """Every tensor that a module holds, parameters, buffers and plain attributes, and the modules that hold them."""
     for part in module.modules():
+        for name, held in part._modules.items():
+            yield part._modules, name, held, None
         for holder in (part._parameters, part._buffers, vars(part)):
             for name, value in holder.items():
                 if isinstance(value, torch.Tensor):
                     yield holder, name, value, _version(value)
 
 
-def _version(tensor: torch.Tensor) -> int | None:
-    """How often a tensor has been written; `None` for one of inference mode, which does not count."""
-    return None if tensor.is_inference() else tensor._version
+def _version(held: Any) -> int | None:
+    """How often a tensor has been written; `None` for a module, and for one of inference mode, which does not count."""
+    return None if not isinstance(held, torch.Tensor) or held.is_inference() else held._version

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fxopt_workbench.engines.engine import Engine, RefusedError
-from fxopt_workbench.engines.program import Program, Run, detached
+from fxopt_workbench.engines.program import Program, Run, as_the_graph_gives_it, detached
 
 MODEL = "model.onnx"
 """The file with the graph; its weights may lie beside it."""
@@ -59,24 +59,15 @@ def build_openvino(program: Program, folder: Path, threads: int) -> Run:
 
 def _over_arrays(program: Program, call: Callable[[list[np.ndarray]], Sequence[np.ndarray]]) -> Run:
     """A call with arrays of NumPy as one with tensors, whose results lie in memory as the graph's own do."""
-    with torch.no_grad():
-        expected = program.graph(*(tensor.clone() for tensor in program.example))
-    layouts = [(one.dtype, one.shape, one.stride()) for one in expected]
+    facts = program.facts()
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
         arrays = [tensor.detach().resolve_conj().resolve_neg().contiguous().numpy() for tensor in tensors]
         found = call(arrays)
-        if len(found) != len(layouts):
-            raise RuntimeError(f"it gives {len(found)} results, expected {len(layouts)}")
-        results = []
-        for array, (dtype, shape, stride) in zip(found, layouts, strict=True):
-            result = torch.from_numpy(np.ascontiguousarray(array)) if np.ndim(array) else torch.tensor(array)
-            if result.dtype != dtype or result.shape != shape:
-                raise RuntimeError(f"it gives {result.dtype} of {list(result.shape)}, expected {dtype} {list(shape)}")
-            if result.stride() != stride:
-                result = torch.empty_strided(shape, stride, dtype=dtype).copy_(result)
-            results.append(result)
-        return results
+        if len(found) != len(facts):
+            raise RuntimeError(f"it gives {len(found)} results, expected {len(facts)}")
+        results = [torch.from_numpy(np.ascontiguousarray(one)) if np.ndim(one) else torch.tensor(one) for one in found]
+        return [as_the_graph_gives_it(*both) for both in zip(results, facts, strict=True)]
 
     return run
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import fx
-from torch.utils._pytree import TreeSpec, tree_leaves
+from torch import fx, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves
 
 from fxopt_core.capture.module import StoredGraphModule
 from fxopt_core.graphs.aliases import Storages
@@ -22,6 +22,24 @@ SIZES_CHECK = "_guards_fn"
 
 Run = Callable[..., Sequence[torch.Tensor]]
 """Takes the tensors of a call and gives those of the result."""
+
+
+Facts = tuple[torch.dtype, torch.Size, tuple[int, ...]]
+"""Dtype, shape and strides."""
+
+
+def as_the_graph_gives_it(found: torch.Tensor, facts: Facts) -> torch.Tensor:
+    """A result that lies in memory as the graph's own does.
+
+    Raises:
+        RuntimeError: it has another dtype or shape.
+    """
+    dtype, shape, stride = facts
+    if found.dtype != dtype or found.shape != shape:
+        raise RuntimeError(f"it gives {found.dtype} of {list(found.shape)}, expected {dtype} of {list(shape)}")
+    if found.stride() == stride:
+        return found
+    return torch.empty_strided(shape, stride, dtype=dtype).copy_(found)
 
 
 class NoProgramError(ValueError):
@@ -51,6 +69,12 @@ class Program:
     sizes_open: bool
     effects: tuple[str, ...]
 
+    def facts(self) -> list[Facts]:
+        """What the graph's tensors are like for the example: dtype, shape and strides of each."""
+        with torch.no_grad():
+            found = self.graph(*(tensor.clone() for tensor in self.example))
+        return [(one.dtype, one.shape, one.stride()) for one in found]
+
     def result(self, leaves: Sequence[Any], tensors: Sequence[torch.Tensor]) -> Any:
         """A call's result in the form of the model's.
 
@@ -63,8 +87,12 @@ class Program:
         return self.structure.unflatten(flat) if self.structure is not None else tuple(flat)
 
     def save(self, path: Path) -> None:
-        """Write the graph and its example for another process of this machine."""
-        torch.save(self, path)
+        """Write the graph and its example for another process of this machine, which asks for no more.
+
+        Raises:
+            Exception: something in the graph cannot be pickled.
+        """
+        torch.save(replace(self, given=(), structure=None), path)
 
     @staticmethod
     def load(path: Path) -> Program:
@@ -74,12 +102,13 @@ class Program:
         return loaded
 
 
-def program_of(module: Any, example_inputs: ExampleInputs) -> Program:
+def program_of(module: Any, example_inputs: ExampleInputs, held: Collection[int] = ()) -> Program:
     """The program of an optimised module.
 
     Args:
         module: an `fx.GraphModule` that is called with `example_inputs`.
         example_inputs: of one call.
+        held: which leaves of the call are weights, that the program holds and a call does not bring.
 
     Raises:
         NoProgramError: it is no single graph, or takes something that is neither a tensor nor fixed.
@@ -101,9 +130,14 @@ def program_of(module: Any, example_inputs: ExampleInputs) -> Program:
     sizes_open = _has_open_sizes(module)
     taken = []
     for number, (node, leaf) in enumerate(zip(placeholders, leaves, strict=True)):
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, torch.Tensor) and number not in held:
             taken.append(number)
             continue
+        if isinstance(leaf, torch.Tensor):
+            name = f"held_{number}"
+            setattr(graph_module, name, leaf if isinstance(leaf, nn.Parameter) else nn.Buffer(leaf))
+            with graph.inserting_before(node):
+                node.replace_all_uses_with(graph.get_attr(name))
         _put_in(node, leaf)
         graph.erase_node(node)
     given, structure = _flat_output(graph, placeholders, nested)
@@ -130,8 +164,6 @@ def _flat_output(
 ) -> tuple[tuple[tuple[str, Any], ...], TreeSpec | None]:
     """Make the graph return each tensor that it computes once, and say how the result is put together of them."""
     output = graph.output_node()
-    from torch.utils._pytree import tree_flatten
-
     leaves, spec = tree_flatten(output.args[0], is_leaf=lambda one: isinstance(one, fx.Node))
     # The code generator of an exported graph puts its flat results together itself.
     structure = nested.out_spec if nested is not None and nested.out_spec is not None else spec
@@ -143,7 +175,7 @@ def _flat_output(
         elif leaf in placeholders:
             given.append(("argument", placeholders.index(leaf)))
         else:
-            if not isinstance(leaf.meta.get("val", torch.empty(0)), torch.Tensor):
+            if not isinstance(leaf.meta.get("val", leaf.meta.get("example_value", torch.empty(0))), torch.Tensor):
                 raise NoProgramError(f"it returns {leaf.name}, which is computed and no tensor")
             if leaf not in results:
                 results.append(leaf)

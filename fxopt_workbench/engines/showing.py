@@ -90,7 +90,6 @@ def document(decision: Decision) -> dict[str, Any]:
                 "largest_error": trial.largest_error,
                 "refusal": trial.refusal or None,
                 "caveat": trial.caveat or None,
-                "left_out": list(trial.left_out),
             }
         )
     return {

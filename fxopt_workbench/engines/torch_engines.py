@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 
 from fxopt_workbench.engines.engine import EAGER, Engine
-from fxopt_workbench.engines.program import Program, Run, detached
+from fxopt_workbench.engines.program import Program, Run, as_the_graph_gives_it, detached
 
 KERNELS = "kernels.bin"
 """The file with what Inductor compiled."""
@@ -29,7 +29,7 @@ def build_inductor(program: Program, folder: Path, threads: int) -> Run:
 
 def build_inductor_freezing(program: Program, folder: Path, threads: int) -> Run:
     """Inductor with weights computed and laid out once, and convolutions with the channels innermost in memory."""
-    graph = detached(program.graph)
+    graph, facts = detached(program.graph), program.facts()
     with torch.no_grad():
         for owner in graph.modules():
             # What passes made are plain attributes, which no module knows of.
@@ -43,7 +43,7 @@ def build_inductor_freezing(program: Program, folder: Path, threads: int) -> Run
 
     def without_gradients(*tensors: torch.Tensor) -> Sequence[torch.Tensor]:
         with torch.no_grad():
-            return run(*tensors)
+            return [as_the_graph_gives_it(*both) for both in zip(run(*tensors), facts, strict=True)]
 
     return without_gradients
 
@@ -73,6 +73,7 @@ ENGINE_INDUCTOR = Engine(
     live_weights=True,
     other_sizes=True,
     artefact=True,
+    slow_to_build=True,
 )
 
-ENGINE_INDUCTOR_FREEZING = Engine("inductor-freezing", build_inductor_freezing, artefact=True)
+ENGINE_INDUCTOR_FREEZING = Engine("inductor-freezing", build_inductor_freezing, artefact=True, slow_to_build=True)

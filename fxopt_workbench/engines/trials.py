@@ -20,7 +20,7 @@ from typing import Any
 from fxopt_core.verification import Tolerance
 from fxopt_workbench.engines.decision import Trial
 from fxopt_workbench.engines.engine import EAGER
-from fxopt_workbench.engines.worker import resident_bytes
+from fxopt_workbench.engines.watching import resident_bytes
 
 SETTING_UP = 0.75
 """The share of the budget after which an engine has to be ready."""

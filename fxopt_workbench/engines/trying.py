@@ -14,7 +14,7 @@ from fxopt_core.verification import Tolerance, check_equivalence
 from fxopt_core.verification.cases import SPECIAL, cases
 from fxopt_workbench.engines.engine import EAGER, Engine
 from fxopt_workbench.engines.program import Program, Run
-from fxopt_workbench.engines.worker import WARM_UP, grows_by, overwritten, resident_bytes, time_calls
+from fxopt_workbench.engines.watching import WARM_UP, grows_by, overwritten, resident_bytes, time_calls
 
 
 class Tried:

@@ -16,8 +16,8 @@
 # Six small tasks, about an hour. Each has a cell for your code and a check below it that answers at once. The check
 # tries visible cases; `submit` at the end also tries hidden ones.
 #
-# The first four tasks are about numbers: write them with plain Python, without asking PyTorch. The last two are about
-# graphs.
+# The first four tasks are about numbers: write them with plain Python, without asking PyTorch, which is not even there
+# while they are graded. The last two are about graphs.
 
 # %% nbgrader={"grade": false, "grade_id": "ex00-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -218,7 +218,7 @@ check.day0.check_stack(shapes_through)
 #
 # *12 minutes, medium.* Write `build_mlp(first, second)`, which takes two linear layers and returns a
 # `torch.fx.GraphModule` that computes `second(relu(first(x)))`. Build its graph with the methods of `fx.Graph`; do
-# not trace.
+# not trace (while this task is graded, the tracer is hollow).
 #
 # The graph must pass `graph.lint()`, run for any batch size, and use the very layers that it was given: to train it
 # must be to train them.
@@ -261,8 +261,9 @@ check.day0.build_mlp(build_mlp)
 # ## Task 6. Run a graph yourself
 #
 # *12 minutes, hard.* Write `run_graph(graph_module, *inputs)`, which computes the graph of a graph module without
-# calling the module: the module runs *code* that was once written from the graph, and here the graph has changed
-# since. Go through `graph_module.graph.nodes` in order and keep the value of each node.
+# calling the module: the module runs *code* that was once written from the graph. Here the graph has changed since, and
+# `recompile()` does not help: one of its constants has no form in code. Nor is `fx.Interpreter` at hand while you are
+# graded. Go through `graph_module.graph.nodes` in order and keep the value of each node.
 #
 # | `node.op` | its value |
 # | --- | --- |

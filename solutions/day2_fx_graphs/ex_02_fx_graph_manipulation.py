@@ -276,8 +276,10 @@ def key_of(node: torch.fx.Node, stand_in: dict[torch.fx.Node, torch.fx.Node]):
     def key(value):
         if isinstance(value, torch.fx.Node):
             return stand_in.get(value, value)
+        if isinstance(value, slice):
+            return slice, key([value.start, value.stop, value.step])
         if isinstance(value, (list, tuple)):
-            return tuple(key(item) for item in value)
+            return isinstance(value, list), *[key(item) for item in value]  # x[[0, 1]] is not x[0, 1]
         if isinstance(value, dict):
             return tuple((name, key(value[name])) for name in sorted(value))
         return type(value), repr(value)
@@ -371,7 +373,7 @@ def is_constant(node: torch.fx.Node, graph_module: torch.fx.GraphModule, storage
     if node.op == "get_attr":
         value = torch.fx.Interpreter(graph_module).fetch_attr(node.target)
         will_change = graph_module.training and isinstance(value, nn.Parameter)
-        return not will_change and not storages.written(node)
+        return not (will_change or storages.written(node) or node in storages.returned)
     if not node.op.startswith("call") or not node.all_input_nodes:
         return False
     if node.op == "call_module" and graph_module.training:
@@ -390,6 +392,8 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     storages, values = Storages(graph), {}
     interpreter = torch.fx.Interpreter(graph_module)
     for node in graph.nodes:
+        if effects_of(node).context or effects_of(node).opaque:
+            break  # what comes now runs in another mode, or after nobody knows what
         if is_constant(node, graph_module, storages, values):
             interpreter.env = dict(values)
             values[node] = interpreter.run_node(node)

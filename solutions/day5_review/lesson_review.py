@@ -204,6 +204,7 @@ for name, refusal in result.report.refusals:
 # Adding 0 turns -0.0 into 0.0, so leaving it out would change a bit. Does that matter? You decide: an optimiser can
 # promise you every bit, or it can promise you less and do more. Here's what Inductor promises by default:
 
+
 # %%
 def plus_zeros(x):
     return x + torch.zeros(1)

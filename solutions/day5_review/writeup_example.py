@@ -13,18 +13,17 @@
 # %% [markdown]
 # # Day 5: a write-up, as an example
 #
-# *About 10 minutes.* Task 6 of the exercise asks for a technical deep dive: one mechanism, explained to a colleague who
-# knows PyTorch and no compilers. Here is one, with 400 words and one measurement. Its mechanism is taken, so choose
-# another.
+# *About 10 minutes.* In the exercise you'll write a technical deep dive: you explain one mechanism to a colleague who knows
+# PyTorch but not compilers. Here's an example, with one measurement. This mechanism is taken, so choose another one.
 #
-# | part | what a person looks for in it |
+# | part | what your reader looks for in it |
 # | --- | --- |
-# | the problem | one mechanism, and what it is for |
+# | the problem | one mechanism, and what it's good for |
 # | the approach | how it works, and under which conditions |
-# | measured | a number that the reader can get, too |
-# | what is given up | the price, and when one would do otherwise |
+# | measured | a number that the reader can measure as well |
+# | what you give up | the price, and when you'd rather not pay it |
 #
-# The lines in italics under a heading say what its author wanted to do there. Yours has none.
+# Under each heading, a line in italics says what the author wanted to do there. You don't need those in yours.
 
 # %%
 # %matplotlib inline
@@ -39,10 +38,10 @@ from fxopt_core.optimizer import GraphOptimizer
 # %% [markdown]
 # ## The problem: training remembers everything
 #
-# *2 minutes.* *One sentence for the problem, one number for its size; no word that the colleague does not know.*
+# *2 minutes.* *State the problem in one sentence and its size in one number. Use no word that your colleague doesn't know.*
 #
-# To compute gradients, PyTorch keeps what each layer of the forward pass made, until the backward pass needs it. In the
-# network below the weights take 1.5 MiB. How much do the kept results take?
+# To compute gradients, PyTorch keeps what each layer computes in the forward pass until the backward pass needs it. In the
+# network below, the weights take 1.5 MiB. How much do the results take that it keeps?
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(0)
@@ -65,29 +64,32 @@ results = sum(tensor.nbytes for address, tensor in kept.items() if address not i
 print(f"weights {weights / 2**20:.1f} MiB, results that are kept {results / 2**20:.1f} MiB")
 
 # %% [markdown]
-# Many times as much, and it grows with the batch. Where memory runs out, these are what can be spared.
+# Many times as much, and it grows with the batch. So if you run out of memory, these results are the first thing to
+# do without.
 
 # %% [markdown]
 # ## The approach: forget, and compute again
 #
-# *3 minutes.* *The mechanism in four sentences. Then its conditions: without them an explanation is an advertisement.*
+# *3 minutes.* *Explain the mechanism in a few sentences. Then give its conditions. Without them, you're advertising.*
 #
 # **Recomputation** (Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016) keeps the input of a stretch of
-# the network and forgets what is made inside. When the backward pass arrives there, the stretch runs forward once more.
+# the network and forgets what the stretch computes inside. When the backward pass gets there, the stretch runs forward
+# once more.
 #
-# The gradients are the same only if the second run does what the first did:
+# You only get the same gradients if the second run does exactly what the first one did:
 #
-# - random numbers (dropout) must be drawn again from the same state;
-# - what the stretch writes (running statistics) must not be written twice;
-# - nothing that it reads may have changed in between.
+# - it has to draw the same random numbers (think of dropout);
+# - it mustn't write anything twice (think of running statistics);
+# - nothing that it reads may have changed in the meantime.
 #
-# So a tool has to check, not to hope. The pass `recomputation` leaves alone what a second run might change. Here its
-# plans are measured: memory from every allocation of a training step, gradients against the unchanged network's.
+# A tool can't just hope for that, it has to check. The pass `recomputation` leaves alone whatever a second run might
+# change. Let's measure it: its memory from every allocation of a training step, and its gradients against those of the
+# unchanged network.
 
 # %% [markdown]
 # ## Measured: memory against time
 #
-# *3 minutes.* *One picture, the same as text, and what in it may differ elsewhere.*
+# *3 minutes.* *Show one picture, say the same in text, and say what may look different on another machine.*
 
 # %%
 optimizer = GraphOptimizer(model, (batch,))
@@ -135,32 +137,31 @@ print(f"for {seconds[-1]:.2f} times the time of the unchanged step.")
 print("Memory is counted and the same everywhere; the times are seven runs on this machine, and vary.")
 
 # %% [markdown]
-# A forward pass is about a third of a step (the backward pass computes two products for each of the forward pass). So
-# the time to expect, when everything is computed twice, is 1.33 times that of the unchanged step.
+# What should you expect? For each product in the forward pass, the backward pass computes two. So the forward pass is about
+# a third of a step, and if you compute all of it twice, the step takes about 1.33 times as long.
 
 # %% [markdown]
-# ## What is given up, and when to do otherwise
+# ## What you give up, and when you'd rather not
 #
-# *2 minutes.* *The price in one line, then the cases in which the author would not do it. Nothing shows better that
-# somebody has understood.*
+# *2 minutes.* *Put the price in one line. Then say when you wouldn't pay it. Nothing shows better that you've understood.*
 #
-# Up to a third more time buys most of the memory. I would **not** pay
+# You pay up to a third more time, and you get most of the memory back. I would **not** pay
 #
-# - where the batch fits: it is only slower;
-# - where memory goes to *weights* and optimiser state, which this does not touch (shard or quantise them instead);
-# - for what is dear to compute and small in what it keeps, such as products of large matrices: keep these, and
-#   recompute the cheap and large, such as activation functions.
+# - if the batch fits anyway: it only gets slower;
+# - if *weights* and optimiser state take up the memory, because this doesn't touch them (shard or quantise them instead);
+# - for a result that's expensive to compute and small to keep, such as a product of large matrices. Keep it, and
+#   recompute what's cheap and large, such as activation functions.
 #
-# The last point is why the pass looks at operations, not at whole blocks: with a generous budget it recomputes
-# activation functions alone. PyTorch's *min-cut partitioner*, in AOTAutograd, weighs the same;
+# That last point is why the pass looks at single operations instead of whole blocks: with a generous budget, it only
+# recomputes activation functions. PyTorch's *min-cut partitioner*, in AOTAutograd, weighs the same things.
 # `fxopt bench recompute` measures both at the same peak.
 
 # %% [markdown]
 # ## What to remember
 #
-# - One mechanism; the problem first.
-# - Conditions belong to the explanation.
-# - A number that can be measured again, with what may differ.
-# - The price, and when you would not pay it.
+# - Explain one mechanism, and start with the problem.
+# - The conditions belong to the explanation.
+# - Give a number that your reader can measure again, and say what may differ.
+# - Name the price, and say when you wouldn't pay it.
 #
 # Now yours: [exercise 5](ex_05_end_to_end_pipeline.ipynb).

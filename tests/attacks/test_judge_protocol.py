@@ -21,12 +21,12 @@ TASK = find_task("run_graph")
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
-    with Judge("a seed for tests", Limits()) as started:
+    with Judge(Limits()) as started:
         yield started
 
 
 def verdict(judge: Judge, evidence: Message) -> list[str]:
-    case = judge.cases(TASK, hidden=False)[0]
+    case = judge.cases(TASK)[0]
     found = judge.judge(TASK, case, evidence, hidden=False)
     assert found.case == case.header["name"]
     return [finding.misconception for finding in found.findings]
@@ -55,7 +55,7 @@ def test_nested_evidence_costs_its_own_case(judge: Judge) -> None:
 
 
 def test_an_answer_to_another_question_is_not_believed(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = judge.cases(TASK, hidden=False)[0]
+    case = judge.cases(TASK)[0]
     channel = judge._connected()
     monkeypatch.setattr(channel, "receive", lambda seconds: Message({"id": 0, "findings": [], "figures": {}}, b""))
     raised = Message({"raised": "ValueError", "text": "mine"}, b"")
@@ -80,7 +80,7 @@ def end_with(judge: Judge, monkeypatch: pytest.MonkeyPatch, number: int, times: 
 def test_a_judge_that_is_lost_once_is_replaced_and_nobody_reads_of_it(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = judge.cases(TASK, hidden=False)[0]
+    case = judge.cases(TASK)[0]
     raised = Message({"raised": "ValueError", "text": "mine"}, b"")
     for number in (signal.SIGKILL, signal.SIGSEGV):
         end_with(judge, monkeypatch, number, 1)
@@ -91,7 +91,7 @@ def test_a_judge_that_is_lost_once_is_replaced_and_nobody_reads_of_it(
 def test_a_judge_that_crashes_over_evidence_each_time_is_told_as_that(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = judge.cases(TASK, hidden=False)[0]
+    case = judge.cases(TASK)[0]
     end_with(judge, monkeypatch, signal.SIGSEGV, 2)
     (finding,) = judge.judge(TASK, case, EMPTY, hidden=False).findings
     assert finding.misconception == JUDGE_CRASHED
@@ -101,7 +101,7 @@ def test_a_judge_that_crashes_over_evidence_each_time_is_told_as_that(
 
 
 def test_a_judge_that_is_killed_again_and_again_is_nobodys_fault(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = judge.cases(TASK, hidden=False)[0]
+    case = judge.cases(TASK)[0]
     end_with(judge, monkeypatch, signal.SIGKILL, 2)
     with pytest.raises(JudgeError, match="was killed 2 times over one case"):
         judge.judge(TASK, case, EMPTY, hidden=False)

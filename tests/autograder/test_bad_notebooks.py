@@ -14,7 +14,7 @@ from classroom import DAY, RIGHT, TASK, Classroom, cell, outcome_of, stand_in
 from nbformat import NotebookNode
 from typer.testing import CliRunner, Result
 
-from autograder.course.notebooks import compare_with_release, restored
+from autograder.course.notebooks import cells_before_check, compare_with_release, restored
 from autograder.course.reading import CODE_LIMIT, UnreadableNotebookError, read_notebook
 from autograder.course.submission import SubmissionRefusedError
 from autograder.grading import work
@@ -321,3 +321,13 @@ def test_refusals_are_of_their_own_kind(classroom: Classroom) -> None:
     classroom.workspace_file.write_bytes(content_of("a check removed", classroom))
     with pytest.raises(SubmissionRefusedError, match="was not submitted"):
         submit(classroom.course, TASK.notebook)
+
+
+def test_a_cell_of_ones_own_cannot_go_by_the_name_of_another(classroom: Classroom) -> None:
+    notebook, release = classroom.released, classroom.released
+    own = nbformat.v4.new_code_cell("1 / 0")
+    own["id"] = TASK.answer_id
+    notebook.cells.insert(0, own)
+    cells = cells_before_check(restored(notebook, release), TASK)
+    assert [item["id"] for item in cells].count(TASK.answer_id) == 1
+    assert any(item["source"] == "1 / 0" for item in cells)

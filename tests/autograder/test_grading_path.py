@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from classroom import BLANK, DAY, RIGHT, TASK, Classroom, outcome_of, stand_in, when_called
+from classroom import BLANK, DAY, RIGHT, TASK, Classroom, cell, outcome_of, stand_in, when_called
 from nbgrader.api import Gradebook
 from nbgrader.apps import api as nbgrader_api
 from nbgrader.apps.api import NbGraderAPI
@@ -82,7 +82,7 @@ def test_points_and_messages_of_four_students(classroom: Classroom) -> None:
 
     assert outcome_of(graded["thief"])["status"] == "wrong"
     records = [path for path in classroom.course.records.rglob("*") if path.is_file() and path.name != "seed"]
-    for case in hidden_cases(TASK, classroom.course.seed()):
+    for case in hidden_cases(TASK, classroom.course.seed_for("thief")):
         secret = str(case.parameters["seed"])
         assert secret not in finished.stdout + finished.stderr
         for path in records:
@@ -223,8 +223,33 @@ def test_cases_are_those_of_the_seed(classroom: Classroom, monkeypatch: pytest.M
     assert len(seed) >= 32
     assert course.seed() == seed
     assert (course.records / "seed").stat().st_mode & 0o077 == 0
+    first = course.seed_for("zoë")
     monkeypatch.setenv("FXOPT_SEED", "another")
     assert course.seed() == "another"
+    assert course.seed_for("zoë") != first
+
+
+def test_each_student_has_cases_of_their_own_which_stay_the_same(
+    classroom: Classroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: dict[str, list[str]] = {}
+
+    def noting(name: str, notebook: Any, release: Any, tasks: Any, seed: str) -> Any:
+        seeds.setdefault(cell(notebook, TASK.answer_id).source.splitlines()[0], []).append(seed)
+        return stand_in(name, notebook, release, tasks, seed)
+
+    monkeypatch.setattr(work, "grade_notebook", noting)
+    for who in ("ada", "grace"):
+        classroom.hand_in(f"# {who}\n{RIGHT}", who)
+    classroom.grade()
+    classroom.grade(force=True)
+    drawn = {who: {repr(case) for seed in found for case in hidden_cases(TASK, seed)} for who, found in seeds.items()}
+    assert [len(found) for found in seeds.values()] == [2, 2]
+    per_student = len(hidden_cases(TASK, "any"))
+    assert [len(found) for found in drawn.values()] == [per_student, per_student]
+    assert not drawn["# ada"] & drawn["# grace"]
+    secret = classroom.course.seed()
+    assert not any(secret in seed for found in seeds.values() for seed in found)
 
 
 def test_without_bubblewrap_it_works_and_warns(classroom: Classroom, tmp_path: Path) -> None:

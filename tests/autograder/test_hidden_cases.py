@@ -11,6 +11,7 @@ import pytest
 from classroom import TASK, Classroom, need_bubblewrap, when_called
 
 from autograder.course.judges import hidden_cases, visible_cases
+from autograder.grading.endings import FAILED_HIDDEN, HIDDEN_FAILED
 from autograder.grading.grading import Grader, grade_notebook
 
 SEED = "a seed for tests"
@@ -58,6 +59,69 @@ DEEDS = {
     "records something of its name": "self.graphs.append(type(text, (), {})())",
     "ends with it": "sys.exit(text)",
 }
+
+
+WAYS_TO_FAIL = {
+    "raises one kind": "raise ValueError",
+    "raises another kind": "raise KeyError",
+    "raises what imports raise": (
+        "from autograder.learner_side.withheld import WithheldImportError\n"
+        "raise WithheldImportError('`fxopt_core.capture`')"
+    ),
+    "raises what stubs raise": "raise NotImplementedError",
+    "ends its process": "os._exit(0)",
+    "crashes": "os.abort()",
+    "sleeps": "time.sleep(60)",
+    "takes all memory": "hog = [bytearray(b'x') * (1 << 24) for _ in range(200)]",
+    "starts too many processes": (
+        "for _ in range(40):\n    if os.fork() == 0: time.sleep(9) or os._exit(0)\ntime.sleep(9)"
+    ),
+    "says what is no message": SEND + "channel._socket.sendall(b'\\xff' * 99); time.sleep(9)",
+    "gives what is no evidence": SEND + "channel.send({'values': 5})",
+    "leaves a note for the cells that run next": "open('/tmp/note', 'w').write('1'); raise ValueError",
+}
+"""Deeds in the function that the probe calls. A learner's code could choose one by the bits of a hidden input."""
+
+ONE_OF_MANY = """
+import os
+if os.path.exists("/tmp/note"):
+    os._exit(0)
+"""
+"""A cell of one's own, of which there could be many: which of them ends the process would tell something."""
+
+
+def test_how_an_answer_fails_on_hidden_cases_tells_nothing(sandboxed: Grader, room: Classroom) -> None:
+    told = []
+    patient, task = replace(TASK, seconds=60.0), replace(TASK, seconds=5.0)
+    for name, deed in WAYS_TO_FAIL.items():
+        deed = "    import os, time, torch\n" + indented(deed)
+        cells = [
+            {"id": "own", "source": ONE_OF_MANY},
+            *room.cells(when_called(STEAL.format(witness="/dev/null", deed=deed))),
+        ]
+        stuck: set[str] = set()
+        with sandboxed.submission():
+            first, _ = sandboxed.first_round(patient, cells, stuck)
+            assert first.status == "passed", (name, first.messages)
+            outcomes = [sandboxed.second_round(task, cells, stuck, replace(first)) for _ in range(1 + ("note" in deed))]
+        for outcome in outcomes:
+            told.append(outcome.to_json() | {"seconds": 0})
+            assert outcome.seconds == first.seconds
+        assert not stuck
+    assert told[0]["messages"] == [HIDDEN_FAILED]
+    assert told[0]["misconceptions"] == [FAILED_HIDDEN]
+    for name, outcome in zip(WAYS_TO_FAIL, told, strict=False):
+        assert outcome == told[0], name
+
+
+def test_of_several_mistakes_on_hidden_cases_one_is_told(plain: Grader, room: Classroom) -> None:
+    deed = "    if case.name == 'hidden straight': return graph_module.forward\n    return 5"
+    outcome, _ = plain.grade(
+        replace(TASK, seconds=60.0), room.cells(when_called(STEAL.format(witness="/dev/null", deed=deed)))
+    )
+    found = {finding.misconception for case in outcome.cases for finding in case.findings}
+    assert len(found) == 2
+    assert len(outcome.messages) == len(outcome.misconceptions) == 1
 
 
 def indented(text: str) -> str:
@@ -116,8 +180,8 @@ def test_what_one_task_hides_in_a_file_no_other_task_can_show(room: Classroom, t
     for secret in SECRETS:
         assert secret not in shown
     # The file was found when the cells ran for the last time, and cost the points.
-    assert outcome.tasks[1].status == "error"
-    assert outcome.tasks[1].misconceptions == ["not defined again"]
+    assert outcome.tasks[1].status == "wrong"
+    assert outcome.tasks[1].misconceptions == [FAILED_HIDDEN]
 
 
 def test_hidden_cases_come_from_the_seed() -> None:

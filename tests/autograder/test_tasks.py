@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from autograder.course.task import DAYS
 from autograder.course.tasks import UnknownTaskError, all_tasks, find_notebook, find_task, tasks_of_notebook
+from autograder.grading.hollow import write_hollow
+from autograder.grading.view import foreign_modules
 
 
 def test_names_are_there_once_and_days_are_known() -> None:
@@ -20,14 +23,17 @@ def test_names_are_there_once_and_days_are_known() -> None:
 
 
 @pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
-def test_every_task_is_whole(task) -> None:  # type: ignore[no-untyped-def]
+def test_every_task_is_whole(task, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     assert (task.folder / "visible.py").is_file()
     assert (task.folder / "judge.py").is_file()
     assert find_spec(task.module) is not None
     assert task.provides
     assert task.answer_id == f"{task.name}-answer"
     for module in task.withheld:
-        assert find_spec(module) is not None, f"{task.name} withholds {module}, which does not exist"
+        if module not in foreign_modules([task]):
+            assert find_spec(module) is not None, f"{task.name} withholds {module}, which does not exist"
+    # Raises where something is withheld that is not there.
+    assert bool(write_hollow(tmp_path, foreign_modules([task]))) == bool(foreign_modules([task]))
 
 
 def test_find_task() -> None:

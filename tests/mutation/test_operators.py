@@ -90,6 +90,7 @@ CASES: list[tuple[str, str, list[str]]] = [
     ("function: a look-alike", "y = all(a)", ["y = any(a)"]),
     ("function: a look-alike", "y = sorted(a, key=b)", ["y = list(a)"]),
     ("function: a look-alike", "y = min(a, b)", ["y = max(a, b)"]),
+    ("function: a look-alike", "y = set()", ["y = list()"]),
     ("attribute: a look-alike", "y = node.args", ["y = node.kwargs"]),
     ("attribute: a look-alike", "y = graph.inserting_before(x)", ["y = graph.inserting_after(x)"]),
     ("attribute: a look-alike", "y = copy.deepcopy(x)", ["y = copy.copy(x)"]),

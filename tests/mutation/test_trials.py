@@ -90,7 +90,7 @@ def trials() -> Iterator[Trials]:
     if bubblewrap() is None:
         pytest.skip("mutants are tried in bubblewrap only")
     notebook = AuthoredNotebook(COURSE, TASK.notebook)
-    with Judge("any", LIMITS) as judge:
+    with Judge(LIMITS) as judge:
         judge.start()
         with Trials(notebook, judge, seeds_of(2)) as found:
             yield found

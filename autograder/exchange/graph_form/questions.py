@@ -41,14 +41,19 @@ def observed(graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> di
 
     Returns:
         `outputs` (flat), `structure` (how they were nested, as text), `inputs` (after the run), `state` (parameters and
-        buffers after the run, by name), `draws` (the state of the random stream after the run), and `shared` (pairs of
-        positions, among outputs and then inputs, of tensors that share storage).
+        buffers after the run, by name), `draws` (the state of the random stream after the run), `shared` (pairs of
+        positions, among outputs and then inputs, of tensors that share storage), and `modes` (the mode of gradients and
+        of autocast after the run).
     """
     given = [value.clone() for value in inputs]
     with process_state_restored(), torch.no_grad():
-        torch.manual_seed(0)
+        torch.random.default_generator.manual_seed(0)  # that of the CPU alone: the others are slow to reach
         outputs, structure = tree_flatten(fx.Interpreter(graph_module).run(*given))
         draws = torch.get_rng_state()
+        modes = [torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")]
+        # What follows is the caller's, who is not in the mode that the graph has left behind.
+        torch._C._set_grad_enabled(False)
+        torch.set_autocast_enabled("cpu", False)
         places = [_storage(value) for value in (*outputs, *given)]
         seen = {
             "outputs": [_copied(value) for value in outputs],
@@ -56,6 +61,7 @@ def observed(graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> di
             "inputs": [value.clone() for value in given],
             "state": {name: value.detach().clone() for name, value in state_of(graph_module)},
             "draws": draws,
+            "modes": modes,
             "shared": [
                 (i, j)
                 for i in range(len(outputs))
@@ -67,6 +73,62 @@ def observed(graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> di
             if isinstance(value, torch.Tensor):
                 value.detach().fill_(7)
     return seen
+
+
+def session(
+    graph_module: fx.GraphModule, calls: Sequence[Sequence[torch.Tensor]], trained_on: Sequence[torch.Tensor] | None
+) -> dict[str, Any]:
+    """All that a caller sees who calls a graph several times, and in the end asks for gradients.
+
+    Args:
+        graph_module: what is called. Its buffers keep what it writes from call to call.
+        calls: the inputs of each call.
+        trained_on: the inputs of the call whose gradients are asked for; `None` for no such call.
+
+    Returns:
+        `start` (parameters and buffers before the first call, by name), `calls` (for each call what `observed` sees, or
+        `{"raised": "RuntimeError"}`), and `gradients` (what `gradients_of_everything` sees, or an empty dictionary
+        where they are not asked for).
+    """
+    start = {name: value.detach().clone() for name, value in state_of(graph_module)}
+    seen: list[dict[str, Any]] = []
+    for inputs in calls:
+        try:
+            seen.append(observed(graph_module, inputs))
+        except Exception as error:  # to raise is something that a caller sees
+            seen.append({"raised": type(error).__name__})
+    asked = {} if trained_on is None else gradients_of_everything(graph_module, trained_on)
+    return {"start": start, "calls": seen, "gradients": asked}
+
+
+def gradients_of_everything(graph_module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """Gradients of all outputs with respect to all inputs and parameters of floating point.
+
+    Returns:
+        `trained` (for each output whether it requires gradients) and `gradients` (by `input 0` or the name of a
+        parameter; `None` where none flows), or `raised`.
+    """
+    leaves = [value.clone().requires_grad_(value.is_floating_point()) for value in inputs]
+    sources = {f"input {i}": leaf for i, leaf in enumerate(leaves) if leaf.requires_grad}
+    sources |= {name: value for name, value in graph_module.named_parameters() if value.requires_grad}
+    with process_state_restored():
+        torch.random.default_generator.manual_seed(0)
+        torch._C._set_grad_enabled(True)
+        try:
+            # Copies: a leaf of autograd may not be written, which a graph might do to its inputs.
+            outputs, _ = tree_flatten(fx.Interpreter(graph_module).run(*[leaf.clone() for leaf in leaves]))
+            torch._C._set_grad_enabled(True)
+            results = [value for value in outputs if isinstance(value, torch.Tensor) and value.requires_grad]
+            weights = [
+                torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).reshape(value.shape) for value in results
+            ]
+            found: list[torch.Tensor | None] = [None] * len(sources)
+            if results and sources:
+                found = list(torch.autograd.grad(results, list(sources.values()), weights, allow_unused=True))
+        except Exception as error:  # a graph may write what the backward pass needs
+            return {"raised": type(error).__name__}
+    trained = [isinstance(value, torch.Tensor) and value.requires_grad for value in outputs]
+    return {"trained": trained, "gradients": dict(zip(sources, found, strict=True))}
 
 
 def _copied(value: Any) -> Any:

@@ -12,6 +12,7 @@ TASKS = (
         title="The output shape of a convolution",
         provides=("conv_output_shape",),
         evidence="answer",
+        without=("torch",),
         export="shapes",
     ),
     Task(
@@ -21,6 +22,7 @@ TASKS = (
         title="Counting parameters",
         provides=("count_parameters",),
         evidence="answer",
+        without=("torch",),
         export="shapes",
     ),
     Task(
@@ -30,6 +32,7 @@ TASKS = (
         title="Strides and positions",
         provides=("strides_of", "position"),
         evidence="answer",
+        without=("torch",),
         export="shapes",
     ),
     Task(
@@ -39,6 +42,7 @@ TASKS = (
         title="Do these layers fit?",
         provides=("shapes_through",),
         evidence="answer",
+        without=("torch",),
         export="shapes",
     ),
     Task(
@@ -48,7 +52,11 @@ TASKS = (
         title="A graph, node by node",
         provides=("build_mlp",),
         evidence="artefact",
-        withheld=("fxopt_core.capture", "torch.export", "torch.fx.experimental"),
+        withheld=(
+            "fxopt_core.capture",
+            "torch.fx._symbolic_trace.symbolic_trace",
+            "torch.fx._symbolic_trace.Tracer.trace",
+        ),
         checklist=("extract-graphs",),
     ),
     Task(

@@ -22,6 +22,7 @@ TASKS = (
         title="Replace an activation in all its forms",
         provides=("replace_relu",),
         evidence="artefact",
+        measured=("changed the modules",),
         checklist=("write-passes",),
     ),
     Task(
@@ -68,6 +69,7 @@ TASKS = (
         title="Fold a BatchNorm into the convolution before it",
         provides=("folded_weights", "fold_batchnorm"),
         evidence="artefact",
+        measured=("changed the model's weights",),
         withheld=(
             "fxopt_core.passes.conv_batchnorm_folding",
             "fxopt_core.passes.batchnorm_arithmetic",
@@ -83,7 +85,8 @@ TASKS = (
         notebook=NOTEBOOK,
         title="Make it a pass",
         provides=("MergePass",),
-        evidence="artefact",
+        evidence="answer",
+        measured=("not registered",),
         withheld=("fxopt_core.passes.common_subexpressions",),
         checklist=("write-passes",),
         # A module of its own: it holds a copy of `find_duplicates`, which in `passes` belongs to another task.
@@ -106,7 +109,13 @@ TASKS = (
         notebook=NOTEBOOK,
         title="Meet a memory budget (stretch)",
         provides=("peak_bytes", "choose_recomputed", "run_with_recomputation"),
-        evidence="artefact",
+        evidence="measured",
+        measured=(
+            "lost gradients",
+            "other random numbers",
+            "other values",
+            "wrong blocks",
+        ),
         withheld=("fxopt_core.passes.recomputation",),
         checklist=("write-passes",),
     ),

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, decode, encode
@@ -41,7 +42,7 @@ def program(
         inputs: one entry an argument: the shape of a float32 tensor, or a list of a shape and the name of a dtype.
         training: whether the module is in training.
         seed: of the values of parameters.
-        more: further entries.
+        more: further entries. `modes` says of modules, by path, that they are in training whatever `training` says.
     """
     given = {
         "body": body,
@@ -61,12 +62,39 @@ class ProgramTracer(fx.Tracer):
     proxy_buffer_attributes = True
 
 
+READS_NOTHING = frozenset(
+    {
+        torch.arange, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand, torch.randn, torch.zeros,
+        torch._C._set_grad_enabled, torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast,
+    }
+)  # fmt: skip
+"""Functions of which a call is a node though it reads no value of the graph: they create tensors, or switch a mode."""
+
+
+class _WithCreations(TorchFunctionMode):
+    """Notes calls that no value of the graph takes part in, which `torch.fx` alone runs while it traces."""
+
+    def __init__(self, tracer: fx.Tracer) -> None:
+        super().__init__()
+        self._tracer = tracer
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function in READS_NOTHING:
+            return self._tracer.create_proxy("call_function", function, args, kwargs or {})
+        return function(*args, **(kwargs or {}))
+
+
 def trace(module: nn.Module) -> fx.GraphModule:
     """The graph of what a module's `forward` really runs."""
     tracer = ProgramTracer()
-    graph = tracer.trace(module)
+    tracer.graph = fx.Graph()
+    with _WithCreations(tracer):
+        graph = tracer.trace(module)
     result = fx.GraphModule(tracer.root, graph)
-    return result.train(module.training)
+    result.training = module.training  # alone: modules in it may be in another mode
+    return result
 
 
 def build(case: Case) -> fx.GraphModule:
@@ -92,6 +120,8 @@ def make_module(case: Case) -> nn.Module:
         for module in root.modules():
             _without_defaults(module)
     made: nn.Module = root.train(given["training"])
+    for name, training in given.get("modes", {}).items():
+        made.get_submodule(name).train(training)
     return made
 
 
@@ -104,12 +134,13 @@ def _without_defaults(module: nn.Module) -> None:
                 value.uniform_(0.5, 2.0)
 
 
-def inputs_of(case: Case, seed: int) -> list[torch.Tensor]:
-    """One tensor an argument: normal numbers, or for whole numbers 0 to 4."""
+def inputs_of(case: Case, seed: int, rows: int | None = None) -> list[torch.Tensor]:
+    """One tensor an argument: normal numbers, or for whole numbers 0 to 4; with `rows` in another batch size."""
     generator = torch.Generator().manual_seed(seed)
     found = []
     for entry in case.parameters["inputs"]:
         shape, dtype = (entry[0], entry[1]) if entry and isinstance(entry[0], list) else (entry, "float32")
+        shape = shape if rows is None else [rows, *shape[1:]]
         kind = getattr(torch, dtype)
         if kind.is_floating_point:
             found.append(torch.randn(shape, generator=generator).to(kind))

@@ -136,7 +136,7 @@ def look_alike(place: Place) -> Iterator[Change]:
     if isinstance(node.func, cst.Name):
         for other in FUNCTIONS.get(node.func.value, ()):
             changed = node.with_changes(func=cst.Name(other))
-            if other == "list":
+            if other == "list" and node.args:
                 changed = changed.with_changes(args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
             yield Change(node, changed)
 

@@ -11,7 +11,7 @@ import pytest
 from torch import fx
 
 from autograder.course.course import Course
-from autograder.course.judges import hidden_cases, judge_case, judge_module, visible_cases
+from autograder.course.judges import follow_up, hidden_cases, judge_case, judge_module, visible_cases
 from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import all_tasks, find_task
@@ -67,13 +67,21 @@ def test_evidence_that_says_nothing_does_not_pass(task: Task) -> None:
 def test_evidence_of_one_case_does_not_pass_another(task: Task) -> None:
     """The evidence of the right answer to one hidden case is wrong for every other one."""
     answers = reference_answers(task)
-    probe = __import__(task.module + ".visible", fromlist=["probe"]).probe
     first, *others = hidden_cases(task, "one")
-    evidence = Evidence.from_message(*probe(first, *answers).to_message())
+    evidence = observed(task, first, answers)
     assert passes(task, first, evidence)
     assert others, "one hidden case is not enough to tell an answer from a constant"
     for other in others:
         assert not passes(task, other, evidence)
+
+
+def observed(task: Task, case: Case, answers: list[Any]) -> Evidence:
+    """What the probe sees of the answers, as it travels; where it goes on in a fresh process, what that sees."""
+    visible = __import__(task.module + ".visible", fromlist=["probe"])
+    evidence = Evidence.from_message(*visible.probe(case, *answers).to_message())
+    if task.fresh and (more := follow_up(task, case, evidence)) is not None:
+        evidence = Evidence.from_message(*visible.fresh(more).to_message())
+    return evidence
 
 
 def reference_answers(task: Task) -> list[Any]:
@@ -119,8 +127,7 @@ class Elsewhere:
 def test_no_judge_executes_what_a_learner_sent(task: Task) -> None:
     """Where a judge runs, executing a learner's graph raises: each judge asks for all that it wants to know."""
     answers = reference_answers(task)
-    probe = __import__(task.module + ".visible", fromlist=["probe"]).probe
     for case in [visible_cases(task)[0], *hidden_cases(task, "one")[:2]]:
-        evidence = Evidence.from_message(*probe(case, *answers).to_message())
+        evidence = observed(task, case, answers)
         with graphs_run_by(Elsewhere()):
             assert judge_case(task, case, evidence, hidden=True).passed

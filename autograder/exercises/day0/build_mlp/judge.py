@@ -11,7 +11,7 @@ from torch import nn
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
 from autograder.exchange.graph_form.nodes import all_nodes, placeholders
-from autograder.exercises.day0.build_mlp.visible import build
+from autograder.exercises.day0.build_mlp.visible import build, train
 
 MISCONCEPTIONS = {
     "no graph module": (
@@ -58,11 +58,11 @@ def hidden_cases(random: Random) -> list[Case]:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Names of misconceptions with the figures of this case, the most telling first."""
     values = evidence.values
-    if values["kinds"] is None:
-        yield "no graph module", f"(found {values['kind']})"
-        return
     if values["traced"]:
         yield "traced", ""
+        return
+    if values["kinds"] is None:
+        yield "no graph module", f"(found {values['kind']})"
         return
     if "output" not in values["kinds"]:
         yield "no output", ""
@@ -80,6 +80,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "activation never read", ""
         return
     first, second, x = build(case)
+    train(first, second)
     fresh = torch.randn(7, x.shape[1], generator=torch.Generator().manual_seed(case.parameters["seed"] % 1000)) * 3
     with torch.no_grad():
         try:
@@ -92,17 +93,17 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield "result is no tensor", ""
             return
         if not agrees(found, second(torch.relu(first(fresh))), absolute=1e-6):
-            yield _explain(found, first, second, fresh), ""
+            yield _explain(found, first, second, fresh, case), ""
             return
         if not agrees(evidence.tensors.get("result"), second(torch.relu(first(x))), absolute=1e-6):
             yield "computes something else", "(the graph is right, but the module's code is another one: recompile)"
             return
-    if not all(values["shares"]):
-        yield "copied the layers", ""
 
 
-def _explain(found: torch.Tensor, first: nn.Linear, second: nn.Linear, x: torch.Tensor) -> str:
+def _explain(found: torch.Tensor, first: nn.Linear, second: nn.Linear, x: torch.Tensor, case: Case) -> str:
+    old_first, old_second, _ = build(case)
     variants = {
+        "copied the layers": lambda: old_second(torch.relu(old_first(x))),
         "activation forgotten": lambda: second(first(x)),
         "activation at the end": lambda: torch.relu(second(first(x))),
         "layers in the wrong order": lambda: first(torch.relu(second(x))),

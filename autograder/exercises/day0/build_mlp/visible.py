@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode, encode
+from autograder.learner_side.withheld import WithheldImportError
 
 
 def visible_cases() -> list[Case]:
@@ -30,8 +31,15 @@ def build(case: Case) -> tuple[nn.Linear, nn.Linear, torch.Tensor]:
         return first, second, torch.randn(given["batch"], width)
 
 
+def train(first: nn.Linear, second: nn.Linear) -> None:
+    """Change the layers in place, as training would: a graph of copies does not change with them."""
+    with torch.no_grad():
+        for parameter in (*first.parameters(), *second.parameters()):
+            parameter.copy_(parameter.flip(0) * 0.5 + 0.125)
+
+
 def probe(case: Case, build_mlp: Any) -> Evidence:
-    """Build, lint and run the learner's graph, and note whether a tracer was at work."""
+    """Build and lint the learner's graph, change the layers, and run it; note whether a tracer was at work."""
     first, second, x = build(case)
     traced: list[str] = []
     trace = fx.Tracer.trace
@@ -40,8 +48,12 @@ def probe(case: Case, build_mlp: Any) -> Evidence:
         traced.append(type(self).__name__)
         return trace(self, *arguments, **options)
 
-    with patch.object(fx.Tracer, "trace", noting):
-        made = build_mlp(first, second)
+    made = None
+    try:
+        with patch.object(fx.Tracer, "trace", noting):
+            made = build_mlp(first, second)
+    except WithheldImportError:  # while graded, tracers are hollow
+        traced.append("")
     evidence = Evidence({"kind": type(made).__name__, "traced": bool(traced), "lint": "", "kinds": None, "ran": ""})
     if not isinstance(made, fx.GraphModule):
         evidence.values["kind"] = f"no GraphModule but {type(made).__name__}"
@@ -53,9 +65,8 @@ def probe(case: Case, build_mlp: Any) -> Evidence:
     evidence.values["kinds"] = [node.op for node in made.graph.nodes]
     if evidence.values["lint"] or "output" not in evidence.values["kinds"]:
         return evidence  # such a graph has no encoded form
+    train(first, second)
     evidence.graphs["built"] = encode(made)
-    own = {id(parameter) for parameter in made.parameters()}
-    evidence.values["shares"] = [id(parameter) in own for layer in (first, second) for parameter in layer.parameters()]
     try:
         result = made(x)
     except Exception as error:  # a graph of the learner may raise anything when it runs

@@ -90,7 +90,7 @@ def _as_lists(found: Any) -> list[list[int]] | None:
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The layers with the learner's shapes beside them."""
     lines = [f"{case.name}: your shapes"]
-    for (shape, layers), answer in zip(case.parameters["stacks"], evidence.values["answers"], strict=True):
+    for (shape, layers), answer in zip(case.parameters["stacks"], evidence.values["answers"], strict=False):
         shapes = answer.get("shapes")
         lines.append(
             f"  input {shape}" + ("" if shapes is not None else f": {answer.get('text', 'no list of shapes')}")

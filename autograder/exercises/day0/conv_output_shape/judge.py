@@ -90,9 +90,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The one misconception that explains the answers best, if they are not right."""
     asked, found = case.parameters["convolutions"], evidence.values["shapes"]
     wanted = [shape_of(given) for given in asked]
+    if evidence.values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+        return
     if found == wanted:
-        if evidence.values["torch_calls"]:
-            yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
         return
     first = next(i for i, (answer, right) in enumerate(zip(found, wanted, strict=True)) if answer != right)
     yield _explain(asked, found, wanted), f"(for {asked[first]}: found {found[first]})"

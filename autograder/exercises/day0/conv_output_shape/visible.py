@@ -52,8 +52,9 @@ def ask(conv_output_shape: Any, given: dict[str, Any]) -> Any:
 
 def probe(case: Case, conv_output_shape: Any) -> Evidence:
     """Ask for each output shape, and watch whether torch is asked meanwhile."""
+    shapes: list[Any] = []
     with torch_calls() as called:
-        shapes = [ask(conv_output_shape, given) for given in case.parameters["convolutions"]]
+        shapes += [ask(conv_output_shape, given) for given in case.parameters["convolutions"]]
     return Evidence({"shapes": shapes, "torch_calls": called[:3]})
 
 
@@ -63,7 +64,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
         f"{case.name}: your shapes",
         f"  {'input':18} {'kernel':8} {'stride':8} {'padding':8} {'dilation':8} output",
     ]
-    for given, found in zip(case.parameters["convolutions"], evidence.values["shapes"], strict=True):
+    for given, found in zip(case.parameters["convolutions"], evidence.values["shapes"], strict=False):
         pairs = " ".join(f"{'x'.join(map(str, given[name])):8}" for name in ARGUMENTS)
         lines.append(f"  {'x'.join(map(str, given['input_shape'])):18} {pairs} {found}")
     return ["\n".join(lines)]

@@ -106,9 +106,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The one misconception that explains the counts best, if they are not right."""
     layers, found = case.parameters["layers"], evidence.values["counts"]
     wanted = [by_pytorch(layer) for layer in layers]
+    if evidence.values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+        return
     if found == wanted:
-        if evidence.values["torch_calls"]:
-            yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
         return
     if found is None:
         yield "not a list of counts", f"(found {evidence.values['kind']})"

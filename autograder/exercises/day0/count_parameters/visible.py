@@ -58,6 +58,7 @@ def probe(case: Case, count_parameters: Any) -> Evidence:
         {key: tuple(value) if isinstance(value, list) else value for key, value in layer.items()}
         for layer in case.parameters["layers"]
     ]
+    found = None
     with torch_calls() as called:
         found = count_parameters(layers)
     values: dict[str, Any] = {"kind": type(found).__name__, "counts": None, "torch_calls": called[:3]}

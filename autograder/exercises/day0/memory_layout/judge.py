@@ -8,8 +8,9 @@ from math import prod
 from random import Random
 from typing import Any
 
+import torch
+
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day0.memory_layout.visible import right_strides
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your functions ask PyTorch. Work the numbers out: an allocator and a compiler have to, too.",
@@ -31,38 +32,50 @@ MISCONCEPTIONS = {
     ),
     "wrong strides": "These are not the strides.",
     "position in bytes": "The position is counted in elements, not in bytes.",
-    "position with sizes": "The position is the sum of index times stride over all dimensions, nothing more.",
+    "position without strides": "You left the strides out: an index of 1 goes as far as the stride of its dimension.",
     "position counted from one": "Positions count from 0: the first element lies at position 0.",
     "wrong position": "These are not the positions: multiply each index by the stride of its dimension, then add.",
 }
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Random shapes in both layouts, with an index each."""
+    """Random shapes in both layouts, and random indices with the strides of other shapes."""
     cases = []
     for number in range(4):
         channels_last = number % 2 == 1
-        shapes = [random.sample(range(2, 12), 4 if channels_last else random.randint(2, 5)) for _ in range(4)]
-        indices = [[random.randrange(1, size) for size in shape] for shape in shapes]
-        parameters = {"channels_last": channels_last, "shapes": shapes, "indices": indices}
+        shapes, places = [], []
+        for _ in range(4):
+            shapes.append(random.sample(range(2, 12), 4 if channels_last else random.randint(2, 5)))
+            other = random.sample(range(2, 12), random.randint(2, 5))
+            places.append([[random.randrange(1, size) for size in other], list(right_strides(other, False))])
+        parameters = {"channels_last": channels_last, "shapes": shapes, "places": places}
         cases.append(Case(f"hidden {number}", parameters))
     return cases
+
+
+def right_strides(shape: list[int], channels_last: bool) -> tuple[int, ...]:
+    """What PyTorch says."""
+    made = torch.empty(shape, device="meta")
+    if channels_last:
+        made = made.contiguous(memory_format=torch.channels_last)
+    return tuple(made.stride())
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The misconceptions that explain strides and positions best, where they are not right."""
     given, values = case.parameters, evidence.values
     wanted = [list(right_strides(shape, given["channels_last"])) for shape in given["shapes"]]
-    places = [_sum_of_products(index, strides) for index, strides in zip(given["indices"], wanted, strict=True)]
+    places = [_sum_of_products(index, strides) for index, strides in given["places"]]
+    if values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(values['torch_calls'])})"
+        return
     if None in values["strides"] or None in values["positions"]:
         yield "not whole numbers", ""
         return
     if values["strides"] != wanted:
         yield _why_these_strides(given, values["strides"]), f"(for {given['shapes'][0]}: found {values['strides'][0]})"
     if values["positions"] != places:
-        yield _why_these_positions(given, wanted, places, values["positions"]), f"(found {values['positions']})"
-    elif values["strides"] == wanted and values["torch_calls"]:
-        yield "asked PyTorch", f"(it called {', '.join(values['torch_calls'])})"
+        yield _why_these_positions(given, places, values["positions"]), f"(found {values['positions']})"
 
 
 def _sum_of_products(index: list[int], factors: list[int]) -> int:
@@ -84,12 +97,11 @@ def _why_these_strides(given: dict[str, Any], found: list[list[int]]) -> str:
     return "wrong strides"
 
 
-def _why_these_positions(given: dict[str, Any], strides: list[list[int]], wanted: list[int], found: list[int]) -> str:
+def _why_these_positions(given: dict[str, Any], wanted: list[int], found: list[int]) -> str:
     if found == [4 * place for place in wanted]:
         return "position in bytes"
     if found == [place + 1 for place in wanted]:
         return "position counted from one"
-    pairs = list(zip(given["indices"], given["shapes"], strict=True))
-    if found == [_sum_of_products(index, shape) for index, shape in pairs] or found == [prod(i) for i, _ in pairs]:
-        return "position with sizes"
+    if found == [prod(index) for index, _ in given["places"]] or found == [sum(index) for index, _ in given["places"]]:
+        return "position without strides"
     return "wrong position"

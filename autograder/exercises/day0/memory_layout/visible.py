@@ -16,12 +16,16 @@ def visible_cases() -> list[Case]:
             {
                 "channels_last": False,
                 "shapes": [[4, 6], [2, 3, 4, 5], [7]],
-                "indices": [[2, 5], [1, 2, 0, 3], [6]],
+                "places": [[[2, 5], [6, 1]], [[1, 2, 0, 3], [60, 20, 5, 1]], [[6], [1]]],
             },
         ),
         Case(
             "channels last",
-            {"channels_last": True, "shapes": [[2, 3, 4, 5], [3, 8, 6, 2]], "indices": [[1, 2, 3, 4], [2, 0, 5, 1]]},
+            {
+                "channels_last": True,
+                "shapes": [[2, 3, 4, 5], [3, 8, 6, 2]],
+                "places": [[[1, 2, 3, 4], [60, 1, 15, 3]], [[2, 0, 5, 1], [96, 1, 16, 8]]],
+            },
         ),
     ]
 
@@ -33,32 +37,28 @@ def whole_numbers(found: Any) -> list[int] | None:
 
 
 def probe(case: Case, strides_of: Any, position: Any) -> Evidence:
-    """Ask for strides, and for positions under strides that are right, so that one mistake is not counted twice."""
+    """Ask for strides, and for positions under given strides, so that one mistake is not counted twice.
+
+    In hidden cases those strides belong to other shapes: they do not give the others away.
+    """
     given = case.parameters
-    strides, positions = [], []
+    strides, positions = list[Any](), list[Any]()
     with torch_calls() as called:
-        for shape, index in zip(given["shapes"], given["indices"], strict=True):
+        for shape in given["shapes"]:
             strides.append(whole_numbers(strides_of(tuple(shape), given["channels_last"])))
-            found = position(tuple(index), right_strides(shape, given["channels_last"]))
+        for index, steps in given["places"]:
+            found = position(tuple(index), tuple(steps))
             positions.append(int(found) if isinstance(found, int) else None)
     return Evidence({"strides": strides, "positions": positions, "torch_calls": called[:3]})
 
 
-def right_strides(shape: list[int], channels_last: bool) -> tuple[int, ...]:
-    """What PyTorch says, out of sight of the watch for calls."""
-    import torch
-
-    with torch._C.DisableTorchFunction():
-        made = torch.empty(shape, device="meta")
-        if channels_last:
-            made = made.contiguous(memory_format=torch.channels_last)
-        return tuple(made.stride())
-
-
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The shapes and the learner's numbers as a table."""
-    lines = [f"{case.name}: your strides and positions", f"  {'shape':16} {'strides':20} {'index':16} position"]
     given, values = case.parameters, evidence.values
-    rows = zip(given["shapes"], values["strides"], given["indices"], values["positions"], strict=True)
-    lines += [f"  {shape!s:16} {strides!s:20} {index!s:16} {position}" for shape, strides, index, position in rows]
+    lines = [f"{case.name}: your strides and positions", f"  {'shape':16} strides"]
+    shapes = zip(given["shapes"], values["strides"], strict=False)
+    lines += [f"  {shape!s:16} {strides!s}" for shape, strides in shapes]
+    lines.append(f"  {'index':16} {'strides':20} position")
+    places = zip(given["places"], values["positions"], strict=False)
+    lines += [f"  {index!s:16} {strides!s:20} {position}" for (index, strides), position in places]
     return ["\n".join(lines)]

@@ -58,6 +58,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["failed"]:
         yield _why_it_failed(values["failed"]), f"({values['failed']})"
         return
+    if values["interpreted"]:
+        yield "asked PyTorch", ""
+        return
     found = [evidence.tensors[f"result{i}"] for i in range(len(evidence.tensors))]
     if not found:
         yield "no tensors", f"(found {values['kind']})"
@@ -67,9 +70,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         wanted = _results(fx.Interpreter(graph_module).run(*inputs))
         if _same(found, wanted):
             structured = (values["kind"] in ("tuple", "list")) == (len(wanted) > 1)
-            if values["interpreted"]:
-                yield "asked PyTorch", ""
-            elif not structured:
+            if not structured:
                 yield "only one result", f"(found {values['kind']})"
             return
         yield _explain(found, wanted, graph_module, inputs), ""

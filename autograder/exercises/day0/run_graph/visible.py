@@ -10,6 +10,23 @@ import torch
 from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.withheld import WithheldImportError
+
+
+class Factor:
+    """A constant that has no form in code: a module's code, written anew from such a graph, does not know its name."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"<a factor of {self.value}>"
+
+
+def times(x: torch.Tensor, factor: Factor) -> torch.Tensor:
+    """Any shape to the same."""
+    return x * factor.value
+
 
 STEPS: dict[str, Any] = {
     "function": torch.tanh,
@@ -41,7 +58,8 @@ def visible_cases() -> list[Case]:
 def build(case: Case) -> tuple[fx.GraphModule, list[torch.Tensor]]:
     """The case's graph and its two inputs of shape (2, width).
 
-    The code of the module is stale on purpose: it was written before the graph got one step more, a `neg`.
+    The code of the module is stale on purpose: it was written before the graph got one step more. And it cannot be
+    written anew, for that step has a `Factor` among its arguments.
     """
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
@@ -59,7 +77,7 @@ def build(case: Case) -> tuple[fx.GraphModule, list[torch.Tensor]]:
         graph_module = fx.GraphModule(root, graph)
         inputs = [torch.randn(2, given["width"]) for _ in range(2)]
     with graph.inserting_after(first):
-        last = graph.call_function(torch.neg, (first,))
+        last = graph.call_function(times, (first, Factor(-1.0)))
     output.replace_input_with(first, last)
     return graph_module, inputs
 
@@ -102,6 +120,9 @@ def probe(case: Case, run_graph: Any) -> Evidence:
     try:
         with patch.object(fx.Interpreter, "run", noting), torch.no_grad():
             found = run_graph(graph_module, *inputs)
+    except WithheldImportError:  # while graded, the interpreter is hollow
+        evidence.values["interpreted"] = True
+        return evidence
     except (AttributeError, TypeError, KeyError) as error:
         evidence.values["failed"] = f"{type(error).__name__}: {error}"[:400]
         return evidence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day1.measure_compile_cost.visible import LAUNCH_SECONDS, RESULTS, device_of
+from autograder.exercises.day1.measure_compile_cost.visible import LAUNCH_SECONDS, RESULTS, instrument
 
 MISCONCEPTIONS = {
     "results missing": (
@@ -63,22 +63,21 @@ def hidden_cases(random: Random) -> list[Case]:
         timed = [steady * random.uniform(0.9, 1.1) for _ in range(repeats)]
         timed[random.randrange(repeats)] *= random.uniform(3, 6)
         slow = [steady * random.uniform(2, 5) for _ in range(warmup + 1)]
-        eager = random.uniform(0.2, 1.0)
-        compile_seconds = random.uniform(2, 20)
+        # What is compared is drawn apart from the script, of which it would tell something.
+        eager, cost = random.uniform(0.2, 1.0), random.uniform(2, 20)
         cases.append(
             Case(
                 f"hidden {number}",
                 {
-                    "compile_seconds": compile_seconds,
-                    "run_seconds": [*slow, *timed],
                     "warmup": warmup,
                     "repeats": repeats,
                     "comparisons": [
-                        [compile_seconds, eager, eager * random.uniform(0.3, 0.9)],
-                        [compile_seconds, eager, eager * random.uniform(1.1, 3.0)],
-                        [compile_seconds, eager, eager],
+                        [cost, eager, eager * random.uniform(0.3, 0.9)],
+                        [cost, eager, eager * random.uniform(1.1, 3.0)],
+                        [cost, eager, eager],
                     ],
                 },
+                kept={"compile_seconds": random.uniform(2, 20), "run_seconds": [*slow, *timed]},
             )
         )
     return cases
@@ -97,25 +96,25 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    given, values = case.parameters, evidence.values
+    given, values, events = case.parameters, evidence.values, evidence.values["seen"]
     warmup, repeats = given["warmup"], given["repeats"]
     results = values["results"]
     if any(not isinstance(results.get(name), float) for name in RESULTS):
         yield "results missing", ""
         return
-    busy = _busy_readings(case, values["events"])
+    busy = _busy_readings(case, events)
     if busy:
         yield "device still busy", f"({busy} readings)"
         return
-    spans = [given["run_seconds"][i] + LAUNCH_SECONDS for i in range(1 + warmup + repeats)]
-    spans[0] += given["compile_seconds"]
+    spans = [case.kept["run_seconds"][i] + LAUNCH_SECONDS for i in range(1 + warmup + repeats)]
+    spans[0] += case.kept["compile_seconds"]
     timed = spans[1 + warmup :]
     median, spread = results["median_seconds"], results["spread_seconds"]
     if not _close(median, statistics.median(timed)):
         yield _why_not_the_median(median, spread, spans, warmup, repeats), f"(found {median:.4g} s)"
         return
-    if values["events"].count("call") != 1 + warmup + repeats:
-        yield "wrong number of calls", f"(found {values['events'].count('call')}, wanted {1 + warmup + repeats})"
+    if events.count("call") != 1 + warmup + repeats:
+        yield "wrong number of calls", f"(found {events.count('call')}, wanted {1 + warmup + repeats})"
         return
     if not _close(results["compile_seconds"], spans[0]):
         yield "compile cost wrong", f"(found {results['compile_seconds']:.4g} s)"
@@ -152,14 +151,9 @@ def _why_not_the_spread(spread: float, timed: list[float]) -> str:
 
 def _busy_readings(case: Case, events: list[str]) -> int:
     """Play the events on a device of the judge's own; how often its clock is read while it is busy."""
-    device = device_of(case)
-    actions: dict[str, Callable[[], object]] = {
-        "call": device.function,
-        "synchronize": device.synchronize,
-        "clock": device.clock,
-    }
+    device = instrument(case)
     for event in events:
-        actions[event]()
+        device.answer(event)
     return device.busy
 
 

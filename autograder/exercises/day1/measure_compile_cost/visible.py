@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.outside import held
 
 LAUNCH_SECONDS = 0.001
 """How long it takes to hand a piece of work to the scripted device."""
@@ -19,18 +21,25 @@ class ScriptedDevice:
     """A device that computes behind Python's back, and a clock that shows what the script says.
 
     The first call of `function` compiles; each call then hands work to the device and returns at once. `synchronize`
-    waits for the work. `events` is what happened, in order; `busy` counts readings of the clock while work was pending.
+    waits for the work. `record` is what happened, in order; `busy` counts readings of the clock while work was pending.
     """
 
     def __init__(self, compile_seconds: float, run_seconds: Sequence[float]) -> None:
         self._compile_seconds, self._run_seconds = compile_seconds, list(run_seconds)
         self._now = self._pending = 0.0
         self.calls = self.busy = 0
-        self.events: list[str] = []
+        self.record: list[str] = []
+
+    def answer(self, question: str) -> float | None:
+        """Do one of the three things; the time, where that is what was asked for."""
+        actions = {"call": self.function, "synchronize": self.synchronize, "clock": self.clock}
+        if question not in actions:
+            raise ValueError("a device is called, waited for, or asked for the time")
+        self.record.append(question)
+        return actions[question]()
 
     def function(self) -> None:
         """One call of the compiled function."""
-        self.events.append("call")
         if self.calls == 0:
             self._now += self._compile_seconds
         self._now += LAUNCH_SECONDS
@@ -40,13 +49,11 @@ class ScriptedDevice:
 
     def synchronize(self) -> None:
         """Wait until the device has done all its work."""
-        self.events.append("synchronize")
         self._now += self._pending
         self._pending = 0.0
 
     def clock(self) -> float:
         """The time in seconds."""
-        self.events.append("clock")
         self.busy += self._pending > 0
         return self._now
 
@@ -56,36 +63,28 @@ def visible_cases() -> list[Case]:
     return [
         Case(
             "two warm-up calls, five timed ones with an outlier",
-            {
-                "compile_seconds": 8.0,
-                "run_seconds": [0.9, 0.5, 0.4, 0.101, 0.1, 0.35, 0.104, 0.098],
-                "warmup": 2,
-                "repeats": 5,
-                "comparisons": [[8.0, 0.3, 0.1], [2.0, 0.1, 0.1], [2.0, 0.1, 0.4]],
-            },
+            {"warmup": 2, "repeats": 5, "comparisons": [[8.0, 0.3, 0.1], [2.0, 0.1, 0.1], [2.0, 0.1, 0.4]]},
+            kept={"compile_seconds": 8.0, "run_seconds": [0.9, 0.5, 0.4, 0.101, 0.1, 0.35, 0.104, 0.098]},
         ),
         Case(
             "no warm-up call, three timed ones",
-            {
-                "compile_seconds": 3.0,
-                "run_seconds": [0.5, 0.2, 0.21, 0.5],
-                "warmup": 0,
-                "repeats": 3,
-                "comparisons": [[3.0, 0.5, 0.2]],
-            },
+            {"warmup": 0, "repeats": 3, "comparisons": [[3.0, 0.5, 0.2]]},
+            kept={"compile_seconds": 3.0, "run_seconds": [0.5, 0.2, 0.21, 0.5]},
         ),
     ]
 
 
-def device_of(case: Case) -> ScriptedDevice:
+def instrument(case: Case) -> ScriptedDevice:
     """The scripted device of a case, as new."""
-    return ScriptedDevice(case.parameters["compile_seconds"], case.parameters["run_seconds"])
+    return ScriptedDevice(case.kept["compile_seconds"], case.kept["run_seconds"])
 
 
 def probe(case: Case, measure: Any, break_even_calls: Any) -> Evidence:
-    """Let the learner measure the scripted device, and compare given figures."""
-    given, device = case.parameters, device_of(case)
-    found = measure(device.function, device.clock, device.synchronize, given["warmup"], given["repeats"])
+    """Let the learner measure the scripted device, which lies outside, and compare given figures."""
+    given = case.parameters
+    ask, seen = held(lambda: instrument(case))
+    call, clock, synchronize = (partial(ask, question) for question in ("call", "clock", "synchronize"))
+    found = measure(call, clock, synchronize, given["warmup"], given["repeats"])
     results = {name: _number(found.get(name) if isinstance(found, dict) else None) for name in RESULTS}
     compared = []
     for figures in given["comparisons"]:
@@ -93,9 +92,7 @@ def probe(case: Case, measure: Any, break_even_calls: Any) -> Evidence:
             compared.append(_number(break_even_calls(*figures)))
         except ZeroDivisionError:
             compared.append("division by zero")
-    return Evidence(
-        {"results": results, "compared": compared, "calls": device.calls, "busy": device.busy, "events": device.events}
-    )
+    return Evidence({"results": results, "compared": compared, "seen": seen})
 
 
 def _number(value: Any) -> float | str | None:
@@ -108,7 +105,7 @@ def _number(value: Any) -> float | str | None:
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """What the learner's code did with clock and device, in order, and what it made of it."""
     lines = [f"{case.name}: what your code did, in order"]
-    lines += wrap(" ".join(evidence.values["events"][:60]), 100, initial_indent="  ", subsequent_indent="  ")
+    lines += wrap(" ".join(evidence.values["seen"][:60]), 100, initial_indent="  ", subsequent_indent="  ")
     lines += [f"  {name}: {_short(value)}" for name, value in evidence.values["results"].items()]
     for figures, value in zip(case.parameters["comparisons"], evidence.values["compared"], strict=True):
         lines.append("  break_even_calls(" + ", ".join(map(_short, figures)) + f") = {_short(value)}")

@@ -83,11 +83,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     captured, expected = capture(case)
     values = evidence.values
     recorded, kinds = values["recorded"], values["kinds"]
+    kept, again = (sorted(n for n in evidence.graphs if n.startswith(name)) for name in ("graph", "fresh"))
     if not all(values["returned_callable"]):
         yield "returned nothing callable", ""
         return
-    if values["in_a_fresh_recorder"]:
-        yield "shared between recorders", f"(a fresh recorder holds {values['in_a_fresh_recorder']})"
+    if kept and len(again) >= len(kept) + len(captured):
+        yield "shared between recorders", f"(a fresh recorder holds {len(again)} graphs of a model of {len(captured)})"
         return
     outputs = [evidence.tensors.get(f"output{i}") for i in range(len(expected))]
     if not all(agrees(output, want) for output, want in zip(outputs, expected, strict=True)):
@@ -104,14 +105,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if recorded < len(captured):
         yield "only one graph kept", f"(captured {len(captured)}, kept {recorded})"
         return
-    if recorded > len(captured):
+    if recorded > len(captured) or len(kept) > len(captured):
         yield "recorded when running", f"(captured {len(captured)}, kept {recorded})"
         return
-    for i, (graph_module, example_inputs) in enumerate(captured):
-        theirs = evidence.graphs.get(f"graph{i}")
-        if theirs is None or not _same_function(theirs, graph_module, example_inputs):
-            yield "other graph", f"(graph number {i})"
+    for name, found in (("graph", kept), ("fresh", again)):
+        if len(found) > len(captured):
+            yield "other graph", f"(a fresh recorder holds {len(found)})"
             return
+        for i, (graph_module, example_inputs) in enumerate(captured):
+            theirs = evidence.graphs.get(f"{name}{i}")
+            if theirs is None or not _same_function(theirs, graph_module, example_inputs):
+                yield "other graph", f"(graph number {i})"
+                return
 
 
 def _same_function(theirs: EncodedGraph, ours: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:

@@ -53,6 +53,9 @@ class TwiceInterrupted(Straight):
         return result - result.mean(dim=0) * 0.5
 
 
+MOST_GRAPHS = 12
+"""Most graphs of a recorder that travel; no model here is captured in as many."""
+
 MODELS: dict[str, type[Straight]] = {
     "straight": Straight,
     "interrupted": Interrupted,
@@ -90,8 +93,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
         result = recorder(graph_module, example_inputs)
         returned.append(callable(result))
-        # What is not callable would make Dynamo raise, and hide from the learner what went wrong.
-        return result if callable(result) else graph_module.forward
+        return _run_by(result, graph_module)
 
     torch._dynamo.reset()
     compiled = torch.compile(model, backend=backend)
@@ -100,19 +102,27 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
         recorded_after_two_calls = _as_list(recorder.graphs)
     fresh = recorder_class()
     torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
+    torch._dynamo.reset()
     evidence = Evidence(
         values={
             "returned_callable": returned,
             "recorded": len(recorded_after_two_calls),
             "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
-            "in_a_fresh_recorder": len(_as_list(fresh.graphs)),
         },
         tensors={f"output{i}": output for i, output in enumerate(outputs) if isinstance(output, torch.Tensor)},
     )
-    for i, graph in enumerate(recorded_after_two_calls):
-        if isinstance(graph, torch.fx.GraphModule):
-            evidence.graphs[f"graph{i}"] = encode(graph)
+    for name, graphs in (("graph", recorded_after_two_calls), ("fresh", _as_list(fresh.graphs))):
+        for i, graph in enumerate(graphs[:MOST_GRAPHS]):
+            if isinstance(graph, torch.fx.GraphModule):
+                evidence.graphs[f"{name}{i}"] = encode(graph)
     return evidence
+
+
+def _run_by(result: Any, graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """What is not callable would make Dynamo raise, and hide from the learner what went wrong."""
+    return result if callable(result) else graph_module.forward
 
 
 def _as_list(graphs: Any) -> list[Any]:

@@ -11,7 +11,7 @@ def is_constant(node: torch.fx.Node, graph_module: torch.fx.GraphModule, storage
     if node.op == "get_attr":
         value = torch.fx.Interpreter(graph_module).fetch_attr(node.target)
         will_change = graph_module.training and isinstance(value, nn.Parameter)
-        return not will_change and not storages.written(node)
+        return not (will_change or storages.written(node) or node in storages.returned)
     if not node.op.startswith("call") or not node.all_input_nodes:
         return False
     if node.op == "call_module" and graph_module.training:
@@ -28,6 +28,8 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     storages, values = Storages(graph), {}
     interpreter = torch.fx.Interpreter(graph_module)
     for node in graph.nodes:
+        if effects_of(node).context or effects_of(node).opaque:
+            break  # what comes now runs in another mode, or after nobody knows what
         if is_constant(node, graph_module, storages, values):
             interpreter.env = dict(values)
             values[node] = interpreter.run_node(node)

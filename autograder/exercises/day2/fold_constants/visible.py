@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
@@ -20,35 +21,30 @@ def visible_cases() -> list[Case]:
             "scale = (self.w.abs() + 1).sqrt()\nreturn x @ scale",
             state=WEIGHT,
             trap="chain",
-            least=1,
         ),
         program(
             "two constants, and keywords",
             "a = torch.softmax(self.w, dim=0)\nb = self.v.sum(dim=1, keepdim=True)\nreturn (x @ a) * b.t()",
             state=WEIGHT | {"v": "torch.rand(4, 4)"},
             trap="two",
-            least=2,
         ),
         program(
             "a layer on a weight, in evaluation",
             "return x @ self.layer(self.w)",
             state=WEIGHT | {"layer": "nn.Linear(4, 4)"},
             trap="modules",
-            least=1,
         ),
         program(
             "noise of the shape of a weight",
             "noise = torch.rand_like(self.w) * 2\nreturn x @ noise",
             state=WEIGHT,
             trap="draws",
-            least=3,
         ),
         program(
             "a counter",
             "self.calls.add_(1.0)\nrate = 1 / self.calls\nreturn x * rate",
             state={"calls": "torch.zeros(())"},
             trap="written buffer",
-            least=3,
         ),
         program(
             "a parameter, in training",
@@ -56,21 +52,18 @@ def visible_cases() -> list[Case]:
             state={"scale": "nn.Parameter(torch.rand(4, 4))"},
             training=True,
             trap="training",
-            least=2,
         ),
         program(
             "the same parameter, in evaluation",
             "return x @ self.scale.exp()",
             state={"scale": "nn.Parameter(torch.rand(4, 4))"},
             trap="parameters",
-            least=1,
         ),
         program(
             "a constant that is returned",
             "table = self.w.abs() * 2\nreturn x + 1, torch.exp(table)",
             state=WEIGHT,
             trap="returned",
-            least=2,
         ),
         program(
             "a constant that is written",
@@ -78,21 +71,18 @@ def visible_cases() -> list[Case]:
             state=WEIGHT,
             inputs=((4, 4),),
             trap="written result",
-            least=3,
         ),
         program(
             "sizes, which are no tensors",
             "part = self.w / self.w.size(0)\nreturn (x @ part) * self.w.size(1)",
             state=WEIGHT,
             trap="size",
-            least=5,
         ),
         program(
             "a buffer has the name that your constant gets",
             "return x @ self.w.exp() + self.taken",
             state=WEIGHT | {"taken": "torch.rand(4)"},
             trap="taken name",
-            least=2,
         ),
     ]
 
@@ -105,12 +95,30 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
     """
     name = _name_of_a_constant(build(case), fold_constants) if case.parameters["trap"] == "taken name" else None
 
+    results: list[Any] = []
+
     def fold(graph_module: fx.GraphModule) -> Any:
         if name is not None:
             _rename(graph_module, "taken", name)
-        return fold_constants(graph_module)
+        taken = getattr(graph_module, name).clone() if name is not None else None
+        result = fold_constants(graph_module)
+        if taken is not None and not torch.equal(_tensor(result, name), taken):
+            overwritten.append(name)
+        results.append(result)
+        return result
 
-    return rewrite_evidence(case, fold)
+    overwritten: list[Any] = []
+    evidence = rewrite_evidence(case, fold)
+    evidence.values["overwritten"] = [str(path) for path in overwritten[:1]]
+    held = dict(results[0].named_buffers()) if isinstance(results[0], fx.GraphModule) else {}
+    evidence.values["in autograd"] = [path for path, value in held.items() if value.grad_fn is not None]
+    evidence.values["inference"] = [path for path, value in held.items() if value.is_inference()]
+    return evidence
+
+
+def _tensor(graph_module: Any, name: Any) -> torch.Tensor:
+    value = getattr(graph_module, name, None)
+    return value if isinstance(value, torch.Tensor) else torch.empty(0)
 
 
 def _name_of_a_constant(graph_module: fx.GraphModule, fold_constants: Any) -> str | None:

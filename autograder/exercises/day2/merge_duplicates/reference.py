@@ -11,8 +11,10 @@ def key_of(node: torch.fx.Node, stand_in: dict[torch.fx.Node, torch.fx.Node]):
     def key(value):
         if isinstance(value, torch.fx.Node):
             return stand_in.get(value, value)
+        if isinstance(value, slice):
+            return slice, key([value.start, value.stop, value.step])
         if isinstance(value, (list, tuple)):
-            return tuple(key(item) for item in value)
+            return isinstance(value, list), *[key(item) for item in value]  # x[[0, 1]] is not x[0, 1]
         if isinstance(value, dict):
             return tuple((name, key(value[name])) for name in sorted(value))
         return type(value), repr(value)

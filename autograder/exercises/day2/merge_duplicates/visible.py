@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import fx
+
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day2.programs import program, rewrite_evidence, show_rewrite
+from autograder.exchange.graph_form import encode
+from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
 
 SQUARE = ((4, 4),)
 
@@ -85,8 +88,14 @@ def visible_cases() -> list[Case]:
 
 
 def probe(case: Case, find_duplicates: Any, merge_duplicates: Any) -> Evidence:
-    """What the learner's function makes of the case's graph. What is found is judged by what comes of it."""
-    return rewrite_evidence(case, merge_duplicates)
+    """What the learner's function makes of the case's graph, and what the other one finds in it."""
+    evidence = rewrite_evidence(case, merge_duplicates)
+    looked_at = build(case)
+    found = find_duplicates(looked_at)
+    nodes = isinstance(found, dict) and all(isinstance(node, fx.Node) for pair in found.items() for node in pair)
+    evidence.values["found"] = [[node.name, first.name] for node, first in found.items()] if nodes else None
+    evidence.graphs["looked at"] = encode(looked_at)
+    return evidence
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

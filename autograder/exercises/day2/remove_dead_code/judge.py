@@ -1,38 +1,50 @@
-"""What must go and what must stay: the graph that is left does the same, and has no node more than needed."""
+"""What must go and what must stay: of each operation as many are left as are needed, and the graph does the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
-import torch
-from torch import fx
+from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
-from autograder.exchange.graph_form.nodes import all_nodes, placeholders
-from autograder.exercises.day2.programs import build, inputs_of, program
-from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
-from fxopt_core.passes import run_pass
+from autograder.exchange.graph_form.nodes import module_of, own_nodes, placeholders
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.composed import DRAWS, PURE, WRITES, Composer, once_a_case, original_of
+from autograder.exercises.day2.programs import inputs_of, program
+from autograder.exercises.graph_comparison import (
+    COMMON,
+    behaviour,
+    changed_modules,
+    first_difference,
+    stale,
+    unusable,
+)
+from autograder.exercises.seen_effects import Seen, seen_effects
+from fxopt_core.graphs import operation_name
 
 MISCONCEPTIONS = COMMON | {
     "removed an input": (
         "You removed an input that nobody reads. Callers still pass it: the signature of the graph must stay."
     ),
     "removed a write": (
-        "You removed a node whose value nobody reads, but which writes into a tensor that is read afterwards. A method "
-        "whose name ends in `_` changes its tensor."
+        "You removed a node whose value nobody reads, but which writes into a tensor. A method whose name ends in `_` "
+        "changes its tensor, and so does `+=`. A write stays even where nobody reads the tensor afterwards."
     ),
     "removed a write through a view": (
-        "You removed a write because nobody reads the tensor that it writes afterwards. But that tensor is a view: it "
-        "shares its memory with another one, which is read."
+        "You removed a write into a view, such as `first = a[0]`: a view shares its memory with the tensor that it was "
+        "made from, and whoever reads that one sees the write."
     ),
     "ignored flags": (
         "You removed a function that writes because it is told to: `inplace=True` writes into its input, `out=` into "
         "the tensor that it names."
     ),
     "ignored the module": (
-        "You removed a call of a module that writes into its input. Which module it is says "
+        "You removed a call of a module that writes, into its input or into its own weights. Which module it is says "
         "`graph_module.get_submodule(node.target)`; `effects_of` asks it."
     ),
     "removed a draw": (
@@ -43,6 +55,14 @@ MISCONCEPTIONS = COMMON | {
         "You removed a BatchNorm that is in training: each call updates its running statistics, which the model keeps."
     ),
     "removed a check": "You removed an assertion. Nobody reads its value, but it is there to stop a run that is wrong.",
+    "removed a switch": (
+        "You removed a switch of the mode (gradients, autocast). Nobody reads its value, but the nodes after it now "
+        "run in another mode: `effects_of(node).context`."
+    ),
+    "removed the unknown": (
+        "You removed a call of which nothing is known (`effects_of(node).opaque`): it may do anything, so it stays."
+    ),
+    "left what is dead": "Something is left that nobody needs: no output, no check and no effect depends on it.",
     "stopped halfway": (
         "Something dead is left. When a node goes, what only it read is dead, too: which order of the nodes finds all "
         "of them in one walk?"
@@ -51,79 +71,273 @@ MISCONCEPTIONS = COMMON | {
         "A call of a module is left that nobody reads and that has no effect: in evaluation mode neither Linear nor "
         "Dropout nor BatchNorm does anything but compute."
     ),
+    "spared attributes": (
+        "A `get_attr` node is left that nobody reads: to read a weight is no effect, and it goes like any operation."
+    ),
     "something else": "The graph that is left computes something else than the original.",
 }
 
-BY_TRAP = {
-    "writes": "removed a write",
-    "writes through views": "removed a write through a view",
-    "flags": "ignored flags",
-    "modules that write": "ignored the module",
-    "draws": "removed a draw",
-    "training": "ignored training",
-}
+UNNAMED = ("something else", "left what is dead")
 
-PURE = ("torch.exp({})", "{}.tanh()", "torch.neg({})", "F.gelu({})", "self.layer({})", "{} * 2", "torch.abs({})")
+WEIGHT = {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}
+LAYERS = {"layer": "nn.Linear(4, 4)", "norm": "nn.BatchNorm1d(4)", "drop": "nn.Dropout(0.5)"}
+DIAMONDS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(20))
+DEAD_DIAMONDS = DIAMONDS.replace("a", "d")
+
+FIXED = (
+    ("attributes", "a = self.w * 2\nb = self.p + a\nself.p.t()\nreturn torch.neg(x)", WEIGHT, {}),
+    ("attribute read twice", "a = self.w * 2\nb = self.w.t()\nreturn b + x", WEIGHT, {}),
+    ("a local write", "a = torch.sin(x)\na.add_(1.0)\nreturn x * 2", {}, {}),
+    ("a local write, by +=", "a = torch.sin(x)\nb = a\nb += 1.0\nc = a * 2\nreturn torch.neg(x)", {}, {}),
+    (
+        "a local write, through views",
+        "a = torch.sin(x)\nv = a.view(-1)[1:]\nv.zero_()\nc = v * 2\nreturn x * 2",
+        {},
+        {},
+    ),
+    (
+        "switches",
+        "a = torch.sin(x)\ntorch._C._set_grad_enabled(False)\nb = torch.cos(x)\nd = torch.exp(x)\n"
+        "torch._C._set_grad_enabled(True)\nreturn a + b, b, torch.sin(a)",
+        {},
+        {},
+    ),
+    (
+        "autocast",
+        'm = torch.amp.autocast_mode._enter_autocast("cpu", torch.bfloat16, True, False)\na = x @ x\nd = x @ a\n'
+        "torch.amp.autocast_mode._exit_autocast(m)\nb = x @ x\nreturn a, b",
+        {},
+        {},
+    ),
+    ("the unknown", "a = torch.sin(x)\na.is_shared()\na.detach_()\nd = a * 2\nreturn torch.cos(a)", {}, {}),
+    ("a draw that reads nothing", "torch.rand(4, 4)\nd = torch.ones(4, 4) * 2\nreturn x + torch.rand_like(x)", {}, {}),
+    ("a module that draws", "self.drop(x)\nreturn F.dropout(x, 0.5, True)", LAYERS, {"training": True}),
+    (
+        "several draws",
+        "torch.bernoulli(torch.sigmoid(x))\nd = torch.normal(x, 1.0) * 2\nreturn torch.rand_like(x)",
+        {},
+        {},
+    ),
+    ("flags by position", "a = torch.neg(x)\nF.leaky_relu(a, 0.2, True)\nF.relu(x, False)\nreturn a", {}, {}),
+    (
+        "flags that say no",
+        "F.relu(x, inplace=False)\nF.dropout(x, 0.5, False)\ntorch.sin(x, out=None)\nreturn x * 2",
+        {},
+        {},
+    ),
+    ("an out that is read", "a = torch.neg(x)\ntorch.add(x, x, out=a)\nreturn a, x", {}, {}),
+    (
+        "modes of modules differ",
+        "self.norm(x)\nself.still(x)\nself.drop(x)\nself.bare(x)\nreturn torch.rand_like(x)",
+        LAYERS | {"still": "nn.BatchNorm1d(4)", "bare": "nn.BatchNorm1d(4, track_running_stats=False)"},
+        {"training": True, "modes": {"still": False, "drop": False}},
+    ),
+    (
+        "one module in training, the graph in evaluation",
+        "self.norm(x)\nself.layer(x)\nself.drop(x)\nreturn torch.rand_like(x)",
+        LAYERS,
+        {"modes": {"norm": True, "drop": True}},
+    ),
+    (
+        "a module that writes its weights",
+        "self.table(torch.arange(4))\nreturn x * 2",
+        {"table": "nn.Embedding(4, 4, max_norm=0.1)"},
+        {},
+    ),
+    (
+        "a check that may fail",
+        "n = x.size(0)\ntorch._assert(n > 1, 'one row')\nd = x.size(1)\nreturn torch.sin(x)",
+        {},
+        {"batches": [1]},
+    ),
+    (
+        "parts of one result",
+        "a, b = torch.split(torch.sin(x), 2, dim=1)\nc = torch.max(x, dim=0)\nd = c[0]\nreturn b * 2",
+        {},
+        {},
+    ),
+    ("what a write reads", "a = torch.sin(x)\nb = a.t()\nx.copy_(b)\nc = b * 2\nreturn torch.zeros(4)", {}, {}),
+    ("a state that is written", "self.w.add_(x)\nd = self.w * 2\nself.p.t()\nreturn x.sum()", WEIGHT, {}),
+    ("nothing to compute", "d = torch.sin(x)\nreturn x", {}, {}),
+    ("nothing at all", "return x", {}, {}),
+    ("nested results", "a = torch.sin(x)\nb = torch.cos(x)\nd = a + b\nreturn {'a': [a, (b, 1)], 'x': x}", {}, {}),
+    ("many forks", f"a0 = x\nd0 = x\n{DIAMONDS}\n{DEAD_DIAMONDS}\nreturn a20", {}, {}),
+    (
+        "misleading names",
+        "self.relu_(x)\nself.rand(x)\nself.norm(x)\na = torch.neg(x)\nself.linear(a)\nreturn a",
+        {"relu_": "nn.Tanh()", "rand": "nn.Linear(4, 4)", "norm": "nn.Identity()", "linear": "nn.ReLU(inplace=True)"},
+        {},
+    ),
+    (
+        "whole numbers",
+        "a = x + 1\na.add_(2)\nd = a.float()\nx.clamp_(min=2)\nreturn a * x",
+        {},
+        {"inputs": (([4, 4], "int64"),)},
+    ),
+    ("no rows", "a = torch.sin(x)\na.add_(1)\nd = a * 2\nreturn a, x", {}, {"inputs": ([0, 4],)}),
+)
+"""Name, lines, attributes and further entries of a case for each class, the same for every seed."""
+
+STATEMENTS = (
+    ("writes", WRITES),
+    ("draws", DRAWS),
+    ("checks", ("torch._assert({0}.size(0) > 1, 'too few')",)),
+    ("unknown", ("{0}.is_shared()",)),
+    ("pure", PURE),
+)
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Dead chains of random length around each kind of effect, in random places."""
-
-    def dead(name: str, start: str) -> list[str]:
-        lines, value = [], start
-        for i in range(random.randint(2, 5)):
-            lines.append(f"{name}{i} = {random.choice(PURE).format(value)}")
-            value = f"{name}{i}"
-        return lines
-
-    templates = {
-        "chain": ["a = torch.relu(x)", *dead("d", "a"), *dead("e", "x"), "return a + 1"],
-        "pure modules": [*dead("d", "x"), "unused = self.layer(x)", "return torch.abs(x)"],
-        "writes": ["a = torch.exp(x)", *dead("d", "a"), "a.mul_(3.0)", *dead("e", "a"), "return a"],
-        "writes through views": ["a = torch.exp(x)", "v = a.t()", "v[1].fill_(5.0)", *dead("d", "a"), "return a - 1"],
-        "flags": ["a = torch.neg(x)", *dead("d", "a"), "F.silu(a, inplace=True)", "return a.exp()"],
-        "draws": [*dead("d", "x"), "unused = torch.randn_like(x)", "return x + torch.rand_like(x)"],
-    }
-    state = {"layer": "nn.Linear(4, 4)"}
-    return [
-        program(f"hidden {trap}", "\n".join(lines), state=state, trap=trap, seed=random.randrange(2**31))
-        for trap, lines in templates.items()
+    """A case for each class, then programs in which dead chains, effects and what is needed are mixed."""
+    fixed = [
+        program(f"hidden {name}", body, state=state, trap=name, **{"inputs": ([4, 4],)} | more)  # type: ignore[arg-type]
+        for name, body, state, more in FIXED
     ]
+    return fixed + [composed(random, number) for number in range(4)]
 
 
-def least(case: Case) -> int:
-    """How many operations must be left."""
-    graph_module = build(case)
-    run_pass("dead_code", graph_module)
-    return operations(graph_module)
+def composed(random: Random, number: int = 0) -> Case:
+    """A random program: needed and dead chains, every kind of effect, a region without gradients."""
+    composer = Composer(random, ("x", "y"))
+    composer.state |= {"norm": "nn.BatchNorm1d(4)", "drop": "nn.Dropout(0.4)"}
+    composer.compute(2)
+    for _ in range(random.randint(4, 7)):
+        kind, forms = random.choice(STATEMENTS)
+        # A write goes into a value that was computed for it, so that gradients can flow past it.
+        first = composer.let(f"torch.sin({composer.pick()})", known=random.random() < 0.6) if kind == "writes" else None
+        line = composer.fill(forms, first)
+        if kind in ("writes", "checks", "unknown") or random.random() < 0.5:
+            composer.do(line)
+        else:
+            composer.let(line, known=random.random() < 0.5)
+        if random.random() < 0.5:
+            chain = composer.compute(1, known=False)
+            for _ in range(random.randint(1, 3)):
+                chain = composer.let(composer.fill(PURE, chain), known=False)
+    for module in random.sample(["self.norm({0})", "self.drop({0})", "self.layer({0})"], random.randint(0, 2)):
+        composer.do(composer.fill((module,)))
+    if random.random() < 0.5:
+        switch = random.randrange(1, len(composer.lines) + 1)
+        composer.lines.insert(switch, "torch._C._set_grad_enabled(False)")
+        composer.lines.append("torch._C._set_grad_enabled(True)")
+    returned = ", ".join(random.sample(composer.values, 2))
+    return composer.case(f"hidden mixture {number}", returned, training=random.random() < 0.5, trap="mixture")
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+Key = tuple[str, Any]
+
+
+def _key(node: fx.Node) -> Key:
+    return node.op, node.target
+
+
+def needed(seen: dict[fx.Node, Seen], *spared: str) -> dict[fx.Node, Seen]:
+    """The nodes that must stay, with what they were seen to do: found by marking from what can be observed.
+
+    Args:
+        seen: what each node does.
+        spared: kinds of nodes that a mistaken answer keeps, too.
+    """
+    pending = [node for node in seen if node.op in ("placeholder", "output", *spared) or seen[node].acts]
+    marked: set[fx.Node] = set()
+    while pending:
+        node = pending.pop()
+        if node not in marked:
+            marked.add(node)
+            pending += node.all_input_nodes
+    return {node: effects for node, effects in seen.items() if node in marked}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What must be left of a case's graph: its nodes, how many of each kind, and what each mistake would leave."""
+
+    stays: dict[fx.Node, Seen]
+    wanted: Counter[Key]
+    mistakes: dict[str, Counter[Key]]
+
+
+@once_a_case
+def expected(case: Case) -> Expected:
+    """What must be left of the case's graph."""
+    seen = seen_effects(original_of(case).graph_module, inputs_of(case, 11))
+    stays = needed(seen)
+    left: dict[str, Collection[fx.Node]] = {
+        "spared modules": needed(seen, "call_module"),
+        "spared attributes": needed(seen, "get_attr"),
+        "stopped halfway": [
+            node for node in seen if node.op in ("placeholder", "output") or seen[node].acts or node.users
+        ],
+    }
+    mistakes = {name: Counter(map(_key, nodes)) for name, nodes in left.items()}
+    return Expected(stays, Counter(map(_key, stays)), mistakes)
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What went that must stay, then what stayed that must go."""
     if problem := unusable(evidence):
         yield problem
         return
-    original, theirs = build(case), decode(evidence.graphs["graph"])
-    if _inputs(original) != _inputs(theirs):
-        yield "removed an input", ""
+    original, theirs, known = original_of(case), decode(evidence.graphs["graph"]), expected(case)
+    arguments, kept = _inputs(original.graph_module), _inputs(theirs)
+    if arguments != kept:
+        yield "removed an input", f"(expected {', '.join(arguments)}; came {', '.join(kept) or 'none'})"
         return
-    trap = case.parameters["trap"]
-    different = next(filter(None, (difference(original, theirs, inputs_of(case, seed)) for seed in (11, 12))), None)
-    if different:
-        yield BY_TRAP.get(trap, "something else"), f"(what differs: {different})"
+    wanted, left = known.wanted, Counter(map(_key, own_nodes(theirs)))
+    if left - Counter(map(_key, own_nodes(original.graph_module))):
+        yield "something else", "(there are nodes that the original does not have)"
         return
-    if any(node.target is torch._assert for node in all_nodes(original)) and not any(
-        node.target is torch._assert for node in all_nodes(theirs)
-    ):
-        yield "removed a check", ""
+    if removed := _removed(known.stays, wanted - left):
+        yield from removed
         return
-    left, wanted = operations(theirs), least(case)
-    if left > wanted:
-        modules = trap == "pure modules" and any(node.op == "call_module" for node in all_nodes(theirs))
-        yield ("spared modules" if modules else "stopped halfway"), f"({left} operations left, {wanted} are needed)"
+    if different := first_difference(original.behaviour, behaviour(theirs, original.calls)):
+        yield "something else", f"({different})"
+        return
+    if extra := left - wanted:
+        dead = [operation_name(node) for node in own_nodes(theirs) if _key(node) in extra]
+        fits = tuple(name for name, counted in known.mistakes.items() if counted == left)
+        yield Deviation("left what is dead", fits, f"(left though dead: {', '.join(dead)})", len(known.stays))
+        return
+    yield Agreement("left what is dead", tuple(name for name, other in known.mistakes.items() if other != wanted))
+    if different := changed_modules(original.graph_module, theirs):
+        yield "changed the model", f"({different})"
         return
     if problem := stale(evidence, theirs):
         yield problem
+
+
+def _removed(stays: dict[fx.Node, Seen], missing: Counter[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """For each kind of effect that is missing the misconception, with the nodes; what is merely read comes last."""
+    found: dict[str, list[str]] = {}
+    for node, seen in stays.items():
+        if _key(node) in missing:
+            found.setdefault(_misconception(node, seen, stays), []).append(operation_name(node))
+    if len(found) > 1:
+        # What only a removed effect reads went with it.
+        found.pop("something else", None)
+    return [(name, f"(expected to stay: {', '.join(dict.fromkeys(nodes))})") for name, nodes in found.items()]
+
+
+def _misconception(node: fx.Node, seen: Seen, stays: dict[fx.Node, Seen]) -> str:
+    if seen.kind != "write":
+        named = {"draw": "removed a draw", "switch": "removed a switch", "check": "removed a check"}
+        return named.get(seen.kind, "removed the unknown" if seen.unknown else "something else")
+    if node.op == "call_module":
+        return (
+            "ignored training" if isinstance(module_of(node), nn.modules.batchnorm._BatchNorm) else "ignored the module"
+        )
+    flagged = (
+        node.kwargs.get("out") is not None
+        or node.kwargs.get("inplace") is True
+        or any(argument is True for argument in node.args)
+    )
+    if flagged:
+        return "ignored flags"
+    target = node.args[0] if node.args else None
+    made = target.all_input_nodes if isinstance(target, fx.Node) and target.op != "placeholder" else []
+    view = any(source in stays and stays[source].value & seen.wrote for source in made)
+    own = isinstance(target, fx.Node) and target in stays and stays[target].acts
+    return "removed a write through a view" if view and not own else "removed a write"
 
 
 def _inputs(graph_module: fx.GraphModule) -> list[str]:

@@ -8,11 +8,12 @@ from random import Random
 import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
-from autograder.exercises.day3.round_trip.visible import build
+from autograder.exercises.day3.round_trip.visible import build, inputs_of
 
 MISCONCEPTIONS = {
     "loader is no text": "`make_loader` must return a string: the source of the program that the fresh process runs.",
     "nothing saved": "After `save_model(model, example, path)` there is no file at `path`, or an empty one.",
+    "too large a file": "The file is far larger than the model: save the program and its weights, and nothing else.",
     "class is missing there": (
         "The file names the class of your model instead of holding its program: pickle (`torch.save(model)`) writes "
         "where to find the class, and in the fresh process it is not there. Export the model, and save the program."
@@ -82,7 +83,10 @@ def hidden_cases(random: Random) -> list[Case]:
             {
                 "width": random.randint(3, 9),
                 "batch": random.randint(2, 4) if i == 0 else 1,
-                "others": [1, random.randint(5, 30), random.randint(1000, 3000)],
+                "seed": random.randrange(2**31),
+            },
+            kept={
+                "batches": [random.randint(2, 4), 1, random.randint(5, 30), random.randint(1000, 3000)],
                 "seed": random.randrange(2**31),
             },
         )
@@ -90,10 +94,21 @@ def hidden_cases(random: Random) -> list[Case]:
     ]
 
 
+def follow_up(case: Case, evidence: Evidence) -> Case | None:
+    """File and loader, with inputs that were not there when the model was saved."""
+    if evidence.values["stage"] != "saved":
+        return None
+    inputs = inputs_of(case)
+    parameters = {"loader": str(evidence.values["loader"]), "inputs": len(inputs)}
+    tensors = {f"input{number}": value for number, value in enumerate(inputs)} | {"file": evidence.tensors["file"]}
+    return Case(case.name, parameters, tensors)
+
+
 STAGES = {
     "loader": "loader is no text",
     "exporting": "example of one row",
     "saving": "nothing saved",
+    "too large": "too large a file",
     "outputs": "no outputs",
 }
 
@@ -108,7 +123,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         name = next((name for mark, name in FAILURES if mark in text), "loader failed")
         yield name, f"({([line for line in text.splitlines() if line.strip()] or ['no message'])[-1][:300]})"
         return
-    model, inputs = build(case)
+    (model, example_input), inputs = build(case), inputs_of(case)
     if evidence.values["count"] != len(inputs):
         yield "number of outputs", f"({evidence.values['count']} for {len(inputs)} inputs)"
         return
@@ -116,7 +131,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     with torch.no_grad():
         if all(close(one, model(x)) for one, x in zip(found, inputs, strict=True)):
             return
-        example = model(inputs[0])
+        example = model(example_input)
         if all(torch.equal(one, found[0]) for one in found) and close(found[0], example):
             yield "answered beforehand", ""
             return

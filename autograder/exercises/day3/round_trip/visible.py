@@ -17,6 +17,9 @@ from autograder.exchange.evidence import Case, Evidence
 SECONDS = 60
 """Longest that the fresh process may run."""
 
+MOST_CHARACTERS = 20_000
+"""Longest program that the fresh process is given; what is beyond is cut off."""
+
 
 class Scorer(nn.Module):
     """Two layers after a normalisation that was measured in training. Takes `x` of shape (batch, width), `float32`."""
@@ -39,33 +42,43 @@ class Scorer(nn.Module):
 Scorer.__module__ = "__main__"
 
 
+MOST_BYTES = 8 << 20
+"""Largest file that goes on the trip; the programs of these models take some twenty thousand bytes."""
+
+
 def visible_cases() -> list[Case]:
     """One model, sent off with an example of three rows and asked about other batches."""
-    return [Case("batches of 3, 1 and 8", {"width": 5, "batch": 3, "others": [1, 8], "seed": 0})]
+    parameters = {"width": 5, "batch": 3, "seed": 0}
+    return [Case("batches of 3, 1 and 8", parameters, kept={"batches": [3, 1, 8], "seed": 1})]
 
 
-def build(case: Case) -> tuple[Scorer, list[torch.Tensor]]:
-    """The trained model in eval mode, and the inputs: the example first, then those of the fresh process."""
+def build(case: Case) -> tuple[Scorer, torch.Tensor]:
+    """The trained model in eval mode, and the example."""
     given = case.parameters
     generator = torch.Generator().manual_seed(given["seed"])
     model = Scorer(given["width"]).eval()
     with torch.no_grad():
         for value in [*model.parameters(), *model.buffers()]:
             value.uniform_(-1.0, 1.0, generator=generator)
-    batches = [given["batch"], *given["others"]]
-    return model, [torch.randn(batch, given["width"], generator=generator) for batch in batches]
+    return model, torch.randn(given["batch"], given["width"], generator=generator)
+
+
+def inputs_of(case: Case) -> list[torch.Tensor]:
+    """The inputs that the fresh process is asked about; while a task is graded only the judge can make them."""
+    generator = torch.Generator().manual_seed(case.kept["seed"])
+    width = case.parameters["width"]
+    return [torch.randn(batch, width, generator=generator) for batch in case.kept["batches"]]
 
 
 def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:
-    """Save in this process, then run the learner's loader in a fresh one, in an empty folder."""
-    model, (example, *_) = build(case)
+    """Let the learner save the model; the file and the loader's source travel."""
+    model, example = build(case)
     loader = make_loader()
     if not isinstance(loader, str):
         return Evidence({"stage": "loader", "text": type(loader).__name__})
     setattr(sys.modules["__main__"], "Scorer", Scorer)  # noqa: B010
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = folder / "model.pt2"
+        path = Path(name) / "model.pt2"
         try:
             save_model(model, example.clone(), str(path))
         except Exception as error:
@@ -74,13 +87,24 @@ def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:
             return Evidence({"stage": "exporting", "text": str(error).splitlines()[0][:200]})
         if not path.is_file() or path.stat().st_size == 0:
             return Evidence({"stage": "saving", "text": ""})
-        _, inputs = build(case)  # not those that the learner's code has had in its hands
+        if path.stat().st_size > MOST_BYTES:
+            return Evidence({"stage": "too large", "text": f"{path.stat().st_size} bytes, {MOST_BYTES} at most"})
+        content = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+    return Evidence({"stage": "saved", "loader": loader[:MOST_CHARACTERS]}, {"file": content})
+
+
+def fresh(case: Case) -> Evidence:
+    """Run the loader on the file and on inputs that nobody has seen, in a fresh Python process and an empty folder."""
+    inputs = [case.tensors[f"input{number}"] for number in range(case.parameters["inputs"])]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model.pt2").write_bytes(bytes(case.tensors["file"].tolist()))
         torch.save(inputs, folder / "inputs.pt")
-        command = [sys.executable, "-I", "-W", "ignore", "-c", loader, "model.pt2", "inputs.pt", "outputs.pt"]
+        program = ["-c", case.parameters["loader"], "model.pt2", "inputs.pt", "outputs.pt"]
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         try:
             finished = subprocess.run(
-                command,
+                [sys.executable, "-I", "-W", "ignore", *program],
                 cwd=folder,
                 env=environment | {"OMP_NUM_THREADS": "1"},
                 capture_output=True,
@@ -106,7 +130,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     if values["stage"] != "done":
         last = [line for line in str(values["text"]).splitlines() if line.strip()][-3:]
         return ["\n".join([f"{case.name}: the trip ended at the stage {values['stage']!r}", *last])]
-    model, inputs = build(case)
+    (model, _), inputs = build(case), inputs_of(case)
     lines = [f"{case.name}: what came back from the fresh process"]
     for number, x in enumerate(inputs):
         output = evidence.tensors.get(f"output{number}")

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day4.compile_profile.visible import LAUNCH_SECONDS, PLAIN, RESULTS, ScriptedMachine
+from autograder.exercises.day4.compile_profile.visible import LAUNCH_SECONDS, PLAIN, RESULTS, instrument
 
 MISCONCEPTIONS = {
     "rows missing": (
@@ -74,29 +74,42 @@ MISCONCEPTIONS = {
 
 def hidden_cases(random: Random) -> list[Case]:
     """Other scripts, each with slow warm-up calls and an outlier; other comparisons and jobs."""
-    return [Case(f"hidden {number}", _parameters(random)) for number in range(3)]
+    cases = []
+    for number in range(3):
+        warmup, repeats = random.randint(1, 4), random.randint(5, 9)
+        # What is compared and chosen among is drawn apart from the script, of which it would tell something.
+        figures = {"warmup": warmup, "repeats": repeats} | _figures(random)
+        cases.append(Case(f"hidden {number}", figures, kept=_script(random, warmup, repeats)))
+    return cases
 
 
-def _parameters(random: Random) -> dict[str, Any]:
-    warmup, repeats = random.randint(1, 4), random.randint(5, 9)
-    names = [PLAIN, "aot_eager", "inductor"]
+NAMES = (PLAIN, "aot_eager", "inductor")
+
+
+def _firsts_and_steady(random: Random) -> tuple[list[float], list[float]]:
     firsts = [random.uniform(0.2, 0.9), random.uniform(2, 4), random.uniform(8, 20)]
-    steady = [random.uniform(0.2, 0.4), random.uniform(0.12, 0.18), random.uniform(0.05, 0.1)]
+    return firsts, [random.uniform(0.2, 0.4), random.uniform(0.12, 0.18), random.uniform(0.05, 0.1)]
+
+
+def _script(random: Random, warmup: int, repeats: int) -> dict[str, Any]:
     script = {}
-    for name, first, seconds in zip(names, firsts, steady, strict=True):
+    for name, first, seconds in zip(NAMES, *_firsts_and_steady(random), strict=True):
         timed = [seconds * random.uniform(0.95, 1.05) for _ in range(repeats)]
         timed[random.randrange(repeats)] *= random.uniform(3, 6)
         script[name] = {"first": first, "runs": [seconds * random.uniform(2, 4) for _ in range(warmup + 1)] + timed}
+    return script
+
+
+def _figures(random: Random) -> dict[str, Any]:
+    firsts, steady = _firsts_and_steady(random)
     plain, cost = steady[0], firsts[2]
     job = {
         name: {"cost_seconds": first, "call_seconds": seconds}
-        for name, first, seconds in zip(names, firsts, steady, strict=True)
+        for name, first, seconds in zip(NAMES, firsts, steady, strict=True)
     }
-    first_break, last_break = _break_even(job[names[0]], job[names[1]]), _break_even(job[names[1]], job[names[2]])
+    first_break, last_break = _break_even(job[NAMES[0]], job[NAMES[1]]), _break_even(job[NAMES[1]], job[NAMES[2]])
     return {
-        "script": script,
-        "warmup": warmup,
-        "repeats": repeats,
+        "names": list(NAMES),
         "comparisons": [
             [firsts[0], plain, cost, plain * random.uniform(0.4, 0.9)],
             [firsts[0], plain, cost, plain * random.uniform(1.1, 2.0)],
@@ -128,16 +141,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    given, profile, events = case.parameters, evidence.values["profile"], evidence.values["events"]
+    given, profile, events = case.parameters, evidence.values["profile"], evidence.values["seen"]
     warmup, repeats = given["warmup"], given["repeats"]
-    if any(not isinstance(profile.get(name, {}).get(what), float) for name in given["script"] for what in RESULTS):
+    if any(not isinstance(profile.get(name, {}).get(what), float) for name in given["names"] for what in RESULTS):
         yield "rows missing", ""
         return
     busy = _busy_readings(case, events)
     if busy:
         yield "device still busy", f"({busy} readings)"
         return
-    spans = {name: _spans(row, 1 + warmup + repeats) for name, row in given["script"].items()}
+    spans = {name: _spans(row, 1 + warmup + repeats) for name, row in case.kept.items()}
     medians = {name: statistics.median(all_[1 + warmup :]) for name, all_ in spans.items()}
     wrong = [name for name in spans if not _close(profile[name]["call_seconds"], medians[name])]
     miscounted = [name for name in spans if events.count(name) != 1 + warmup + repeats]
@@ -198,12 +211,9 @@ def _why_not_the_median(found: float, spans: list[float], warmup: int, repeats: 
 
 def _busy_readings(case: Case, events: list[str]) -> int:
     """Play the events on a machine of the judge's own; how often its clock is read while it is busy."""
-    machine = ScriptedMachine(case.parameters["script"])
+    machine = instrument(case)
     for event in events:
-        if event in ("synchronize", "clock"):
-            getattr(machine, event)()
-        else:
-            machine.call(event)
+        machine.answer(event)
     return machine.busy
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from textwrap import wrap
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.outside import held
 
 LAUNCH_SECONDS = 0.001
 """How long it takes to hand a piece of work to the scripted machine."""
@@ -26,7 +27,7 @@ class ScriptedMachine:
     that are beyond the script take what the last one took.
 
     Attributes:
-        events: what happened, in order: `clock`, `synchronize`, or the name of the function that was called.
+        record: what happened, in order: `clock`, `synchronize`, or the name of the function that was called.
         busy: how often the clock was read while the device was still computing.
     """
 
@@ -40,15 +41,19 @@ class ScriptedMachine:
         self._counts = dict.fromkeys(script, 0)
         self._now = self._pending = 0.0
         self.busy = 0
-        self.events: list[str] = []
+        self.record: list[str] = []
 
-    def functions(self) -> dict[str, Callable[[], None]]:
-        """The functions by name, the one that is not compiled first."""
-        return {name: partial(self.call, name) for name in self._script}
+    def answer(self, question: str) -> float | None:
+        """Do one thing; the time, where that is what was asked for."""
+        if question not in ("clock", "synchronize", *self._script):
+            raise ValueError("a machine calls its functions, waits, or tells the time")
+        self.record.append(question)
+        if question in self._script:
+            return self.call(question)
+        return self.clock() if question == "clock" else self.synchronize()
 
     def call(self, name: str) -> None:
         """One call of the function of this name."""
-        self.events.append(name)
         runs: Sequence[float] = self._script[name]["runs"]
         count = self._counts[name]
         self._now += LAUNCH_SECONDS + (0 if count else self._script[name]["first"])
@@ -57,13 +62,11 @@ class ScriptedMachine:
 
     def synchronize(self) -> None:
         """Wait until the device has done all its work."""
-        self.events.append("synchronize")
         self._now += self._pending
         self._pending = 0.0
 
     def clock(self) -> float:
         """The time in seconds."""
-        self.events.append("clock")
         self.busy += self._pending > 0
         return self._now
 
@@ -79,39 +82,48 @@ def visible_cases() -> list[Case]:
         Case(
             "one model, compiled in two ways",
             {
-                "script": {
-                    "eager": {"first": 0.7, "runs": [0.9, 0.8, 0.7, 0.31, 0.3, 0.32, 0.9, 0.305]},
-                    "aot_eager": {"first": 2.5, "runs": [0.6, 0.5, 0.5, 0.29, 0.8, 0.28, 0.285, 0.3]},
-                    "inductor": {"first": 8.0, "runs": [0.4, 0.3, 0.3, 0.12, 0.13, 0.11, 0.125, 0.45]},
-                },
+                "names": ["eager", "aot_eager", "inductor"],
                 "warmup": 2,
                 "repeats": 5,
                 "comparisons": [[0.7, 0.3, 8.0, 0.12], [0.5, 0.1, 2.0, 0.1], [0.5, 0.1, 2.0, 0.4]],
                 "jobs": [[job, 10], [job, 200], [job, 1000]],
             },
+            kept={
+                "eager": {"first": 0.7, "runs": [0.9, 0.8, 0.7, 0.31, 0.3, 0.32, 0.9, 0.305]},
+                "aot_eager": {"first": 2.5, "runs": [0.6, 0.5, 0.5, 0.29, 0.8, 0.28, 0.285, 0.3]},
+                "inductor": {"first": 8.0, "runs": [0.4, 0.3, 0.3, 0.12, 0.13, 0.11, 0.125, 0.45]},
+            },
         ),
         Case(
             "compiling that never pays",
             {
-                "script": {
-                    "eager": {"first": 0.1, "runs": [0.5, 0.2, 0.21, 0.5]},
-                    "inductor": {"first": 3.0, "runs": [0.6, 0.3, 0.31, 0.35]},
-                },
+                "names": ["eager", "inductor"],
                 "warmup": 0,
                 "repeats": 3,
                 "comparisons": [[0.1, 0.21, 3.0, 0.31], [0.9, 0.3, 0.4, 0.2]],
                 "jobs": [[{name: job[name] for name in ("inductor", "eager")}, 100]],
             },
+            kept={
+                "eager": {"first": 0.1, "runs": [0.5, 0.2, 0.21, 0.5]},
+                "inductor": {"first": 3.0, "runs": [0.6, 0.3, 0.31, 0.35]},
+            },
         ),
     ]
 
 
+def instrument(case: Case) -> ScriptedMachine:
+    """The scripted machine of a case, as new."""
+    return ScriptedMachine(case.kept)
+
+
 def probe(case: Case, compile_profile: Any, break_even: Any, cheapest: Any) -> Evidence:
-    """Let the learner measure the scripted machine, compare given figures, and choose for given jobs."""
+    """Let the learner measure the scripted machine, which lies outside, compare figures, and choose for given jobs."""
     given = case.parameters
-    machine = ScriptedMachine(given["script"])
-    found = compile_profile(machine.functions(), machine.clock, machine.synchronize, given["warmup"], given["repeats"])
-    profile = {name: _row(found.get(name) if isinstance(found, dict) else None) for name in given["script"]}
+    ask, seen = held(lambda: instrument(case))
+    functions = {name: partial(ask, name) for name in given["names"]}
+    clock, synchronize = partial(ask, "clock"), partial(ask, "synchronize")
+    found = compile_profile(functions, clock, synchronize, given["warmup"], given["repeats"])
+    profile = {name: _row(found.get(name) if isinstance(found, dict) else None) for name in given["names"]}
     compared = []
     for plain_cost, plain_call, cost, call in given["comparisons"]:
         plain = dict(zip(RESULTS, (plain_cost, plain_call), strict=True))
@@ -127,7 +139,7 @@ def probe(case: Case, compile_profile: Any, break_even: Any, cheapest: Any) -> E
             "profile": profile,
             "compared": compared,
             "chosen": [name if isinstance(name, str) else None for name in chosen],
-            "events": machine.events,
+            "seen": seen,
         }
     )
 
@@ -147,7 +159,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     """What the learner's code did with clock and machine, in order, and what it made of it."""
     values = evidence.values
     lines = [f"{case.name}: the first steps of your code, in order"]
-    lines += wrap(" ".join(values["events"][:40]), 100, initial_indent="  ", subsequent_indent="  ")
+    lines += wrap(" ".join(values["seen"][:40]), 100, initial_indent="  ", subsequent_indent="  ")
     for name, row in values["profile"].items():
         lines.append(f"  {name:10} " + ", ".join(f"{what} {_short(value)}" for what, value in row.items()))
     for (plain_cost, plain, cost, call), found in zip(case.parameters["comparisons"], values["compared"], strict=True):

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -17,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
 from autograder.exchange.graph_form.nodes import all_nodes
-from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw
+from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw, operators_of
 from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
 
 MISCONCEPTIONS = {
@@ -85,18 +86,26 @@ def hidden_cases(random: Random) -> list[Case]:
         random.shuffle(parts)
         random.shuffle(passes)
         given = {"width": random.randint(3, 7), "training": random.random() < 0.5, "seed": random.randrange(2**31)}
-        cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given))
+        cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given, kept=_script(random)))
     given = {"width": 3, "training": False, "seed": random.randrange(2**31)}
-    cases.append(Case("hidden branch", {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given))
+    given |= {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]}
+    cases.append(Case("hidden branch", given, kept=_script(random)))
     return cases
+
+
+def _script(random: Random) -> dict[str, Any]:
+    """Of a stopwatch: how long an operator takes, how the machine grows slower, and when it is disturbed."""
+    disturbed = sorted(random.sample(range(3, 12), 2))
+    return {"operator": random.uniform(2e-4, 3e-3), "slower": random.uniform(0.03, 0.06), "disturbed": disturbed}
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What a right pipeline comes to: kept passes, operations before and after."""
+    """What a right pipeline comes to: kept passes, operations before and after, operators that run before and after."""
 
     kept: list[str]
     operations: list[int]
+    operators: list[int]
 
 
 def truth(case: Case, model: nn.Module) -> Truth:
@@ -104,7 +113,7 @@ def truth(case: Case, model: nn.Module) -> Truth:
     program = export(copy.deepcopy(model), (draw(case, 3, 1),), dynamic_shapes=({0: Dim("batch", min=1)},))
     graph_module, kept = program.module(), list[str]()
     assert isinstance(graph_module, fx.GraphModule)
-    before = count(graph_module)
+    captured = graph_module
     inputs = [draw(case, batch, seed) for batch, seed in ((3, 1), (2, 2), (5, 3), (4, 7))]
     for name in case.parameters["passes"]:
         trial = copy.deepcopy(graph_module)
@@ -114,7 +123,8 @@ def truth(case: Case, model: nn.Module) -> Truth:
             continue
         if all(agrees(trial(x), model(x), relative=1e-4, absolute=1e-4) for x in inputs):
             graph_module, kept = trial, [*kept, name]
-    return Truth(kept, [before, count(graph_module)])
+    both = (captured, graph_module)
+    return Truth(kept, [count(graph) for graph in both], [operators_of(graph, inputs[0]) for graph in both])
 
 
 def count(graph_module: fx.GraphModule) -> int:
@@ -131,20 +141,31 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["report"] is None:
         yield "no report", ""
         return
-    if not values["state_kept"]:
-        yield "model changed", ""
-        return
-    if not values["mode_kept"]:
-        yield "model left in another mode", ""
-        return
     if "branch" in case.parameters["parts"]:
         if values["report"]["captured"] or not values["same_model"]:
             yield "pretended to capture", ""
         return
     with torch.no_grad():
-        found = _wrong_choice(case, evidence) or _wrong_result(case, evidence) or _wrong_figures(case, evidence)
+        found = (
+            _wrong_model(case, evidence)
+            or _wrong_choice(case, evidence)
+            or _wrong_result(case, evidence)
+            or _wrong_figures(case, evidence)
+        )
     if found:
         yield found
+
+
+def _wrong_model(case: Case, evidence: Evidence) -> tuple[str, str] | None:
+    """Whether the caller's model has other weights than before, or is in another mode."""
+    ours, theirs = fx.symbolic_trace(build(case)), decode(evidence.graphs["model"])
+    state = theirs.state_dict()
+    if not all(agrees(state.get(name), value, relative=0.0) for name, value in ours.state_dict().items()):
+        return "model changed", ""
+    modes = {name: module.training for name, module in theirs.named_modules()}
+    if any(modes.get(name) != module.training for name, module in ours.named_modules()):
+        return "model left in another mode", ""
+    return None
 
 
 def _wrong_choice(case: Case, evidence: Evidence) -> tuple[str, str] | None:
@@ -195,11 +216,13 @@ def _wrong_result(case: Case, evidence: Evidence) -> tuple[str, str] | None:
 
 def _wrong_figures(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     """Whether the report's times are not the medians of what the stopwatch said."""
-    events, seconds = evidence.values["events"], evidence.values["report"]["seconds"]
+    events, seconds = evidence.values["seen"], evidence.values["report"]["seconds"]
     order = [operators for operators, _ in events]
     if len(set(order)) < 2:
         return "same graph timed twice", ""
     before, after = max(order), min(order)
+    if (wanted := truth(case, build(case).eval()).operators) != [before, after]:
+        return "not measured as asked", f"(operators of the calls: {order}; the two graphs have {wanted})"
     pairs = [set(order[i : i + 2]) for i in range(0, len(order), 2)]
     if len(order) != 2 * (ROUNDS + 1) or any(pair != {before, after} for pair in pairs):
         return "not measured as asked", f"(operators of the calls: {order})"
@@ -210,7 +233,7 @@ def _wrong_figures(case: Case, evidence: Evidence) -> tuple[str, str] | None:
         "mean instead of median": [statistics.fmean(times[1:]) for times in runs],
         "minimum instead of median": [min(times[1:]) for times in runs],
     }
-    for name, wanted in explanations.items():
-        if all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(seconds, wanted, strict=False)):
+    for name, times in explanations.items():
+        if all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(seconds, times, strict=False)):
             return (name, "") if name else None
     return "wrong seconds", f"(found {seconds})"

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, decode, encode
 from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
+from autograder.learner_side.outside import held
 
 ROUNDS = 5
 """How often each of the two is timed after its warm-up call."""
@@ -49,24 +50,43 @@ class Stopwatch:
     """Times one call, on a machine of which the judge knows everything.
 
     A call takes as long as it has operators, the first call of each function ten times as long; the machine grows
-    slower all the time, and now and then something else takes its time. `events` holds the number of operators and
-    the seconds of each call.
+    slower all the time, and now and then something else takes its time. `record` holds the number of operators and the
+    seconds of each call.
     """
 
-    def __init__(self, example: torch.Tensor) -> None:
-        self.example, self.events = example, list[list[float]]()
-        self._seen: list[Any] = []
+    def __init__(self, script: dict[str, Any]) -> None:
+        """Prepare a stopwatch.
 
-    def __call__(self, function: Callable[[torch.Tensor], Any]) -> float:
-        """Seconds that `function` takes on the example."""
-        with _Counting() as counted, torch.no_grad():
-            function(self.example.clone())
-        number = len(self.events)
-        seconds = 0.001 * counted.operators * (1 + 0.04 * number) * (4 if number in (5, 8) else 1)
-        if not any(counted.operators == operators for operators, _ in self.events):
+        Args:
+            script: `operator` and `slower` (seconds an operator takes, and what share more with each call), `disturbed`
+                (numbers of the calls that take four times as long).
+        """
+        self._script = script
+        self.record: list[list[float]] = []
+
+    def answer(self, question: int) -> float:
+        """Seconds that a call of so many operators takes now."""
+        if type(question) is not int or not 0 <= question < 10**6:
+            raise ValueError("a stopwatch is asked about a number of operators")
+        number, script = len(self.record), self._script
+        seconds: float = script["operator"] * question * (1 + script["slower"] * number)
+        seconds *= 4 if number in script["disturbed"] else 1
+        if not any(question == operators for operators, _ in self.record):
             seconds *= 10
-        self.events.append([counted.operators, seconds])
+        self.record.append([question, seconds])
         return seconds
+
+
+def instrument(case: Case) -> Stopwatch:
+    """The stopwatch of a case, as new."""
+    return Stopwatch(case.kept)
+
+
+def operators_of(function: Callable[[torch.Tensor], Any], example: torch.Tensor) -> int:
+    """How many operators a call of the function on (a copy of) the example runs."""
+    with _Counting() as counted, torch.no_grad():
+        function(example.clone())
+    return counted.operators
 
 
 class _Counting(TorchDispatchMode):
@@ -91,7 +111,8 @@ def visible_cases() -> list[Case]:
 
 
 def _case(name: str, parts: list[str], passes: list[str], **more: Any) -> Case:
-    return Case(name, {"parts": parts, "passes": passes, "width": 4, "training": False, "seed": 1} | more)
+    given = {"parts": parts, "passes": passes, "width": 4, "training": False, "seed": 1} | more
+    return Case(name, given, kept={"operator": 0.001, "slower": 0.04, "disturbed": [5, 8]})
 
 
 def build(case: Case) -> Assembled:
@@ -115,9 +136,12 @@ def draw(case: Case, batch: int, seed: int, positive: bool = False) -> torch.Ten
 def probe(case: Case, pipeline: Any) -> Evidence:
     """Let the learner's pipeline work; its report, its graph, and what it did to the model and to the clock."""
     model = build(case)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
     example = draw(case, 3, 1, positive=True)
-    watch = Stopwatch(example)
+    ask, seen = held(lambda: instrument(case))
+
+    def watch(function: Callable[[torch.Tensor], Any]) -> float:
+        return float(ask(operators_of(function, example)))
+
     passes = {name: PASSES[name] for name in case.parameters["passes"]}
     try:
         result, report = pipeline(model, example, [draw(case, 2, 2), draw(case, 5, 3)], passes, watch)
@@ -125,20 +149,16 @@ def probe(case: Case, pipeline: Any) -> Evidence:
         return Evidence({"raised": "pass" if isinstance(error, BrokenPassError) else "capture"})
     except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
         return Evidence({"raised": "capture"})
-    after = model.state_dict()
-    values: dict[str, Any] = {
-        "report": _plain(report),
-        "state_kept": all(torch.equal(value, after[name]) for name, value in before.items()),
-        "mode_kept": model.training == case.parameters["training"],
-        "same_model": result is model,
-        "events": watch.events,
-    }
-    if not isinstance(result, fx.GraphModule):
-        return Evidence(values)
-    try:
-        return Evidence(values, graphs={"graph": encode(result)})
-    except GraphFormatError as error:
-        return Evidence(values | {"unreadable": str(error)[:300]})
+    evidence = Evidence({"report": _plain(report), "same_model": result is model, "seen": seen})
+    if "branch" not in case.parameters["parts"]:
+        # The caller's model as it is now: its weights, and which of its modules are in training.
+        evidence.graphs["model"] = encode(fx.symbolic_trace(model))
+    if isinstance(result, fx.GraphModule):
+        try:
+            evidence.graphs["graph"] = encode(result)
+        except GraphFormatError as error:
+            evidence.values["unreadable"] = str(error)[:300]
+    return evidence
 
 
 def _plain(report: Any) -> dict[str, Any] | None:
@@ -161,5 +181,6 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
 
     lines = [f"{case.name}: your report"]
     lines += [f"  {name}: {value}" for name, value in (evidence.values.get("report") or {}).items()]
-    graphs = [decode(graph) for graph in evidence.graphs.values()] if case.name == "everything" else []
+    wanted = case.name == "everything" and "graph" in evidence.graphs
+    graphs = [decode(evidence.graphs["graph"])] if wanted else []
     return ["\n".join(lines), *(picture(graph, title=f"{case.name}: your result") for graph in graphs)]

@@ -17,6 +17,8 @@ class Known(torch.fx.Interpreter):
         if node.op in ("placeholder", "output") or what.observable or self.storages.written(node):
             return False
         if node.op == "get_attr":
+            if node in self.storages.returned:
+                return False
             return not (self.module.training and isinstance(self.fetch_attr(node.target), torch.nn.Parameter))
         if self.module.training and node.op == "call_module":
             return False
@@ -24,6 +26,8 @@ class Known(torch.fx.Interpreter):
 
     def fill(self):
         for node in self.module.graph.nodes:
+            if effects.effects_of(node).context or effects.effects_of(node).opaque:
+                break
             if self.is_constant(node):
                 value = self.run_node(node)
                 self.env[node] = value.detach() if isinstance(value, torch.Tensor) else value

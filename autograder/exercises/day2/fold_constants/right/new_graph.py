@@ -25,16 +25,22 @@ def fold_constants(graph_module):
                 copies[node] = new.get_attr(path)
         return copies[node]
 
+    plain = True
     for node in old.nodes:
+        plain = plain and not (effects_of(node).context or effects_of(node).opaque)
         inputs = node.all_input_nodes
         fixed = False
         if node.op == "get_attr":
             value = runner.fetch_attr(node.target)
-            fixed = not memory.written(node) and not (graph_module.training and value.requires_grad)
+            fixed = (
+                node not in memory.returned
+                and not memory.written(node)
+                and not (graph_module.training and value.requires_grad)
+            )
         elif inputs and node.op != "output" and all(source in constants for source in inputs):
             fixed = not (effects_of(node).observable or memory.written(node) or node in memory.returned)
             fixed = fixed and not (graph_module.training and node.op == "call_module")
-        if fixed:
+        if fixed and plain:
             runner.env.update(constants)
             with torch.no_grad():
                 constants[node] = runner.run_node(node)

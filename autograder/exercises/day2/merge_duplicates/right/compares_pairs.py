@@ -11,8 +11,8 @@ def same(a, b, found):
     if (a.op, a.target) != (b.op, b.target) or set(a.kwargs) != set(b.kwargs):
         return False
     for one, other in [(a.args, b.args), *((a.kwargs[k], b.kwargs[k]) for k in a.kwargs)]:
-        leaves, spec = tree_flatten(one)
-        others, other_spec = tree_flatten(other)
+        leaves, spec = tree_flatten(opened(one))
+        others, other_spec = tree_flatten(opened(other))
         if spec != other_spec or len(leaves) != len(others):
             return False
         for x, y in zip(leaves, others):
@@ -24,6 +24,18 @@ def same(a, b, found):
     return True
 
 
+def opened(value):
+    """The argument with its slices as tuples, whose parts may be nodes."""
+    if isinstance(value, slice):
+        return ("slice", value.start, value.stop, value.step)
+    return type(value)(map(opened, value)) if isinstance(value, (list, tuple)) else value
+
+
+def stands_between(node):
+    effects = effects_of(node)
+    return effects.writes or effects.context or effects.opaque
+
+
 def find_duplicates(graph_module):
     nodes = list(graph_module.graph.nodes)
     storages, found, groups = Storages(graph_module.graph), {}, {}
@@ -32,7 +44,7 @@ def find_duplicates(graph_module):
             continue
         for i in range(j - 1, -1, -1):
             a = nodes[i]
-            if effects_of(a).writes:
+            if stands_between(a):
                 break
             if a in found or not a.op.startswith("call") or storages.written(a) or not same(a, b, found):
                 continue

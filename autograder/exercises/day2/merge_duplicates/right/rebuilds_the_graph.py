@@ -11,7 +11,8 @@ def spell(value):
     if isinstance(value, torch.fx.Node):
         return f"%{value.name}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(spell, value)) + "]"
+        brackets = "[]" if isinstance(value, list) else "()"
+        return brackets[0] + ",".join(map(spell, value)) + brackets[1]
     return f"{type(value).__name__}:{value!r}"
 
 
@@ -22,7 +23,7 @@ def find_duplicates(graph_module):
     outside = {node for node in graph.nodes if node in storages.returned}
     for node in graph.nodes:
         effects = effects_of(node)
-        epoch += bool(effects.writes)
+        epoch += bool(effects.writes or effects.context or effects.opaque)
         if node.op in ("placeholder", "get_attr", "output") or effects.observable or storages.written(node):
             continue
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: names.get(n, n))

@@ -1,6 +1,7 @@
 """raised
 
 Uses args as a dictionary key: lists have no hash in a plain tuple of lists.
+Also: equal literals.
 """
 
 import torch

@@ -1,6 +1,7 @@
-"""merged what is returned
+"""something else
 
 Asks of each pair alone whether both are returned: two that are merged into a third become one.
+Also: merged what is returned.
 """
 
 import torch

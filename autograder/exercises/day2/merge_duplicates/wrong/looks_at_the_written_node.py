@@ -1,6 +1,7 @@
-"""merged across a write
+"""something else
 
 Forgets only what reads the very node that is written; a write through a view is missed.
+Also: merged across a write.
 """
 
 import torch

@@ -1,6 +1,7 @@
 """removed a draw
 
 Keeps writes, and forgets the random stream.
+Also: removed a check; removed a switch; removed the unknown.
 """
 
 from fxopt_core.graphs.effects import effects_of

@@ -1,6 +1,7 @@
 """removed a check
 
 Writes and draws are kept, but not assertions.
+Also: spared attributes.
 """
 
 from fxopt_core.graphs.effects import effects_of

@@ -1,6 +1,7 @@
 """ignored flags
 
 Takes a node for a write when its name ends in an underscore.
+Also: ignored the module; removed a draw; ignored training; removed a check; removed a switch; removed the unknown.
 """
 
 

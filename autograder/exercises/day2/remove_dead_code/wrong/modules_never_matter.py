@@ -1,6 +1,7 @@
 """ignored the module
 
 Asks functions and methods for their effects, and takes modules for pure.
+Also: ignored training; removed a draw.
 """
 
 from fxopt_core.graphs.effects import effects_of

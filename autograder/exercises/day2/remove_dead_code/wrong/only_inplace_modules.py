@@ -1,6 +1,7 @@
 """ignored training
 
 Of modules it asks only whether they work in place.
+Also: removed a draw; spared attributes.
 """
 
 from fxopt_core.graphs.effects import effects_of

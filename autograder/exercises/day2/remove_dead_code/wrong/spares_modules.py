@@ -1,6 +1,7 @@
 """spared modules
 
 Keeps every call of a module, to be safe.
+Also: spared attributes.
 """
 
 from fxopt_core.graphs.effects import effects_of

@@ -1,6 +1,7 @@
 """stopped halfway
 
 Walks forwards once: what a removed node read is not looked at again.
+Also: spared attributes.
 """
 
 from fxopt_core.graphs.effects import effects_of

@@ -1,6 +1,7 @@
 """removed a write
 
 Takes every node without users for dead, as `Graph.eliminate_dead_code` nearly does.
+Also: removed a write through a view; ignored flags; ignored the module; removed a draw; ignored training; removed a check; removed a switch; removed the unknown.
 """
 
 

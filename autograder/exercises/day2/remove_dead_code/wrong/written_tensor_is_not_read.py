@@ -1,6 +1,7 @@
 """removed a write through a view
 
 Keeps a write only where the very node that it writes is read later.
+Also: removed a write; ignored flags; spared attributes.
 """
 
 import torch

@@ -1,0 +1,20 @@
+"""removed the unknown
+
+Takes a call of which nothing is known for one that does nothing.
+"""
+
+from fxopt_core.graphs.effects import effects_of
+
+
+def stays(node, graph_module):
+    effects = effects_of(node)
+    return effects.writes or effects.random or effects.checks or effects.context
+
+
+def remove_dead_code(graph_module):
+    for node in reversed(list(graph_module.graph.nodes)):
+        if node.op not in ("placeholder", "output") and not node.users and not stays(node, graph_module):
+            graph_module.graph.erase_node(node)
+    graph_module.graph.lint()
+    graph_module.recompile()
+    return graph_module

@@ -1,0 +1,20 @@
+"""spared attributes
+
+Thinks of operations alone: a weight that nobody reads stays in the graph.
+"""
+
+from fxopt_core.graphs.effects import effects_of
+
+
+def stays(node, graph_module):
+    effects = effects_of(node)
+    return node.op == "get_attr" or effects.observable
+
+
+def remove_dead_code(graph_module):
+    for node in reversed(list(graph_module.graph.nodes)):
+        if node.op not in ("placeholder", "output") and not node.users and not stays(node, graph_module):
+            graph_module.graph.erase_node(node)
+    graph_module.graph.lint()
+    graph_module.recompile()
+    return graph_module

@@ -1,0 +1,58 @@
+"""The tasks of unit 2 of Inside PyTorch, tensors."""
+
+from autograder.course.task import Task, WrittenTask
+
+NOTEBOOK = "ex_12_tensors"
+
+TASKS = (
+    Task(
+        name="strided_tensor",
+        day="u2",
+        notebook=NOTEBOOK,
+        title="A strided tensor",
+        provides=("Strided",),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="view_strides",
+        day="u2",
+        notebook=NOTEBOOK,
+        title="When view must refuse",
+        provides=("view",),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="common_elements",
+        day="u2",
+        notebook=NOTEBOOK,
+        title="Do two views meet?",
+        provides=("common_element", "touched_twice"),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="memory_formats",
+        day="u2",
+        notebook=NOTEBOOK,
+        title="Which memory format is it?",
+        provides=("channels_last_strides", "formats_that_fit", "suggested_format"),
+        evidence="answer",
+        checklist=("navigate-source",),
+    ),
+    Task(
+        name="broadcast_strides",
+        day="u2",
+        notebook=NOTEBOOK,
+        title="Broadcasting is a choice of strides",
+        provides=("broadcast",),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+)
+
+WRITTEN = (
+    WrittenTask(name="explain_slow_kernel", day="u2", notebook=NOTEBOOK, title="Same elements, much slower"),
+    WrittenTask(name="explain_gather", day="u2", notebook=NOTEBOOK, title="Why x[rows] is a copy"),
+)

@@ -1,0 +1,1 @@
+"""Where in memory an element of a tensor lies."""

@@ -1,0 +1,180 @@
+"""What broadcasting gives: asked of PyTorch, on tensors without data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import torch
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u2.broadcast_strides.visible import Operand
+
+MISCONCEPTIONS = {
+    "asked PyTorch": "Your function asks PyTorch. Work it out from the numbers: there is little to it.",
+    "not a shape and strides": "Return a shape and a list with the strides of each operand, all of them whole numbers.",
+    "lined up at the front": (
+        "Shapes line up at their *last* dimensions; the shorter one gets new dimensions in front."
+    ),
+    "the larger size wins": (
+        "Only a size of 1 gives way. With a size of 0 beside it the result has size 0: a maximum would make something "
+        "out of "
+        "nothing. And 2 beside 3 does not go together at all."
+    ),
+    "did not notice": "These shapes do not go together: two sizes differ, and neither is 1.",
+    "refused what fits": "You refused shapes that go together.",
+    "dimension not named": ("Begin the message with the dimension, counted from the end: `dimension -2: …`."),
+    "wrong dimension": "You named another dimension than the last one that does not go together.",
+    "wrong shape": "This is not the common shape.",
+    "kept the stride": (
+        "A dimension that was stretched needs stride 0: otherwise its second index reads whatever lies behind, which "
+        "is "
+        "another element or none at all."
+    ),
+    "as if contiguous": (
+        "You computed strides anew from sizes. An operand may be transposed or have gaps: dimensions that are not "
+        "stretched "
+        "keep the strides that they came with."
+    ),
+    "0 for all": "Only dimensions that were stretched have stride 0; the others must still move on.",
+    "wrong strides": "These are not the strides of the operands in the common shape.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """What is easily forgotten, one case for each kind, then random operands."""
+    fixed: dict[str, list[list[Operand]]] = {
+        "no dimensions": [
+            [[[], []], [[], []]],
+            [[[], []], [[2, 3], [3, 1]]],
+            [[[4], [2]]],
+            [[[1], [1]], [[], []], [[1, 1], [1, 1]]],
+        ],
+        "no elements": [
+            [[[0], [1]], [[1], [1]]],
+            [[[3, 1], [1, 1]], [[0], [1]]],
+            [[[0, 3], [3, 1]], [[3], [1]]],
+            [[[0], [1]], [[3], [1]]],
+            [[[2, 0], [1, 1]], [[4, 1], [1, 1]]],
+        ],
+        "gaps, swapped, expanded": [
+            [[[3, 4], [1, 3]], [[4], [5]]],
+            [[[3, 4], [0, 2]], [[2, 1, 4], [8, 8, 2]]],
+            [[[6, 1, 4], [7, 99, 2]], [[5, 4], [1, 5]], [[6, 5, 1], [0, 6, 0]]],
+        ],
+        "several do not": [
+            [[[2, 3, 4], [12, 4, 1]], [[3, 3, 5], [15, 5, 1]]],
+            [[[2, 3, 4], [12, 4, 1]], [[3, 3, 4], [12, 4, 1]]],
+            [[[5, 2], [2, 1]], [[4, 2], [2, 1]], [[4, 3], [3, 1]]],
+            [[[7, 1, 1], [1, 1, 1]], [[2, 4], [4, 1]], [[3, 4], [4, 1]]],
+        ],
+        "enormous": [
+            [[[2**20, 1], [3, 1]], [[2**20], [5]]],
+            [[[1, 2**20], [9, 2]], [[2**20, 1], [2**20, 7]], [[2**18, 1, 1], [1, 1, 1]]],
+        ],
+    }
+    cases = [Case(name, {"questions": questions}) for name, questions in fixed.items()]
+    for number in range(3):
+        cases.append(Case(f"random {number}", {"questions": [_random(random) for _ in range(10)]}))
+    return cases
+
+
+def _random(random: Random) -> list[Operand]:
+    """Two to four operands of a common shape with some dimensions of size 1 or left out; one in four does not fit."""
+    shape = [random.choice([1, 2, 3, 4, 5]) for _ in range(random.randint(1, 4))]
+    operands = []
+    for _ in range(random.randint(2, 4)):
+        sizes = [1 if random.random() < 0.4 else size for size in shape[random.randint(0, len(shape)) :]]
+        if sizes and random.random() < 0.1:
+            sizes[random.randrange(len(sizes))] += random.randint(1, 2)
+        strides, step = [0] * len(sizes), random.choice([1, 2])
+        for dim in random.sample(range(len(sizes)), len(sizes)):
+            strides[dim] = step
+            step *= sizes[dim] + random.choice([0, 1])
+        operands.append([sizes, strides])
+    return operands
+
+
+def by_pytorch(operands: list[Operand]) -> dict[str, Any] | None:
+    """The common shape and the strides; `None` where PyTorch refuses."""
+    try:
+        found = torch.broadcast_tensors(*(torch.empty_strided(*operand, device="meta") for operand in operands))
+    except RuntimeError:
+        return None
+    return {"sizes": list(found[0].shape), "strides": [list(one.stride()) for one in found]}
+
+
+def misfit(operands: list[Operand]) -> int | None:
+    """The last dimension, counted from the end, in which two sizes differ and neither is 1."""
+    for dim in range(-1, -max(len(sizes) for sizes, _ in operands) - 1, -1):
+        if len({sizes[dim] for sizes, _ in operands if -dim <= len(sizes)} - {1}) > 1:
+            return dim
+    return None
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception behind each wrong answer, once each."""
+    said: set[str] = set()
+    for operands, found in zip(case.parameters["questions"], evidence.values["answers"], strict=True):
+        wanted = by_pytorch(operands)
+        name = _difference(operands, wanted, found)
+        if name is not None and name not in said:
+            said.add(name)
+            shapes = " and ".join(f"{sizes} strides {strides}" for sizes, strides in operands)
+            yield name, f"({shapes}: found {_in_words(found)}, wanted {_right(operands, wanted)})"
+    if not said and evidence.values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+
+
+def _in_words(found: dict[str, Any]) -> str:
+    if "refused" in found:
+        return f"an error that begins {found['refused'][:30]!r}"
+    return f"{found['sizes']}, strides {found['strides']}"
+
+
+def _right(operands: list[Operand], wanted: dict[str, Any] | None) -> str:
+    return f"an error for dimension {misfit(operands)}" if wanted is None else _in_words(wanted)
+
+
+def _difference(operands: list[Operand], wanted: dict[str, Any] | None, found: dict[str, Any]) -> str | None:
+    if "refused" in found:
+        if wanted is not None:
+            return "lined up at the front" if len({len(sizes) for sizes, _ in operands}) > 1 else "refused what fits"
+        if found["dimension"] is None:
+            return "dimension not named"
+        return None if found["dimension"] == misfit(operands) else "wrong dimension"
+    if found["sizes"] is None or found["strides"] is None or None in found["strides"]:
+        return "not a shape and strides"
+    largest = _largest(operands)
+    if wanted is None:
+        return "the larger size wins" if found["sizes"] == largest else "did not notice"
+    if found["sizes"] != wanted["sizes"]:
+        return "the larger size wins" if found["sizes"] == largest else "wrong shape"
+    if len(found["strides"]) != len(operands) or any(len(one) != len(wanted["sizes"]) for one in found["strides"]):
+        return "not a shape and strides"
+    if 0 in wanted["sizes"]:
+        return None
+    used = [dim for dim, size in enumerate(wanted["sizes"]) if size > 1]
+    for operand, one, right in zip(operands, found["strides"], wanted["strides"], strict=True):
+        if any(one[dim] != right[dim] for dim in used):
+            return _why_these_strides(operand, one, right, used)
+    return None
+
+
+def _largest(operands: list[Operand]) -> list[int]:
+    rank = max(len(sizes) for sizes, _ in operands)
+    filled = [[1] * (rank - len(sizes)) + sizes for sizes, _ in operands]
+    return [max(column) for column in zip(*filled, strict=True)]
+
+
+def _why_these_strides(operand: Operand, found: list[int], right: list[int], used: list[int]) -> str:
+    if any(not right[dim] and found[dim] for dim in used):
+        stretched = [dim for dim in used if not right[dim]]
+        if all(found[dim] == right[dim] for dim in used if dim not in stretched):
+            return "kept the stride"
+    if all(found[dim] == 0 for dim in used):
+        return "0 for all"
+    sizes, _ = operand
+    fresh = [0] * (len(right) - len(sizes)) + list(torch.empty(sizes, device="meta").stride())
+    return "as if contiguous" if all(found[dim] in (fresh[dim], 0) for dim in used) else "wrong strides"

@@ -1,0 +1,318 @@
+"""What each operation does: asked of PyTorch, which runs the same program on a tensor of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import torch
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u2.strided_tensor.visible import MOST_ELEMENTS, Operation, program
+
+MISCONCEPTIONS = {
+    "asked PyTorch": "Your class asks PyTorch. Compute the three sets of numbers yourself: that is the whole of a "
+    "view.",
+    "no tensor": "This operation must return a new `Strided`.",
+    "not whole numbers": (
+        "`sizes` and `strides` are tuples of whole numbers, `offset` is one, and `is_contiguous()` is `True` or "
+        "`False`."
+    ),
+    "changed in place": (
+        "Your operation changed the tensor that it was called on. Somebody may still use that one: put the new "
+        "numbers into "
+        "a new `Strided`, and copy a list of sizes before you change it."
+    ),
+    "copied": (
+        "Your result has a list of its own. A view is new numbers over the *same* list: hand `self.data` on as it is."
+    ),
+    "negative step accepted": (
+        "A step below 1 must be refused: it would need a stride below zero (or none at all), and PyTorch has none such."
+    ),
+    "expanded what is not 1": (
+        "Only a dimension of size 1 can be repeated, and only a new dimension in front can be added: with a stride of "
+        "0 "
+        "every index reads the same place. A longer dimension would have to read places that do not belong to it."
+    ),
+    "out of range accepted": (
+        "An index or a dimension that is out of range went through, and read something that is not there."
+    ),
+    "negative numbers refused": "Negative dimensions and indices count from the end, as in Python: -1 is the last.",
+    "bounds not clamped": (
+        "A slice never fails because of its bounds: start and stop beyond the end are moved to it, and where nothing "
+        "is "
+        "left the size is 0."
+    ),
+    "refused": "You refused what PyTorch does.",
+    "one too many or too few": (
+        "The size after a slice is the number of steps that fit, rounded up: of 5 indices, a step of 2 takes 3."
+    ),
+    "wrong sizes": "These are not the sizes of the result.",
+    "step not in the stride": (
+        "With a step of 2 the next index lies twice as far away: the stride is multiplied by the step."
+    ),
+    "expanded without stride 0": (
+        "An expanded dimension must read the same place again for every index: its stride is 0."
+    ),
+    "strides of a copy": (
+        "You computed the strides of a contiguous tensor of the new sizes. Nothing has moved in memory: a view "
+        "inherits "
+        "the strides of the tensor it was made from."
+    ),
+    "wrong strides": "These are not the strides of the result.",
+    "offset forgotten": (
+        "The result begins elsewhere than the tensor it was made from: going to index `start` of a dimension moves the "
+        "offset by `start * stride`."
+    ),
+    "offset starts anew": (
+        "The tensor may itself be a view that begins somewhere in the list: *add* to its offset, do not replace it."
+    ),
+    "wrong offset": "The result begins at another place of the list.",
+    "size 1 counts": ("The stride of a dimension of size 1 is never used, so `is_contiguous` does not look at it."),
+    "empty is contiguous": "A tensor without elements is contiguous, whatever its strides.",
+    "wrong contiguity": (
+        "`is_contiguous` asks whether the strides are those of a fresh tensor of these sizes: 1 for the last "
+        "dimension, and "
+        "from there the product of all faster sizes. Where the tensor begins does not matter."
+    ),
+    "wrong element": (
+        "`element` reads another place: it is the offset plus the sum of index times stride, with negative indices "
+        "counted from the end first."
+    ),
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """What is easily forgotten, one case for each kind, then random programs."""
+    no_dimension = [
+        program([], ["element", []], ["expand", [3]], ["select", 0, -1], ["select", 0, 0]),
+        program([2, 3], ["select", 0, 1], ["select", 0, -3], ["element", []], ["expand", []], ["expand", [2, 2]]),
+    ]
+    empty = [
+        program([3, 0, 2], ["slice", 0, 1, 3, 1], ["transpose", 0, 2], ["select", -1, 1]),
+        program([4, 3], ["slice", 0, 4, None, 1], ["slice", 1, 2, 1, 2], ["expand", [2, 0, 0]], ["select", 1, 0]),
+        program([1, 3], ["expand", [0, 3]], ["expand", [-1, 3]], ["element", [0, 0]]),
+    ]
+    ones = [
+        program([3, 1, 2], ["transpose", 1, 2], ["transpose", 0, 1], ["expand", [3, 2, 5]], strides=[2, 77, 1]),
+        program([5, 4], ["slice", 0, 2, 3, 1], ["slice", 1, 3, None, 1], ["expand", [4, 2, 3]]),
+        program([1, 1], ["expand", [-1, 7]], ["expand", [-1, -1, 7]], ["expand", [2, -1, 7]], strides=[9, 9], offset=4),
+    ]
+    offsets = [
+        program(
+            [3, 4], ["slice", 0, 1, None, 1], ["select", 1, -2], ["slice", 0, -1, None, 1], strides=[6, 1], offset=11
+        ),
+        program(
+            [2, 2, 3], ["select", -1, 2], ["transpose", 0, -1], ["element", [-1, -2]], strides=[1, 12, 3], offset=5
+        ),
+    ]
+    slices = [
+        program([9], ["slice", 0, -100, 100, 4], ["slice", 0, -2, -1, 1], ["slice", -1, None, None, 0]),
+        program(
+            [7, 5], ["slice", -1, None, -1, 3], ["slice", 0, 5, -1, 2], ["slice", 2, 0, 1, 1], ["slice", 0, 0, 1, -2]
+        ),
+        program([6], ["slice", 0, 1, None, 2], ["slice", 0, 1, None, 2], ["slice", 0, 1, None, 2]),
+    ]
+    enormous = [
+        program(
+            [1, 2], ["expand", [10**12, 2]], ["element", [10**11, -1]], ["slice", 0, 5, None, 7], ["transpose", 0, 1]
+        ),
+        program([], ["expand", [10**6, 10**6]], ["slice", 1, -3, None, 1], ["slice", 0, 10**6 - 2, None, 1]),
+    ]
+    fixed = {
+        "enormous": enormous,
+        "no dimensions": no_dimension,
+        "no elements": empty,
+        "sizes of one": ones,
+        "offsets": offsets,
+        "slices": slices,
+    }
+    cases = [Case(name, {"programs": programs}) for name, programs in fixed.items()]
+    drawn = [[random_program(random) for _ in range(8)] for _ in range(3)]
+    return cases + [Case(f"random {number}", {"programs": programs}) for number, programs in enumerate(drawn)]
+
+
+def random_program(random: Random) -> Any:
+    """A tensor of up to four dimensions, also with gaps and swapped dimensions, and four to seven operations on it."""
+    sizes = [random.choice([1, 2, 3, 4]) for _ in range(random.randint(1, 4))]
+    strides, step = [0] * len(sizes), 1
+    for dim in random.sample(range(len(sizes)), len(sizes)):
+        strides[dim] = step
+        step *= sizes[dim] + random.choice([0, 0, 0, 1])
+    given = program(sizes, strides=strides, offset=random.choice([0, 0, 3, 8]))
+    now = start(given)
+    for _ in range(random.randint(4, 7)):
+        operation = _draw(random, list(now.shape))
+        found = apply(now, operation)
+        if isinstance(found, torch.Tensor):
+            if found.numel() > MOST_ELEMENTS:
+                continue
+            now = found
+        given["operations"].append(operation)
+    return given
+
+
+def _draw(random: Random, sizes: list[int]) -> Operation:
+    """An operation that mostly fits a tensor of these sizes."""
+    rank = len(sizes)
+    dim = random.randrange(-rank, rank) if rank else 0
+    size = sizes[dim] if rank else 1
+    kinds = ["slice", "slice", "transpose", "select", "expand", "element"] if rank else ["expand", "element"]
+    kind = random.choice(kinds)
+    if kind == "slice":
+        start, stop = (random.choice([None, random.randint(-size - 2, size + 2)]) for _ in range(2))
+        return ["slice", dim, start, stop, random.choice([1, 1, 2, 3, -1])]
+    if kind == "transpose":
+        return ["transpose", dim, random.randrange(-rank, rank + (random.random() < 0.1))]
+    if kind == "select":
+        return ["select", dim, random.randint(-size, size)]
+    if kind == "element":
+        return ["element", [random.randint(-one, max(one - (random.random() < 0.8), -one)) for one in sizes]]
+    grown = [random.choice([2, 3, -1]) if one == 1 else random.choice([one, one, one, -1]) for one in sizes]
+    if grown and random.random() < 0.2:
+        grown[random.randrange(rank)] += 2
+    return ["expand", [*([2] if rank < 4 and random.random() < 0.4 else []), *grown]]
+
+
+def start(given: dict[str, Any]) -> torch.Tensor:
+    """The tensor with which a program begins."""
+    return torch.tensor(given["data"]).as_strided(given["sizes"], given["strides"], given["offset"])
+
+
+def apply(now: torch.Tensor, operation: Operation) -> torch.Tensor | int | None:
+    """What PyTorch makes of an operation; `None` where it refuses."""
+    name, *arguments = operation
+    try:
+        if name == "element":
+            (index,) = arguments
+            if len(index) != now.dim():
+                return None
+            return int(now[tuple(index)].item())
+        if name == "slice":
+            return torch.ops.aten.slice.Tensor(now, *arguments)
+        found: torch.Tensor = getattr(now, name)(*arguments)
+        return found
+    except (RuntimeError, IndexError):
+        return None
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception at the first step of each program that went otherwise than with PyTorch, once each."""
+    said: set[str] = set()
+    runs = evidence.values["runs"]
+    for given, states in zip(case.parameters["programs"], runs, strict=True):
+        now, call = start(given), "at the start"
+        before: torch.Tensor | None = None
+        for operation, found in zip([None, *given["operations"]], states, strict=True):
+            wanted: torch.Tensor | int | None = now
+            if operation is not None:
+                before, wanted = now, apply(now, operation)
+                call = f"{operation[0]}({', '.join(map(str, operation[1:]))})"
+                call += (
+                    f" of sizes {list(before.shape)}, strides {list(before.stride())}, offset {before.storage_offset()}"
+                )
+            name = _difference(operation, before, wanted, found)
+            if name is not None:
+                if name not in said:
+                    yield name, f"({call}: found {_in_words(found)}, wanted {_in_words(_as_state(wanted))})"
+                said.add(name)
+                break
+            now = wanted if isinstance(wanted, torch.Tensor) else now
+    if not said and evidence.values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+
+
+def _as_state(wanted: torch.Tensor | int | None) -> dict[str, Any]:
+    if wanted is None:
+        return {"refused": ""}
+    if isinstance(wanted, int):
+        return {"value": wanted}
+    return {
+        "sizes": list(wanted.shape),
+        "strides": list(wanted.stride()),
+        "offset": wanted.storage_offset(),
+        "contiguous": wanted.is_contiguous(),
+        "elements": wanted.flatten().tolist() if wanted.numel() <= MOST_ELEMENTS else None,
+        "shares": True,
+    }
+
+
+def _in_words(state: dict[str, Any]) -> str:
+    if "refused" in state:
+        return "that it is refused"
+    if "sizes" not in state:
+        return str(next(iter(state.values())))
+    names = ("sizes", "strides", "offset", "contiguous")
+    return ", ".join(f"{name} {state[name]}" for name in names)
+
+
+def _difference(
+    operation: Operation | None, before: torch.Tensor | None, wanted: torch.Tensor | int | None, found: dict[str, Any]
+) -> str | None:
+    """What is wrong with a state, in the order in which it would be looked for; `None` if nothing is."""
+    kind = operation[0] if operation else "start"
+    if "changed" in found:
+        return "changed in place"
+    if wanted is None:
+        return None if "refused" in found else _accepted(kind, operation)
+    if "refused" in found:
+        return _refused(kind, operation)
+    right = _as_state(wanted)
+    if "value" in right or "value" in found:
+        return None if found == right else "wrong element"
+    if "kind" in found:
+        return "no tensor"
+    assert isinstance(wanted, torch.Tensor)
+    if None in (found["sizes"], found["strides"], found["offset"], found["contiguous"]):
+        return "not whole numbers"
+    if found["shares"] is not True:
+        return "copied"
+    if found["sizes"] != right["sizes"]:
+        return "one too many or too few" if kind == "slice" else "wrong sizes"
+    if len(found["strides"]) != wanted.dim():
+        return "wrong strides"
+    if wanted.numel():
+        used = [dim for dim, size in enumerate(wanted.shape) if size > 1]
+        if any(found["strides"][dim] != right["strides"][dim] for dim in used):
+            return _why_these_strides(operation, wanted, found["strides"], used)
+        if found["offset"] != right["offset"]:
+            return _why_this_offset(before, right["offset"], found["offset"])
+    if found["contiguous"] is not right["contiguous"]:
+        if not wanted.numel():
+            return "empty is contiguous"
+        return "size 1 counts" if 1 in wanted.shape and right["contiguous"] else "wrong contiguity"
+    return None if found["elements"] == right["elements"] else "wrong element"
+
+
+def _accepted(kind: str, operation: Operation | None) -> str:
+    if kind == "slice" and operation is not None and operation[-1] < 1:
+        return "negative step accepted"
+    return "expanded what is not 1" if kind == "expand" else "out of range accepted"
+
+
+def _refused(kind: str, operation: Operation | None) -> str:
+    arguments = operation[1:] if operation else []
+    numbers = arguments[0] if kind == "element" else arguments[:1] if kind == "slice" else arguments
+    if kind != "expand" and any(number < 0 for number in numbers):
+        return "negative numbers refused"
+    return "bounds not clamped" if kind == "slice" else "refused"
+
+
+def _why_these_strides(operation: Operation | None, wanted: torch.Tensor, found: list[int], used: list[int]) -> str:
+    if operation and operation[0] == "expand" and any(not wanted.stride(dim) and found[dim] for dim in used):
+        return "expanded without stride 0"
+    fresh = torch.empty(wanted.shape, device="meta").stride()
+    if all(found[dim] == fresh[dim] for dim in used):
+        return "strides of a copy"
+    if operation and operation[0] == "slice" and operation[-1] > 1:
+        return "step not in the stride"
+    return "wrong strides"
+
+
+def _why_this_offset(before: torch.Tensor | None, wanted: int, found: int) -> str:
+    if before is None:
+        return "wrong offset"
+    if before.storage_offset() and found == wanted - before.storage_offset():
+        return "offset starts anew"
+    return "offset forgotten" if found in (before.storage_offset(), 0) else "wrong offset"

@@ -1,0 +1,100 @@
+"""The committed table of mutants is true: of changed tasks all are tried, of the others a fixed sample.
+
+`make test-long` sets FXOPT_LONG, and then all mutants of all tasks are tried (hours on two cores, unless a run of
+`fxopt mutate` before has left its verdicts in the cache).
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autograder.course.course import Course
+from autograder.course.task import Task
+from autograder.course.tasks import all_tasks
+from autograder.grading.sandbox import bubblewrap
+from autograder.mutation.contents import digest
+from autograder.mutation.mutants import Mutant
+from autograder.mutation.recorded import changed, recorded
+from autograder.mutation.results import TaskMutation
+from autograder.mutation.running import mutate
+
+COURSE = Course(Path(__file__).resolve().parents[2])
+
+LONG = "FXOPT_LONG" in os.environ
+
+SAMPLED = ("check_stack", "run_graph", "conv_output_shape")
+"""Tasks of which a few mutants are tried in every run: they share a notebook, whose worker takes seconds to start."""
+
+MUTANTS_A_TASK = 12
+
+UNRECORDED = frozenset(
+    """
+    record_graphs operation_histogram remove_graph_breaks stop_recompilations measure_compile_cost rewriting_backend
+    merge_duplicates fold_constants fold_batchnorm write_a_pass fuse_linear_relu recompute
+    read_signature capture_outcomes silent_mistake dynamic_export exportable_control_flow round_trip
+    extract_any text_to_bert find_attention fuse_attention layer_costs dynamic_gpt2
+    compile_profile recompile_log branch_evidence insert_after dynamic_sizes pipeline
+    """.split()
+)
+"""Tasks whose mutants nobody has tried yet. The set only becomes smaller."""
+
+MOST_SURVIVORS = 59
+"""How many mutants survive, or are killed with some seeds only, in all recorded tasks. It only becomes less."""
+
+sandboxed = pytest.mark.skipif(bubblewrap() is None, reason="mutants are tried in bubblewrap only")
+
+
+def fixed_sample(task: Task, mutants: list[Mutant]) -> list[Mutant]:
+    """The same few mutants in every run, from all over the answers."""
+    known = set(recorded().get(task.name, {}).get("survivors", ()))
+    certain = [mutant for mutant in mutants if mutant.described() not in known]
+    return sorted(certain, key=lambda mutant: digest([task.name, mutant.digest]))[:MUTANTS_A_TASK]
+
+
+def worse(result: TaskMutation) -> list[str]:
+    """What is wrong with a result that is not recorded."""
+    entry = recorded().get(result.task, {})
+    known = {*entry.get("survivors", ()), *entry.get("some seeds", ())}
+    lines = [row.mutant.described() for kind in ("survivor", "some seeds") for row in result.of(kind)]  # type: ignore[arg-type]
+    return [*result.problems, *result.false_claims, *(line for line in lines if line not in known)]
+
+
+def tried_now() -> list[str]:
+    """The tasks of which all mutants are tried."""
+    wanted = all_tasks() if LONG else changed(COURSE)
+    return [task.name for task in wanted if task.name not in UNRECORDED]
+
+
+@sandboxed
+@pytest.mark.timeout(24 * 3600 if LONG else 1800)
+@pytest.mark.parametrize("task", tried_now())
+def test_no_mutant_of_a_changed_task_survives(task: str) -> None:
+    (result,) = mutate(COURSE, [task])
+    assert worse(result) == [], f"write a case for each, or a reason; then `fxopt mutate {task} --record`"
+    assert [result.task] == [task]
+
+
+@sandboxed
+def test_a_sample_of_the_other_mutants_is_killed_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without what is remembered: the graders of today must do it.
+    monkeypatch.setenv("FXOPT_MUTATION_CACHE", str(tmp_path / "mutation.db"))
+    for result in mutate(COURSE, SAMPLED, select=fixed_sample):
+        assert len(result.rows) == MUTANTS_A_TASK
+        assert worse(result) == []
+        assert len(result.of("killed")) > MUTANTS_A_TASK // 2
+
+
+def test_every_task_is_recorded_and_fewer_and_fewer_mutants_survive() -> None:
+    table = recorded()
+    names = {task.name for task in all_tasks()}
+    assert names - set(table) == UNRECORDED, "run `fxopt mutate TASK --record`"
+    left = sum(entry["counts"]["survivors"] + entry["counts"]["some seeds"] for entry in table.values())
+    assert left <= MOST_SURVIVORS
+    for name, entry in table.items():
+        counts = entry["counts"]
+        assert counts["mutants"] > 20, name
+        parts = counts["killed"] + counts["some seeds"] + counts["equivalent"] + counts["survivors"]
+        assert parts == counts["mutants"], name
+        assert len(entry["survivors"]) == counts["survivors"], name
+        assert counts["killed"] >= 3 * counts["equivalent"], f"{name}: too much is called equivalent"
