@@ -34,6 +34,9 @@ SECRET = "submission_secret.txt"
 
 SECRET_BYTES = 1000
 
+NAMES_SHOWN = 8
+"""How many students a line names."""
+
 LATE_CLAIM_SECONDS = 300.0
 """A submission that reached the exchange so long after the time it claims is remarked on."""
 
@@ -158,8 +161,10 @@ def run_step(
         "feedback": default.ExchangeReleaseFeedback,
         "fetch-feedback": default.ExchangeFetchFeedback,
     }
+    others: list[str] = []
     if step == "feedback":
-        _bring_secrets(course, day)
+        others = _bring_secrets(course, day)
+        directory.student_id_exclude = ",".join(others)
     transfer = kinds[step](coursedir=directory, authenticator=Authenticator(config=config), config=config)
     with _listening(transfer.log) as said:
         try:
@@ -167,11 +172,18 @@ def run_step(
         except (ExchangeError, OSError, RuntimeError) as error:
             last = str(error) or (said[-1] if said else type(error).__name__)
             raise CourseExchangeError(f"{step} {day}: {last}") from error
+    if others:
+        said.append(
+            f"{len(others)} did not hand in through the exchange; their pages are in {course.feedback}: "
+            + ", ".join(others[:NAMES_SHOWN])
+            + (" …" if len(others) > NAMES_SHOWN else "")
+        )
     return said
 
 
-def _bring_secrets(course: Course, day: str) -> None:
-    """Put beside each page of feedback by what nbgrader knows its owner; pages without that stay here."""
+def _bring_secrets(course: Course, day: str) -> list[str]:
+    """Put beside each page of feedback by what nbgrader knows its owner; the students for whom there is nothing."""
+    without = []
     for folder in sorted(course.feedback.glob(f"*/{day}")):
         student = folder.parent.name
         found = {}
@@ -181,9 +193,11 @@ def _bring_secrets(course: Course, day: str) -> None:
                 found[name] = content_of(course, student, day, name)[:SECRET_BYTES]
             except (IntakeError, UnreadableNotebookError, OSError):
                 break
-        if len(found) == 2:
-            for name, content in found.items():
-                write_whole(folder / name, content)
+        if len(found) < 2:
+            without.append(student)
+        for name, content in found.items() if len(found) == 2 else ():
+            write_whole(folder / name, content)
+    return without
 
 
 @contextmanager

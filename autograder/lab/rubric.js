@@ -16,9 +16,11 @@
       const input = row.appendChild(document.createElement("input"));
       Object.assign(input, { type: "number", min: 0, max: most, step: 0.5, id: `${id}-rubric-${place}` });
       input.className = "rubric-points tabbable";
+      Object.assign(input.style, { width: "5em", margin: "0 .6em .2em 0" });
       const label = row.appendChild(document.createElement("label"));
       label.htmlFor = input.id;
-      label.textContent = ` / ${most}   ${name}`;
+      label.textContent = `of ${most}: ${name}`;
+      label.style.fontWeight = "normal";
       return { name, most, input };
     });
     const said = box.appendChild(document.createElement("p"));

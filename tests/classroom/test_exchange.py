@@ -56,8 +56,12 @@ def test_a_class_goes_through_the_exchange(classroom: Classroom, exchange: Path,
     graded = classroom.grade()
     assert (graded["ada"].anew, graded["bob"].anew) == (True, False)
     assert outcome_of(graded["ada"])["status"] == "passed"
-    # Feedback goes back to those whose it is, and to nobody else.
-    run_step(classroom.course, "feedback", DAY)
+    # Feedback goes back to those whose it is, and to nobody else; who handed in otherwise is named.
+    classroom.hand_in(RIGHT, "carol")
+    classroom.grade()
+    [said] = run_step(classroom.course, "feedback", DAY)
+    assert said.startswith("1 did not hand in through the exchange")
+    assert said.endswith(": carol")
     run_step(ada, "fetch-feedback", DAY, student="ada")
     pages = list(ada.workspace.glob(f"{DAY}/feedback/*/{TASK.notebook}.html"))
     assert [page.read_text() for page in pages] == [classroom.feedback("ada")]

@@ -13,7 +13,9 @@ import urllib.request
 from pathlib import Path
 
 import nbformat
+import pytest
 from classroom import DAY, RIGHT, ROOT, TASK, cell
+from in_process import fxopt
 from small_course import SmallCourse, small
 
 from autograder.course.rules_file import NAME, parse_rules
@@ -41,7 +43,10 @@ def test_the_rules_in_the_guide_are_rules() -> None:
     assert rules.terms[DAY].penalty_a_day == 10
 
 
-def test_every_command_of_the_guide_runs_on_a_small_class(small: SmallCourse, tmp_path: Path) -> None:
+def test_every_command_of_the_guide_runs_on_a_small_class(
+    small: SmallCourse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.course.root)
     [rules] = blocks("toml")
     (small.course.root / NAME).write_text(rules)
     environment = {"FXOPT_EXCHANGE": str(tmp_path / "exchange")}
@@ -56,9 +61,8 @@ def test_every_command_of_the_guide_runs_on_a_small_class(small: SmallCourse, tm
         if arguments[0] == "dashboard":
             assert "Day 1: compile stack" in dashboard(small, environment)
         else:
-            done = small.run(*arguments, **environment)
-            assert done.returncode == 0, (line, done.stdout, done.stderr)
-            assert "Traceback" not in done.stderr
+            done = fxopt(*arguments, **environment)
+            assert done.exit_code == 0, (line, done.output, done.exception)
         ran.append(arguments[0])
     assert ran.count("export") == 4
     assert {"course", "exchange", "classroom", "grade", "dashboard", "regrade", "export"} == set(ran)
@@ -67,6 +71,11 @@ def test_every_command_of_the_guide_runs_on_a_small_class(small: SmallCourse, tm
     assert {row["state"] for row in rows} == {"graded"}
     document = json.loads((small.course.records / "points.json").read_text())
     assert [row["score"] for row in document["rows"]] == [float(row["score"]) for row in rows]
+    # A class is never laid over another one, and an assignment that is none is refused by name.
+    done = fxopt("classroom", "generate", "--students", "2")
+    assert done.exit_code == 2
+    assert "rehearsal-001 has handed in" in done.output
+    assert "there is no assignment 'day1'" in fxopt("classroom", "generate", "--day", "day1").output
     assert "SIS Login ID" in (small.course.records / "canvas.csv").read_text()
     assert (small.course.records / "moodle.csv").read_text().startswith("username")
 
@@ -99,8 +108,8 @@ def test_what_the_guide_says_about_learners_commands_is_true(small: SmallCourse,
 
     def does(text: str, **environment: str) -> None:
         assert text in re.sub(r"\s+", " ", GUIDE), text
-        done = small.run(*text.split()[1:], *extra, **(exchange | environment))
-        assert done.returncode == 0, (text, done.stderr)
+        done = fxopt(*text.split()[1:], *extra, **(exchange | environment))
+        assert done.exit_code == 0, (text, done.output)
 
     extra: list[str] = []
     does(f"fxopt exchange release {DAY}")
@@ -113,8 +122,8 @@ def test_what_the_guide_says_about_learners_commands_is_true(small: SmallCourse,
     does(f"fxopt exchange submit {DAY}", **learner)
     extra = ["--any-owner"]
     does(f"fxopt exchange collect {DAY}")
-    done = small.run("grade")
-    assert "ada / " in done.stdout, done.stderr
+    done = fxopt("grade")
+    assert "ada / " in done.output
     extra = []
     does(f"fxopt exchange feedback {DAY}")
     extra = ["--student", "ada"]
@@ -137,10 +146,10 @@ def test_the_class_list_of_the_guide_is_read_by_nbgrader(small: SmallCourse, tmp
     )
     assert done.returncode == 0, done.stderr
     small.hand_in("bob")
-    assert small.run("grade").returncode == 0
-    done = small.run("export", "--format", "canvas")
-    assert '"Lovelace, Ada",77,,ada,,' in done.stdout
-    assert "bob,,,bob,,15" in done.stdout, done.stdout
+    assert fxopt("grade").exit_code == 0
+    done = fxopt("export", "--format", "canvas")
+    assert '"Lovelace, Ada",77,,ada,,' in done.output
+    assert "bob,,,bob,,15" in done.output
 
 
 def test_the_readme_names_the_commands_and_the_guide() -> None:

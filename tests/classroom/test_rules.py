@@ -9,13 +9,12 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from in_process import fxopt
 
 from autograder.course.course import Course
 from autograder.course.rules import Rules, Terms
 from autograder.course.rules_file import NAME, RulesError, parse_rules, read_rules
 from autograder.course.toml_lines import TomlLines
-from fxopt_workbench.cli import app
 
 DAYS = ("day0_start", "day1_compile_stack")
 
@@ -201,31 +200,23 @@ def test_lines_are_those_on_which_statements_begin(statements: list[tuple[str, s
         assert lines.line_of(path) == line
 
 
-def fxopt(*arguments: str) -> tuple[int, str]:
-    from autograder.commands import cli
-
-    if not any(group.name == "course" for group in app.registered_groups):
-        cli.register(app)
-    done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "160"})
-    return done.exit_code, done.output
-
-
 def test_course_check_prints_what_holds_for_whom(course: Course) -> None:
     (course.root / NAME).write_text(GOOD)
     (course.submitted / "adda" / "day0_start").mkdir(parents=True)
-    code, output = fxopt("course", "check")
-    assert code == 0, output
+    done = fxopt("course", "check")
+    output = done.output
+    assert done.exit_code == 0, output
     assert "Fri 27 Nov 2026 18:00 +0100" in output
     assert "10 % a day, up to 3 days" in output
     assert "not taken" in output
     assert "Tue 01 Dec 2026 12:00 +0100" in output
     assert "nobody called ada has handed anything in. Did you mean 'adda'?" in output
-    code, output = fxopt("course", "check", "--json")
+    output = fxopt("course", "check", "--json").output
     assert json.loads(output)["assignments"]["day1_compile_stack"]["deadline"] == "2026-11-27T17:00:00+00:00"
 
 
 def test_course_check_refuses_with_every_mistake(course: Course) -> None:
     (course.root / NAME).write_text(BAD)
-    code, output = fxopt("course", "check")
-    assert code == 2
-    assert output.count(f"{NAME}:") == 13
+    done = fxopt("course", "check")
+    assert done.exit_code == 2
+    assert done.output.count(f"{NAME}:") == 13

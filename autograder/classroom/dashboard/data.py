@@ -20,8 +20,8 @@ from autograder.classroom.standing import ClassRecords, Standing, State, count_s
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
 from autograder.course.reading import UnreadableNotebookError, parse_notebook
-from autograder.course.task import DAYS
 from autograder.course.tasks import all_tasks
+from autograder.course.tracks import TRACKS
 from autograder.records.admission import graded, refusal
 from autograder.records.intake import IntakeError, content_of, handed_in, handed_in_at, look_into
 from autograder.records.verdicts import Attempt, TaskVerdict
@@ -476,7 +476,9 @@ def _unreadable(path: Path, command: str, error: Exception) -> Matrix:
 
 
 def day_title(folder: str) -> str:
-    """A day's folder in words, such as `Day 1: compile stack`."""
-    short = next((short for short, name in DAYS.items() if name == folder), "")
-    words = folder.removeprefix(short).replace("_", " ").strip()
-    return f"Day {short.removeprefix('day')}: {words}" if short else folder
+    """An assignment's folder in words, such as `Day 1: compile stack`."""
+    unit = next((unit for track in TRACKS for unit in track.units if unit.folder == folder), None)
+    if unit is None:
+        return folder
+    words = folder.removeprefix(unit.name).replace("_", " ").strip()
+    return f"{unit.heading}: {words}"
