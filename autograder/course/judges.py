@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from autograder.exchange.evidence import Case, Evidence, Instrument
 
 UNREADABLE = "What your code produced could not be read back: {reason}."
+ASKED = "asked PyTorch"
+"""The misconception of calling a package that the task is graded without."""
+
 RAISED = "Your code raised {kind}."
 
 
@@ -103,6 +106,10 @@ def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bo
         named = [module for module in task.withheld if f"`{module}" in text]
         message = write_your_own(max(named, key=len)) if named else "A module that answers this task is withheld."
         return CaseVerdict(case_name, hidden, (Finding("withheld import", message),))
+    if kind == "NotThereError" and task.without:
+        asked = judge_module(task).MISCONCEPTIONS.get(ASKED)
+        if asked is not None:
+            return CaseVerdict(case_name, hidden, (Finding(ASKED, asked, text),))
     known = getattr(builtins, kind, None)
     if not (isinstance(known, type) and issubclass(known, BaseException)):
         kind = "Exception"

@@ -12,8 +12,8 @@ from autograder.learner_side.stand_in import calls_of
 def torch_calls() -> Any:
     """Context: names of the functions and methods of torch that are called meanwhile, in order.
 
-    In a check these are what PyTorch was asked. While a task is graded `without` PyTorch there is none to ask: then
-    whatever calls it ends the block, without an exception, and the name is noted.
+    In a check these are what PyTorch was asked. While a task is graded `without` PyTorch there is none to ask: the name
+    is noted, and the exception goes on, by which a grade says "asked PyTorch".
     """
     asked = calls_of("torch")
     return _watching() if asked is None else _absent(asked)
@@ -25,9 +25,6 @@ def _absent(asked: list[str]) -> Iterator[list[str]]:
     before = len(asked)
     try:
         yield names
-    except ImportError as error:
-        if type(error).__name__ != "NotThereError":
-            raise
     finally:
         names += [name.rpartition(".")[2] for name in asked[before:]]
 

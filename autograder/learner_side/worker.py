@@ -17,6 +17,9 @@ from autograder.learner_side.learner_shell import LearnerShell
 from autograder.learner_side.outside import connect
 from autograder.learner_side.withheld import WithheldImportError, withhold
 
+ABSENT = "NotThereError"
+"""What is raised in the place of a package that a task is graded without."""
+
 LINKS = 50
 """How many exceptions that led to one another are looked at."""
 
@@ -100,6 +103,9 @@ def describe_error(error: BaseException) -> dict[str, Any]:
             if type(link) is kind:
                 return {"raised": kind.__name__, "text": str(link)[:2000]}
     known = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
+    for link in chain:
+        if type(link).__name__ == ABSENT:
+            return {"raised": ABSENT, "text": str(link)[:2000]}
     return {"raised": known, "text": f"{type(error).__name__}: {error}"[:1500] + _line_of_a_cell(error)}
 
 

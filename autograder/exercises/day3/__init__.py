@@ -86,6 +86,7 @@ TASKS = (
             "model left in another mode",
             "one mode for all modules",
             "range with an end",
+            "size of a number",
         ),
         withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),

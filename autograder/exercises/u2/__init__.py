@@ -12,6 +12,7 @@ TASKS = (
         title="A strided tensor",
         provides=("Strided",),
         evidence="answer",
+        without=("torch",),
         checklist=("debug-internals",),
     ),
     Task(
@@ -21,6 +22,7 @@ TASKS = (
         title="When view must refuse",
         provides=("view",),
         evidence="answer",
+        without=("torch",),
         checklist=("debug-internals",),
     ),
     Task(
@@ -30,6 +32,7 @@ TASKS = (
         title="Do two views meet?",
         provides=("common_element", "touched_twice"),
         evidence="answer",
+        without=("torch",),
         checklist=("debug-internals",),
     ),
     Task(
@@ -39,6 +42,7 @@ TASKS = (
         title="Which memory format is it?",
         provides=("channels_last_strides", "formats_that_fit", "suggested_format"),
         evidence="answer",
+        without=("torch",),
         checklist=("navigate-source",),
     ),
     Task(
@@ -48,6 +52,7 @@ TASKS = (
         title="Broadcasting is a choice of strides",
         provides=("broadcast",),
         evidence="answer",
+        without=("torch",),
         checklist=("debug-internals",),
     ),
 )

@@ -32,11 +32,16 @@ class ScriptedDevice:
 
     def answer(self, question: str) -> float | None:
         """Do one of the three things; the time, where that is what was asked for."""
-        actions = {"call": self.function, "synchronize": self.synchronize, "clock": self.clock}
-        if question not in actions:
+        if question not in ("call", "synchronize", "clock"):
             raise ValueError("a device is called, waited for, or asked for the time")
         self.record.append(question)
-        return actions[question]()
+        if question == "clock":
+            return self.clock()
+        if question == "call":
+            self.function()
+        else:
+            self.synchronize()
+        return None
 
     def function(self) -> None:
         """One call of the compiled function."""

@@ -92,8 +92,8 @@ def hidden_cases(random: Random) -> list[Case]:
         }
         cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given, kept=_script(random)))
     given = {"width": 3, "training": False, "seed": random.randrange(2**31)}
-    given |= {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]}
-    cases.append(Case("hidden branch", given, kept=_script(random)))
+    branching = {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given
+    cases.append(Case("hidden branch", branching, kept=_script(random)))
     return cases
 
 
