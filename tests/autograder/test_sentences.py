@@ -53,7 +53,7 @@ MOST_MISSING = 51
 
 @cache
 def text_of(task: Task) -> str:
-    return rules_text(read_source(COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py"), task)
+    return rules_text(read_source(COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py"), task)
 
 
 def test_no_rule_is_without_a_case_but_those_that_are_listed() -> None:
