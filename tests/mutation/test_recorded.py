@@ -34,15 +34,17 @@ MUTANTS_OF_CHANGED_TASKS = 240
 UNRECORDED = frozenset(
     """
     record_graphs operation_histogram remove_graph_breaks stop_recompilations measure_compile_cost rewriting_backend
-    merge_duplicates fold_constants fold_batchnorm write_a_pass fuse_linear_relu recompute
-    read_signature capture_outcomes silent_mistake dynamic_export exportable_control_flow round_trip
-    extract_any text_to_bert find_attention fuse_attention layer_costs dynamic_gpt2
-    compile_profile recompile_log branch_evidence insert_after dynamic_sizes pipeline
+    walk_graph replace_relu remove_dead_code merge_duplicates fold_constants fold_batchnorm
+    write_a_pass fuse_linear_relu recompute read_signature capture_outcomes silent_mistake
+    dynamic_export exportable_control_flow round_trip extract_any text_to_bert find_attention
+    fuse_attention layer_costs dynamic_gpt2 compile_profile recompile_log branch_evidence
+    insert_after dynamic_sizes pipeline choose_engine strided_tensor view_strides
+    common_elements memory_formats broadcast_strides
     """.split()
 )
 """Tasks whose mutants nobody has tried yet. The set only becomes smaller."""
 
-MOST_SURVIVORS = 59
+MOST_SURVIVORS = 32
 """How many mutants survive, or are killed with some seeds only, in all recorded tasks. It only becomes less."""
 
 sandboxed = pytest.mark.skipif(bubblewrap() is None, reason="mutants are tried in bubblewrap only")
