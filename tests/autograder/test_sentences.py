@@ -26,7 +26,6 @@ from autograder.course.tasks import all_tasks, find_task
 COURSE = Course(Path(__file__).resolve().parents[2])
 
 MISSING: dict[str, int] = {
-    "remove_dead_code": 1,
     "merge_duplicates": 1,
     "capture_outcomes": 2,
     "dynamic_export": 2,
@@ -47,13 +46,13 @@ MISSING: dict[str, int] = {
 }
 """How many words of each task's text stand in no key yet. Fill them in and lower the number; none may rise."""
 
-MOST_MISSING = 51
+MOST_MISSING = 50
 """What they come to together. It only becomes less."""
 
 
 @cache
 def text_of(task: Task) -> str:
-    return rules_text(read_source(COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py"), task)
+    return rules_text(read_source(COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py"), task)
 
 
 def test_no_rule_is_without_a_case_but_those_that_are_listed() -> None:

@@ -9,10 +9,13 @@ from typer.testing import CliRunner
 
 from autograder.commands.mutate import mutate as command
 from autograder.course.course import Course
+from autograder.course.task import Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.mutation import contents, equivalents, recorded, running
+from autograder.mutation.answers import AuthoredNotebook
 from autograder.mutation.cache import VerdictCache
 from autograder.mutation.equivalents import EquivalentsError, read_equivalents
+from autograder.mutation.mutants import mutants_of
 from autograder.mutation.results import TaskMutation
 from autograder.mutation.running import Portion, mutate
 from autograder.mutation.trials import NotPassedError, Verdict
@@ -156,8 +159,14 @@ def test_a_file_of_equivalents_that_cannot_be_used_is_refused(
     assert "equivalent.toml" in str(caught.value)
 
 
-def test_every_file_of_equivalents_can_be_read() -> None:
-    assert [read_equivalents(task) for task in all_tasks()]
+WITH_EQUIVALENTS = [task for task in all_tasks() if read_equivalents(task).reasons]
+
+
+@pytest.mark.parametrize("task", WITH_EQUIVALENTS, ids=lambda task: task.name)
+def test_every_equivalent_mutant_is_a_mutant(task: Task) -> None:
+    answers = AuthoredNotebook(COURSE, task.notebook).answers(task)
+    mutants = [mutant for name, answer in answers.items() for mutant in mutants_of(name, answer)]
+    assert read_equivalents(task).unmatched(mutants) == []
 
 
 def test_an_answer_that_does_not_pass_is_a_problem_of_its_task_only(
