@@ -219,8 +219,10 @@ def changed_modules(original: fx.GraphModule, theirs: fx.GraphModule) -> Differe
     Modules, parameters and buffers count under the names that both graphs have; new parameters count, too.
     """
     modes = {name: module.training for name, module in original.named_modules()}
+    # A module that is not called travels as a mere holder of parameters, which has no mode.
+    called = {str(node.target) for node in all_nodes(theirs) if node.op == "call_module"} | {""}
     for name, module in theirs.named_modules():
-        if modes.get(name, module.training) != module.training:
+        if name in called and modes.get(name, module.training) != module.training:
             said = ["evaluation", "training"]
             which = f"the module {name!r}" if name else "the graph module"
             return Difference("training mode", which, said[modes[name]], said[module.training])

@@ -18,28 +18,24 @@ def visible_cases() -> list[Case]:
             "h = torch.relu(self.one(x))\nreturn self.act(self.two(h))",
             state=LAYERS | {"act": "nn.ReLU()"},
             trap="plain",
-            fused=2,
         ),
         program(
             "one layer, called twice",
             "return torch.relu(self.one(x)) - torch.relu(self.one(x * 2))",
             state=LAYERS,
             trap="shared",
-            fused=2,
         ),
         program(
             "somebody else reads the layer",
             "h = self.one(x)\nreturn torch.relu(h) - h.tanh()",
             state=LAYERS,
             trap="read twice",
-            fused=0,
         ),
         program(
             "the layer is returned",
             "h = self.one(x)\nreturn torch.relu(h), h",
             state=LAYERS,
             trap="read twice",
-            fused=0,
         ),
         program(
             "three dimensions",
@@ -47,14 +43,12 @@ def visible_cases() -> list[Case]:
             state=LAYERS,
             inputs=((2, 3, 4),),
             trap="dimensions",
-            fused=0,
         ),
         program(
             "other activations, and a layer without bias",
             "h = F.gelu(self.one(x))\ng = torch.tanh(self.two(h))\nreturn torch.relu(self.bare(g)).exp()",
             state=LAYERS | {"bare": "nn.Linear(4, 4, bias=False)"},
             trap="others",
-            fused=0,
         ),
     ]
 

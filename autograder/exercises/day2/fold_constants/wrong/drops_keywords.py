@@ -1,6 +1,7 @@
-"""lost an argument
+"""something else
 
 Computes the constant from positional arguments only.
+Also: lost an argument.
 """
 
 import torch

@@ -1,6 +1,7 @@
-"""folded a written buffer
+"""something else
 
 Does not ask whether a buffer is written.
+Also: folded a written buffer.
 """
 
 import torch

@@ -1,6 +1,7 @@
 """stopped halfway
 
 Folds operations on stored tensors, but not operations on what was folded.
+Also: not idempotent.
 """
 
 import torch

@@ -1,6 +1,7 @@
-"""one name for two constants
+"""something else
 
 Stores every constant under the same name.
+Also: one name for two constants; overwrote a buffer.
 """
 
 import torch

@@ -1,5 +1,7 @@
 """Starts from the layers, and learns dimensions with an interpreter of its own."""
 
+import copy
+
 import torch
 from torch import nn
 
@@ -7,12 +9,12 @@ from torch import nn
 class Dimensions(torch.fx.Interpreter):
     def run_node(self, node):
         value = super().run_node(node)
-        self.found[node] = value.dim() if isinstance(value, torch.Tensor) else None
+        self.found[node.name] = value.dim() if isinstance(value, torch.Tensor) else None
         return value
 
 
 def fuse_linear_relu(graph_module, example_inputs):
-    look = Dimensions(graph_module)
+    look = Dimensions(copy.deepcopy(graph_module))
     look.found = {}
     look.run(*example_inputs)
     named = dict(graph_module.named_modules())
@@ -23,7 +25,7 @@ def fuse_linear_relu(graph_module, example_inputs):
             or named[layer.target].bias is None
         ):
             continue
-        if look.found[layer.args[0]] != 2 or len(layer.users) != 1:
+        if look.found[layer.name] != 2 or len(layer.users) != 1:
             continue
         reader = next(iter(layer.users))
         is_module = reader.op == "call_module" and isinstance(named[reader.target], nn.ReLU)
@@ -36,9 +38,8 @@ def fuse_linear_relu(graph_module, example_inputs):
         with graph_module.graph.inserting_after(bias):
             turned = graph_module.graph.call_function(torch.transpose, (weight, 0, 1))
         with graph_module.graph.inserting_after(turned):
-            args = (bias, layer.args[0], turned)
+            args = (bias, layer.all_input_nodes[0], turned)
             fused = graph_module.graph.call_function(torch.ops.aten._addmm_activation.default, args)
-        look.found[fused] = 2
         reader.replace_all_uses_with(fused)
         graph_module.graph.erase_node(reader)
         graph_module.graph.erase_node(layer)
