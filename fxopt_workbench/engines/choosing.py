@@ -179,9 +179,9 @@ def _take(
     try:
         with torch.set_grad_enabled(request.gradients):
             module = stands.over(engine, folder, threads)
+        found = compare_with_model(request, module, tolerance)
     except Exception as error:  # an engine may raise anything; it was tried in another process, and this is another
         return None, f"in this process it fails: {type(error).__name__}: {error}"
-    found = compare_with_model(request, module, tolerance)
     if not found:
         return None, f"it does something else than the model: {found.differences[0]}"
     if request.gradients:

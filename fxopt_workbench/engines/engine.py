@@ -24,7 +24,7 @@ class Engine:
     """A way to run a program.
 
     An engine is also what the core calls one: given a `Request`, it tries itself beside `eager`, and is taken if it is
-    right. `Auto` tries them all.
+    right and faster beyond the spread. `Auto` tries them all.
 
     Attributes:
         name: as users give it.
@@ -82,7 +82,7 @@ class Engine:
         return found
 
     def __call__(self, request: Request) -> Taken:
-        """Try this engine beside `eager`, and take it if it is right."""
+        """Try this engine beside `eager`, and take it if it is right and faster beyond the spread."""
         from fxopt_workbench.engines import Auto
 
         return Auto(only=(self.name,))(request)

@@ -85,15 +85,16 @@ class Trials:
         }
         # One compiler at a time in each process: as many engines as there are processors compile side by side.
         settings = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        self._first = subprocess.Popen(
-            [sys.executable, "-m", "fxopt_workbench.engines.worker", json.dumps(request)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=(folder / "log.txt").open("w"),
-            pass_fds=tuple(theirs.values()),
-            start_new_session=True,
-            env={**os.environ, **settings, "PYTHONPATH": os.pathsep.join(path)},
-        )
+        with (folder / "log.txt").open("w") as log:
+            self._first = subprocess.Popen(
+                [sys.executable, "-m", "fxopt_workbench.engines.worker", json.dumps(request)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=tuple(theirs.values()),
+                start_new_session=True,
+                env={**os.environ, **settings, "PYTHONPATH": os.pathsep.join(path)},
+            )
         for _, other in self._ends.values():
             other.close()
         self.contenders = {
