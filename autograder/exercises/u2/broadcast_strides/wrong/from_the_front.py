@@ -3,7 +3,6 @@
 Lines shapes up at their first dimension.
 """
 
-
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

@@ -3,7 +3,6 @@
 Stretches by size alone.
 """
 
-
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
