@@ -1,5 +1,6 @@
 """Fills the shapes up with ones first, and goes through columns."""
 
+
 def broadcast(operands):
     rank = max(len(sizes) for sizes, _ in operands)
     padded = [([1] * (rank - len(n)) + list(n), [0] * (rank - len(n)) + list(s)) for n, s in operands]

@@ -3,6 +3,7 @@
 Gives stride 0 to an operand that has to be stretched anywhere.
 """
 
+
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

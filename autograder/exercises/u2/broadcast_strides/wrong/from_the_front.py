@@ -3,6 +3,7 @@
 Lines shapes up at their first dimension.
 """
 
+
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

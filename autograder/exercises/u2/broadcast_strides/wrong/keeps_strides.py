@@ -3,6 +3,7 @@
 Stretches by size alone.
 """
 
+
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

@@ -3,6 +3,7 @@
 Takes the largest size, and never refuses.
 """
 
+
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

@@ -3,6 +3,7 @@
 Says what does not fit, and not where.
 """
 
+
 def broadcast(
     operands: list[tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

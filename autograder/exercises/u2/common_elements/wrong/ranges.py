@@ -3,6 +3,7 @@
 Compares the first and the last position of each view.
 """
 
+
 def common_element(first, second):
     if 0 in first[0] or 0 in second[0]:
         return None

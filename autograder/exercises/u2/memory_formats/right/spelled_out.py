@@ -1,5 +1,6 @@
 """Writes the products out for images and for volumes, and the C++ as it stands."""
 
+
 def channels_last_strides(sizes):
     n, c, *image = sizes
     if len(image) == 2:

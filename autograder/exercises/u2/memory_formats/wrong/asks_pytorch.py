@@ -3,6 +3,7 @@
 Asks a new tensor for its strides.
 """
 
+
 def channels_last_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a new tensor in channels-last order."""
     import torch

@@ -3,6 +3,7 @@
 Treats sizes of 0 like any others.
 """
 
+
 def channels_last_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a new tensor in channels-last order."""
     strides, expected = [0] * len(sizes), 1

@@ -3,6 +3,7 @@
 Suggests the first format that fits.
 """
 
+
 def channels_last_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a new tensor in channels-last order."""
     strides, expected = [0] * len(sizes), 1

@@ -3,6 +3,7 @@
 Knows four dimensions.
 """
 
+
 def channels_last_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a new tensor in channels-last order."""
     _, channels, height, width = sizes[:4]

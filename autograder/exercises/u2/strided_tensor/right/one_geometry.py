@@ -1,5 +1,6 @@
 """Keeps (size, stride) pairs together, and asks `range` for everything about a slice."""
 
+
 class Strided:
     def __init__(self, data, sizes, strides, offset=0):
         self.data, self.sizes, self.strides, self.offset = data, tuple(sizes), tuple(strides), offset

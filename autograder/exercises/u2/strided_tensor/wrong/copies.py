@@ -3,6 +3,7 @@
 Makes a list of its own at every slice.
 """
 
+
 class Strided:
     """A tensor over a flat list: which elements belong to it, and in what order, is up to three sets of numbers."""
 

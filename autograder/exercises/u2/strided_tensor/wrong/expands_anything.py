@@ -3,6 +3,7 @@
 Sets the stride to 0 whatever the size was.
 """
 
+
 class Strided:
     """A tensor over a flat list: which elements belong to it, and in what order, is up to three sets of numbers."""
 

@@ -3,6 +3,7 @@
 Computes the strides of a transposed tensor from its new sizes.
 """
 
+
 class Strided:
     """A tensor over a flat list: which elements belong to it, and in what order, is up to three sets of numbers."""
 

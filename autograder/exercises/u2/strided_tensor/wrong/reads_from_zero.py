@@ -3,6 +3,7 @@
 Adds up indices and strides, and begins at 0.
 """
 
+
 class Strided:
     """A tensor over a flat list: which elements belong to it, and in what order, is up to three sets of numbers."""
 

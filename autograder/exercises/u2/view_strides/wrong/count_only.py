@@ -5,6 +5,7 @@ Believes that the number of elements is all that matters, and cuts and joins any
 
 from math import prod
 
+
 def view(
     sizes: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

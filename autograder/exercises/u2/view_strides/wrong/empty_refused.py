@@ -5,6 +5,7 @@ Looks for blocks where there are no elements.
 
 from math import prod
 
+
 def view(
     sizes: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,6 +5,7 @@ Refuses to touch expanded tensors.
 
 from math import prod
 
+
 def view(
     sizes: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,6 +5,7 @@ Keeps the dimensions of size 1 and compares their strides.
 
 from math import prod
 
+
 def view(
     sizes: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,6 +5,7 @@ Puts 0 where anything could stand.
 
 from math import prod
 
+
 def view(
     sizes: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
