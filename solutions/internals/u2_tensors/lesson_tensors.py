@@ -409,9 +409,9 @@ print(
 # %% [markdown]
 # Memory doesn't hand out numbers. It hands out [**cache lines**](../Glossary.md#cache-line), 64 bytes at a time on most
 # processors (128 on Apple's): sixteen numbers of 4 bytes. Read every number, and you use all sixteen. Read every fourth, and
-# you pay for sixteen and use four. From 16 on, each number costs a whole line, and it can't get worse in bytes. If your curve
-# goes on rising, that's the next limit: more pages of memory than the processor's address table (the TLB) remembers, and
-# strides that the prefetcher no longer follows.
+# you pay for sixteen and use four. From 16 on, each number costs a whole line, and in lines it can't get worse. If your curve
+# goes on rising, you're seeing the next limits: many processors fetch lines in pairs, and further out there are more pages of
+# memory than the processor's address table (the TLB) remembers.
 
 # %%
 line = torch.arange(32.0)
@@ -444,11 +444,12 @@ for side in (1000, 1024, 1040):
 # **Prediction.** And `a.t() + b.t()`: slow or fast?
 
 # %%
+c = torch.empty_like(a)  # written into again and again, so that no time goes into fresh memory
 times = quickest(
     {
-        "a + b": lambda: a + b,
-        "a + b.t()": lambda: a + b.t(),
-        "a.t() + b.t()": lambda: a.t() + b.t(),
+        "a + b": lambda: torch.add(a, b, out=c),
+        "a + b.t()": lambda: torch.add(a, b.t(), out=c),
+        "a.t() + b.t()": lambda: torch.add(a.t(), b.t(), out=c.t()),
         "a.sum(dim=1)": lambda: a.sum(dim=1),
         "a.t().sum(dim=1)": lambda: a.t().sum(dim=1),
     },
@@ -459,7 +460,7 @@ for name, milliseconds in times.items():
 print("strides of a.t() + b.t():", (a.t() + b.t()).stride())
 
 # %% [markdown]
-# Fast. The kernel sorts dimensions by stride first, walks in the order of *memory*, and gives the result the same layout. So
+# Fast. The kernel sorts dimensions by stride first, walks in the order of *memory*, and gives a new result that layout, too. So
 # "not contiguous" doesn't mean slow: **disagreeing** layouts do. The class that sorts is `TensorIterator`:
 
 # %%

@@ -91,19 +91,19 @@ def _shares(first: Any, second: Any, apart: int) -> bool:
 
 
 def test_the_suggested_format_is_what_an_operator_takes() -> None:
-    """`max_pool2d` and `max_pool3d` give their output the format that they read from their input."""
+    """Upsampling gives its output the format that it reads from its input; twice as large, no format is ambiguous."""
     random = Random(3)
-    tensors = [formats._random(random) for _ in range(800)]
+    tensors = [formats._random(random) for _ in range(600)]
     tensors += [tensor for case in formats.hidden_cases(random) for tensor in case.parameters["tensors"]]
     told = {"contiguous": 0, "channels_last": 0}
     for sizes, strides in tensors:
+        if 0 in sizes:
+            continue
         found = formats.suggested(sizes, strides)
         told[found] += 1
-        made = torch.empty_strided(sizes, strides, device="meta")
+        larger = functional.interpolate(torch.empty_strided(sizes, strides).fill_(0), scale_factor=2)
         wanted = torch.contiguous_format if found == "contiguous" else formats.LAST[len(sizes)]
-        if 0 not in sizes:
-            pooled = functional.max_pool2d(made, 1) if len(sizes) == 4 else functional.max_pool3d(made, 1)
-            assert pooled.stride() == torch.empty(pooled.shape, device="meta", memory_format=wanted).stride()
+        assert larger.stride() == torch.empty(larger.shape, device="meta", memory_format=wanted).stride()
     assert min(told.values()) > 100
 
 

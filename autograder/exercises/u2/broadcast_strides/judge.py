@@ -19,8 +19,7 @@ MISCONCEPTIONS = {
     ),
     "the larger size wins": (
         "Only a size of 1 gives way. With a size of 0 beside it the result has size 0: a maximum would make something "
-        "out of "
-        "nothing. And 2 beside 3 does not go together at all."
+        "out of nothing. And 2 beside 3 does not go together at all."
     ),
     "did not notice": "These shapes do not go together: two sizes differ, and neither is 1.",
     "refused what fits": "You refused shapes that go together.",
@@ -29,13 +28,11 @@ MISCONCEPTIONS = {
     "wrong shape": "This is not the common shape.",
     "kept the stride": (
         "A dimension that was stretched needs stride 0: otherwise its second index reads whatever lies behind, which "
-        "is "
-        "another element or none at all."
+        "is another element or none at all."
     ),
     "as if contiguous": (
         "You computed strides anew from sizes. An operand may be transposed or have gaps: dimensions that are not "
-        "stretched "
-        "keep the strides that they came with."
+        "stretched keep the strides that they came with."
     ),
     "0 for all": "Only dimensions that were stretched have stride 0; the others must still move on.",
     "wrong strides": "These are not the strides of the operands in the common shape.",

@@ -21,8 +21,7 @@ MISCONCEPTIONS = {
     "not a position": "Return a position, which is one whole number, or `None`. `True` and `False` are neither.",
     "ranges compared": (
         "These views lie in the same stretch of memory and still do not meet: like the teeth of two combs, they may "
-        "pass "
-        "between each other. Only a position that both really reach counts."
+        "pass between each other. Only a position that both really reach counts."
     ),
     "not reached by both": "One of the two views does not reach this position: no index leads there.",
     "offset forgotten": (
@@ -30,8 +29,7 @@ MISCONCEPTIONS = {
     ),
     "beyond the end": (
         "Without the sizes there would be a meeting place, but it lies beyond the end of a view. That the greatest "
-        "common "
-        "divisor fits is needed, and is not enough."
+        "common divisor fits is needed, and is not enough."
     ),
     "met and not found": "These views meet, and you did not find where.",
     "gave up": "These views meet far along. You cannot walk there: solve the equation instead of trying indices.",

@@ -26,16 +26,14 @@ MISCONCEPTIONS = {
     ),
     "strides in the order of memory": (
         "The strides stand in the order of the dimensions (batch, channels, …, width), whatever the order in memory. "
-        "The 1 "
-        "belongs to the channels."
+        "The 1 belongs to the channels."
     ),
     "contiguous strides": "These are the strides of the ordinary format, in which the width is the fastest.",
     "images only": "A volume has five dimensions: between batch and height comes the depth.",
     "wrong strides": "These are not the strides of a new tensor in channels-last order.",
     "size 1 counts": (
         "The stride of a dimension of size 1 is never used, so it cannot speak against a format. That is why both "
-        "formats may "
-        "fit."
+        "formats may fit."
     ),
     "only one fits": "Both formats fit here, since strides of dimensions of size 1 do not count: list both.",
     "no elements": (
@@ -44,20 +42,17 @@ MISCONCEPTIONS = {
     ),
     "gaps do not fit": (
         "A tensor with gaps in memory fits no format: each stride must be exactly the product of the faster sizes. "
-        "(What is "
-        "*suggested* for it is another matter.)"
+        "What is *suggested* for it is another matter."
     ),
     "wrong formats": "`formats_that_fit` says something else than `is_contiguous(memory_format=…)`.",
     "fits, so suggested": (
         "You took a format that fits for the one that PyTorch settles on. The rule asks only that strides do not fall "
-        "along "
-        "channels, width, height, batch: gaps do not matter to it, and where both fit it reads the strides of size-1 "
-        "dimensions after all."
+        "along channels, width, height, batch: gaps do not matter to it, and where both fit it reads the strides of "
+        "size-1 dimensions after all."
     ),
     "ambiguous is contiguous": (
         "Where nothing has grown until the batch is reached (channels, height and width of size 1, with equal "
-        "strides), the "
-        "strides say nothing, and PyTorch falls back to contiguous. The C++ has a line for it."
+        "strides), the strides say nothing, and PyTorch falls back to contiguous. The C++ has a line for it."
     ),
     "channels of stride 0": (
         "A stride of 0 for the channels comes from an expanded dimension: PyTorch says contiguous at once."

@@ -21,8 +21,7 @@ MISCONCEPTIONS = {
     ),
     "changed in place": (
         "Your operation changed the tensor that it was called on. Somebody may still use that one: put the new "
-        "numbers into "
-        "a new `Strided`, and copy a list of sizes before you change it."
+        "numbers into a new `Strided`, and copy a list of sizes before you change it."
     ),
     "copied": (
         "Your result has a list of its own. A view is new numbers over the *same* list: hand `self.data` on as it is."
@@ -32,8 +31,7 @@ MISCONCEPTIONS = {
     ),
     "expanded what is not 1": (
         "Only a dimension of size 1 can be repeated, and only a new dimension in front can be added: with a stride of "
-        "0 "
-        "every index reads the same place. A longer dimension would have to read places that do not belong to it."
+        "0 every index reads the same place. A longer dimension would have to read places that do not belong to it."
     ),
     "out of range accepted": (
         "An index or a dimension that is out of range went through, and read something that is not there."
@@ -41,8 +39,7 @@ MISCONCEPTIONS = {
     "negative numbers refused": "Negative dimensions and indices count from the end, as in Python: -1 is the last.",
     "bounds not clamped": (
         "A slice never fails because of its bounds: start and stop beyond the end are moved to it, and where nothing "
-        "is "
-        "left the size is 0."
+        "is left the size is 0."
     ),
     "refused": "You refused what PyTorch does.",
     "one too many or too few": (
@@ -57,13 +54,12 @@ MISCONCEPTIONS = {
     ),
     "strides of a copy": (
         "You computed the strides of a contiguous tensor of the new sizes. Nothing has moved in memory: a view "
-        "inherits "
-        "the strides of the tensor it was made from."
+        "inherits the strides of the tensor it was made from."
     ),
     "wrong strides": "These are not the strides of the result.",
     "offset forgotten": (
-        "The result begins elsewhere than the tensor it was made from: going to index `start` of a dimension moves the "
-        "offset by `start * stride`."
+        "The result begins elsewhere than the tensor it was made from: going to index `start` of a dimension moves "
+        "the offset by `start * stride`."
     ),
     "offset starts anew": (
         "The tensor may itself be a view that begins somewhere in the list: *add* to its offset, do not replace it."
@@ -73,8 +69,7 @@ MISCONCEPTIONS = {
     "empty is contiguous": "A tensor without elements is contiguous, whatever its strides.",
     "wrong contiguity": (
         "`is_contiguous` asks whether the strides are those of a fresh tensor of these sizes: 1 for the last "
-        "dimension, and "
-        "from there the product of all faster sizes. Where the tensor begins does not matter."
+        "dimension, and from there the product of all faster sizes. Where the tensor begins does not matter."
     ),
     "wrong element": (
         "`element` reads another place: it is the offset plus the sum of index times stride, with negative indices "

@@ -18,33 +18,28 @@ MISCONCEPTIONS = {
     "count not checked": "A view has as many elements as the tensor: another number must be refused.",
     "indefinite size accepted": (
         "Two sizes of -1, or one beside a size of 0, could be anything, and one that does not come out even is "
-        "nothing: "
-        "PyTorch refuses."
+        "nothing: PyTorch refuses."
     ),
     "minus one left": "Put the size that -1 stands for into the sizes that you return.",
     "reads across a gap": (
         "This view would have to step unevenly: the old dimensions do not follow one another without a gap in memory, "
-        "and "
-        "one stride can only make equal steps. That is where `view` refuses, and `reshape` copies."
+        "and one stride can only make equal steps. That is where `view` refuses, and `reshape` copies."
     ),
     "as if contiguous": (
-        "Your strides are those of a contiguous tensor. This one has gaps or swapped dimensions, and a view must visit "
-        "*its* elements."
+        "Your strides are those of a contiguous tensor. This one has gaps or swapped dimensions, and a view must "
+        "visit *its* elements."
     ),
     "refused what is not contiguous": (
         "A tensor need not be contiguous to be viewed: where a new size only cuts up one old dimension, or joins two "
-        "that "
-        "follow one another evenly, there are strides for it."
+        "that follow one another evenly, there are strides for it."
     ),
     "size 1 in the way": (
         "A dimension of size 1 has no second index, so its stride is never used: it may not keep its neighbours from "
-        "being "
-        "joined."
+        "being joined."
     ),
     "stride 0 joined or cut": (
         "Expanded dimensions are dimensions like others: one of stride 0 may be cut up (every part has stride 0), and "
-        "two of "
-        "them may be joined, since 0 is 0 times the size."
+        "two of them may be joined, since 0 is 0 times the size."
     ),
     "no elements": "Where there are no elements any shape without elements is a view; no stride can be wrong.",
     "refused": "You refused a view that exists.",
