@@ -53,7 +53,7 @@ def lose(grader: Grader, kind: str, times: int) -> threading.Thread:
 
     def kill() -> None:
         for _ in range(times):
-            worker = grader._warm_worker()
+            worker = grader._warm_worker(TASK)
             assert worker._process is not None
             warm = psutil.Process(worker._process.pid)
             end = time.monotonic() + 60
