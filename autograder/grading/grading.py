@@ -354,6 +354,7 @@ class _Run:
     def outcome(self, cases: list[Message], judge: Judge) -> TaskOutcome | None:
         """The outcome, or `None` when the child did not live to the end of the learner's cells or cases."""
         channel: Channel | None = None
+        gone = False
         try:
             channel = self._worker.run(self._cells, self._task)
             missing = self._run_cells(channel)
@@ -364,6 +365,7 @@ class _Run:
             self._timed_out = True
             return None
         except ChannelClosedError:
+            gone = True
             return None
         except MalformedMessageError:
             # Only code that reached for the worker's own channel gets here.
@@ -371,7 +373,7 @@ class _Run:
         finally:
             if channel is not None:
                 channel.close()
-            self._worker.end_run()
+            self._worker.end_run(gone)
 
     def _receive(self, channel: Channel) -> Message:
         # Only the learner's side uses up the learner's time; what the judge does meanwhile does not.

@@ -388,14 +388,18 @@ class Worker:
             raise ChannelClosedError("the submission's process is gone") from error
         return ours
 
-    def end_run(self) -> None:
-        """End the running task, and the whole submission when that does not succeed (which `alive` then says)."""
+    def end_run(self, ended: bool = False) -> None:
+        """End the running task, and the whole submission when that does not succeed (which `alive` then says).
+
+        Args:
+            ended: whether the task's process closed its channel, so that it ends by itself.
+        """
         self.killed = False
         if self._submission is None:
             return
         end = time.monotonic() + END_SECONDS
         try:
-            self._submission.send({"kill": True}, timeout=END_SECONDS)
+            self._submission.send({"kill": True, "ended": ended}, timeout=END_SECONDS)
             while "exited" not in (header := self._submission.receive(max(0.01, end - time.monotonic())).header):
                 pass
             self.killed = bool(header.get("killed"))

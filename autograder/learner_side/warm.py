@@ -21,6 +21,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -39,6 +40,9 @@ from autograder.learner_side.learner_shell import LearnerShell
 from autograder.learner_side.mode import GRADING_VARIABLE
 from autograder.learner_side.rehearsal import rehearse
 from autograder.learner_side.worker import answer_cases
+
+ENDING_SECONDS = 1.0
+"""How long a process that closed its channel may take to end."""
 
 POLL_SECONDS = 0.01
 """How long to sleep between two looks at a child, where the system cannot wait for one beside a channel."""
@@ -171,10 +175,18 @@ def _wait_or_kill(child: int, channel: Channel) -> int | None:
                     return None if ended else status
             if told:
                 try:
-                    channel.receive()
+                    order = channel.receive().header
                 except ChannelClosedError:
                     _end_session(child)
                     os._exit(1)
+                if order.get("ended"):
+                    # Its channel closed: it is about to end by itself, and how it does is worth knowing.
+                    limit = time.monotonic() + ENDING_SECONDS
+                    while time.monotonic() < limit:
+                        found, status = os.waitpid(child, os.WNOHANG)
+                        if found:
+                            return None if ended else status
+                        time.sleep(POLL_SECONDS)
                 ended = True
                 _end_session(child)
     finally:

@@ -55,7 +55,7 @@ class PostgresServer:
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-k", str(self.folder), "-h", "", "-F"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, user=self._user, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
+                command, user=self._user, stdout=log, stderr=log, cwd=self.folder, env={}, start_new_session=True
             )
         end = time.monotonic() + 60
         while True:
