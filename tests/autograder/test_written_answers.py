@@ -80,8 +80,12 @@ def test_a_person_gives_the_points(room_with_question: Classroom) -> None:
         grade.manual_score, grade.needs_manual_grade = 12.0, False
         book.db.commit()
     assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0)]
-    # When it is graded again, the answer may be another one: it waits, and what the person gave is not forgotten.
+    # The same words, graded again: they keep their points. Other words wait, and what the person gave is not forgotten.
     graded = room_with_question.grade(force=True)
+    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0)]
+    cell(notebook, "deep_dive").source = "Guards are checked before each call, in C."
+    room_with_question.place(nbformat.writes(notebook).encode(), "written")
+    graded = room_with_question.grade()
     assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, None, 20.0)]
     with Gradebook(course.database, "fxopt") as book:
         assert book.find_grade("deep_dive", TASK.notebook, DAY, "written").manual_score == 12.0
