@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -122,7 +123,7 @@ def test_how_an_answer_fails_on_hidden_cases_tells_nothing(numbers: Grader, room
     patient, task = replace(NUMBERS, seconds=60.0), replace(NUMBERS, seconds=3.0)
     told = {}
     for name, deed in WAYS_TO_FAIL.items():
-        answer = f"{right}\n{WHERE_HIDDEN.format(deed=indented(indented(deed)))}"
+        answer = f"{right}\n{WHERE_HIDDEN.format(deed=indent(deed, ' ' * 8))}"
         cells = [{"id": "own", "source": ONE_OF_MANY}, {"id": NUMBERS.answer_id, "source": answer}]
         stuck: set[str] = set()
         with numbers.submission():
