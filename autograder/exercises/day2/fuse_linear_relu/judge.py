@@ -191,7 +191,7 @@ def hidden_cases(random: Random) -> list[Case]:
     """A case for each class, then drawn ones, and programs in which pairs stand among what only looks like one."""
     names = [line.removeprefix("== ").rpartition(": ")[0] for line in FIXED.splitlines() if line.startswith("== ")]
     fixed = written_cases(FIXED, {name: {"state": LINEAR} | MORE.get(name, {}) for name in names})
-    return [*fixed, *drawn_cases(random), *(composed(random, number) for number in range(3))]
+    return [*drawn_cases(random), *fixed, *(composed(random, number) for number in range(3))]
 
 
 FORMS = (
