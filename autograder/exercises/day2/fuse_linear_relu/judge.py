@@ -59,6 +59,14 @@ MISCONCEPTIONS = COMMON | {
         "A linear layer multiplies with its weight transposed: `x @ weight.t() + bias`. With a square weight nothing "
         "fails, and the result is wrong."
     ),
+    "read the input too late": (
+        "Your operator stands where the ReLU was, and between the layer and the ReLU the layer's input was written: it "
+        "now reads other values. Put it where the layer is."
+    ),
+    "ran the model itself": (
+        "To learn the dimensions you ran the graph module itself: its buffers are no longer what they were. Run a copy "
+        "(`copy.deepcopy`)."
+    ),
     "only one form": "A ReLU can be a function or a module; one of the two is still there behind its layer.",
     "nothing fused": "A layer with a ReLU behind it, which could be fused, is still two nodes.",
     "left the old nodes": "The operator is there, but so are the nodes that it stands for: erase them.",
