@@ -277,6 +277,10 @@ class Expected:
 
 
 class _Dimensions(fx.Interpreter):
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[str, Any] = {}
+
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         self.found[n.name] = value.dim() if isinstance(value, torch.Tensor) else None
@@ -289,7 +293,6 @@ def expected(case: Case) -> Expected:
     given, graph_module = case.parameters, build(case)
     calls = calls_of(case, batches=given.get("batches", [5, 1]), special=given.get("special", True), trained=False)
     looked = _Dimensions(copy.deepcopy(graph_module))
-    looked.found = {}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         looked.run(*inputs_of(case, 11))
     pairs = []
