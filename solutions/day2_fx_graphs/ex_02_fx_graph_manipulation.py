@@ -337,7 +337,11 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 # - a buffer into which the graph writes (`Storages(graph).written(node)`), and a result into which it writes;
 # - a parameter of a module in training (`graph_module.training`): the optimiser will change it;
 # - a value that is returned (`Storages(graph).returned`): the caller would get the stored tensor itself. It stays an
-#   operation; whether you fold what is computed from it is up to you.
+#   operation; whether you fold what is computed from it is up to you. A *weight* that is returned is no constant: the
+#   caller may write into it;
+# - what comes after a switch of the mode or something unknown (`effects_of(node).context`, `opaque`).
+#
+# What reads nothing at all (`torch.ones(4)`) may stay or go. A constant is a buffer, and no gradients hang on it.
 #
 # <details><summary>Hint 1: a question</summary>You walk along the graph with a dictionary from node to known value. What must hold for a node to get into it?</details>
 # <details><summary>Hint 2: the idea</summary>First walk: fill the dictionary. Second: each known operation that somebody reads becomes a <code>get_attr</code> node of a buffer with a name of its own; erase from the back.</details>
@@ -487,7 +491,7 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         norm = module_at(node)
         if type(norm) is not nn.BatchNorm2d or norm.training or norm.running_mean is None:
             continue
-        source = node.args[0]
+        (source,) = node.all_input_nodes
         conv = module_at(source)
         if type(conv) is not nn.Conv2d or len(source.users) > 1:
             continue
@@ -602,7 +606,8 @@ except NotImplementedError:
 # - an input that is no matrix: learn the dimensions by running the graph on the example inputs;
 # - any other activation.
 #
-# The weights stay parameters that can be trained, and the graph serves any batch size.
+# Other spellings of a ReLU (`F.relu`, `h.relu()`, in place) you may fuse or leave. The operator reads the layer's own
+# parameters, no copies, stands where the layer stood, and serves any batch size. Looking changes nothing: run a copy.
 #
 # <details><summary>Hint 1: a question</summary>What do you learn from the example inputs that holds for all inputs, and what holds for these alone?</details>
 # <details><summary>Hint 2: the idea</summary><code>torch.fx.passes.shape_prop.ShapeProp</code> notes the shape of each value in <code>node.meta["tensor_meta"]</code>. Weight and bias of a layer at the path <code>p</code> are the attributes <code>p.weight</code> and <code>p.bias</code>.</details>

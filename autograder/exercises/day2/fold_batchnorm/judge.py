@@ -12,6 +12,7 @@ from torch import fx, nn
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode
 from autograder.exchange.graph_form.nodes import all_nodes, module_of
+from autograder.exercises.composed import written_cases
 from autograder.exercises.day2.fold_batchnorm.visible import convolution_weights, weights_of
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
@@ -93,7 +94,66 @@ BY_TRAP = {
 }
 
 
+PAIR = {"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)", "act": "nn.ReLU()"}
+
+FIXED = """
+== double precision: plain
+return self.norm(self.conv(x))
+
+== two pairs, one norm: plain
+return self.norm(self.other(self.act(self.norm(self.conv(x)))))
+
+== the norm evaluates, the graph trains: plain
+return self.norm(self.conv(x))
+
+== the norm trains, the graph evaluates: training
+return self.norm(self.conv(x))
+
+== returned before the norm: read twice
+h = self.conv(x)
+return self.norm(h), [h]
+
+== the result is written in between: read twice
+h = self.conv(x)
+h.mul_(2.0)
+return self.norm(h)
+
+== a norm without a convolution: in between
+return self.norm(x) + self.norm(self.act(x))
+
+== misleading names: in between
+return self.norm2(self.conv2(x)) + self.norm(self.conv2(x))
+"""
+"""Name, trap and lines of a case for each class, the same for every seed."""
+
+IMAGE = ([2, 4, 6, 6],)
+MORE: dict[str, dict[str, Any]] = {
+    "double precision": {
+        "inputs": (([2, 4, 6, 6], "float64"),),
+        "state": {"conv": "nn.Conv2d(4, 4, 3).double()", "norm": "nn.BatchNorm2d(4, eps=0.1).double()"},
+    },
+    "two pairs, one norm": {"state": PAIR | {"other": "nn.Conv2d(4, 4, 1, bias=False)"}},
+    "the norm evaluates, the graph trains": {"training": True, "modes": {"norm": False, "conv": True}},
+    "the norm trains, the graph evaluates": {"modes": {"norm": True}, "norms": 1},
+    "returned before the norm": {"norms": 1},
+    "the result is written in between": {"norms": 1},
+    "a norm without a convolution": {"norms": 2},
+    "misleading names": {
+        "state": PAIR | {"norm2": "nn.Conv2d(4, 4, 1)", "conv2": "nn.AvgPool2d(1)"},
+        "norms": 1,
+    },
+}
+"""Further entries of these cases."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
+    """A case for each class, then drawn ones."""
+    names = [line.removeprefix("== ").rpartition(": ")[0] for line in FIXED.splitlines() if line.startswith("== ")]
+    given = {"state": PAIR, "inputs": IMAGE, "norms": 0}
+    return [*drawn_cases(random), *written_cases(FIXED, {name: given | MORE.get(name, {}) for name in names})]
+
+
+def drawn_cases(random: Random) -> list[Case]:
     """Random widths, kernel sizes and eps in every kind of place."""
     cases = []
     for trap in ("plain", "missing weights", "training", "read twice", "branches", "shared", "written input"):

@@ -36,7 +36,7 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         norm = module_at(node)
         if type(norm) is not nn.BatchNorm2d or norm.training or norm.running_mean is None:
             continue
-        source = node.args[0]
+        (source,) = node.all_input_nodes
         conv = module_at(source)
         if type(conv) is not nn.Conv2d or len(source.users) > 1:
             continue

@@ -59,6 +59,14 @@ MISCONCEPTIONS = COMMON | {
         "A linear layer multiplies with its weight transposed: `x @ weight.t() + bias`. With a square weight nothing "
         "fails, and the result is wrong."
     ),
+    "read the input too late": (
+        "Your operator stands where the ReLU was, and between the layer and the ReLU the layer's input was written: it "
+        "now reads other values. Put it where the layer is."
+    ),
+    "ran the model itself": (
+        "To learn the dimensions you ran the graph module itself: its buffers are no longer what they were. Run a copy "
+        "(`copy.deepcopy`)."
+    ),
     "only one form": "A ReLU can be a function or a module; one of the two is still there behind its layer.",
     "nothing fused": "A layer with a ReLU behind it, which could be fused, is still two nodes.",
     "left the old nodes": "The operator is there, but so are the nodes that it stands for: erase them.",
@@ -191,7 +199,7 @@ def hidden_cases(random: Random) -> list[Case]:
     """A case for each class, then drawn ones, and programs in which pairs stand among what only looks like one."""
     names = [line.removeprefix("== ").rpartition(": ")[0] for line in FIXED.splitlines() if line.startswith("== ")]
     fixed = written_cases(FIXED, {name: {"state": LINEAR} | MORE.get(name, {}) for name in names})
-    return [*fixed, *drawn_cases(random), *(composed(random, number) for number in range(3))]
+    return [*drawn_cases(random), *fixed, *(composed(random, number) for number in range(3))]
 
 
 FORMS = (
@@ -269,6 +277,10 @@ class Expected:
 
 
 class _Dimensions(fx.Interpreter):
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[str, Any] = {}
+
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         self.found[n.name] = value.dim() if isinstance(value, torch.Tensor) else None
@@ -281,7 +293,6 @@ def expected(case: Case) -> Expected:
     given, graph_module = case.parameters, build(case)
     calls = calls_of(case, batches=given.get("batches", [5, 1]), special=given.get("special", True), trained=False)
     looked = _Dimensions(copy.deepcopy(graph_module))
-    looked.found = {}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         looked.run(*inputs_of(case, 11))
     pairs = []

@@ -85,7 +85,7 @@ DIAMONDS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in ra
 DEAD_DIAMONDS = DIAMONDS.replace("a", "d")
 
 FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
-    ("attributes", "a = self.w * 2\nb = self.p + a\nself.p.t()\nreturn torch.neg(x)", WEIGHT, {}),
+    ("attributes", "a = self.w * 2\nb = self.p + a\nself.p.t()\nreturn torch.erf(x)", WEIGHT, {}),
     ("attribute read twice", "a = self.w * 2\nb = self.w.t()\nreturn b + x", WEIGHT, {}),
     ("a local write", "a = torch.sin(x)\na.add_(1.0)\nreturn x * 2", {}, {}),
     ("a local write, by +=", "a = torch.sin(x)\nb = a\nb += 1.0\nc = a * 2\nreturn torch.neg(x)", {}, {}),

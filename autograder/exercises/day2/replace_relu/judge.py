@@ -12,9 +12,19 @@ from torch import fx, nn
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
 from autograder.exchange.graph_form.nodes import all_nodes, module_of, own_nodes
-from autograder.exercises.day2.programs import build, inputs_of, program
+from autograder.exercises.composed import calls_of, written_cases
+from autograder.exercises.day2.programs import build, program
 from autograder.exercises.day2.replace_relu.visible import classes_of
-from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
+from autograder.exercises.graph_comparison import (
+    COMMON,
+    Difference,
+    behaviour,
+    first_difference,
+    operations,
+    own_behaviour,
+    stale,
+    unusable,
+)
 from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = COMMON | {
@@ -64,6 +74,70 @@ WRITING = ["{}.relu_()", "torch.relu_({})", "F.relu({}, inplace=True)", "F.relu_
 OTHER = ["F.relu6({} * 4)", "self.six({} * 4)", "self.leaky({})", "F.elu({})", "torch.tanh({})", "self.relu({})"]
 
 
+ACTS = {"act": "nn.ReLU()", "inside": "nn.ReLU(inplace=True)", "tanh": "nn.ReLU()", "relu": "nn.Tanh()"}
+
+FIXED = """
+== misleading names: look-alikes
+return self.relu(x) + self.tanh(x) - self.relu(F.leaky_relu(x, 0.0)) + F.rrelu(x) + F.threshold(x, 0.0, 0.0)
+
+== other functions of one meaning: look-alikes
+return torch.clamp(x, min=0.0) + torch.maximum(x, torch.zeros(4)) - x.clamp_min(0.0) + F.hardtanh(x, 0.0) + x.relu()
+
+== one module in place, called twice: in place
+h = x * 2
+g = self.inside(h)
+self.inside(g)
+return h - 1, g
+
+== in place on a view: in place
+h = x * 2
+h[1:].relu_()
+F.relu(h.t()[0], inplace=True)
+return h, x
+
+== in place, read before and after: in place
+h = x - 1
+a = h.cos()
+torch.relu_(h)
+b = h.cos()
+return a - b, F.relu(a), h
+
+== nobody reads it: in place
+h = x * 2
+torch.relu(h)
+h.relu_()
+return h
+
+== in a list and several times: functions
+a = torch.relu(x)
+return [a, {"b": F.relu(a)}], torch.cat([a, a.relu(), torch.relu(a)]), a
+
+== deep blocks: modules
+return self.block(x)
+
+== training: modules
+return self.act(self.norm(x)) + F.dropout(x, 0.5, True).relu()
+
+== double precision: functions
+return torch.relu(x) - x.relu() + F.relu(x)
+
+== no rows: functions
+return torch.relu(x), self.act(x)
+
+== no ReLU at all: look-alikes
+return F.silu(x)
+"""
+"""Name, trap and lines of a case for each class, the same for every seed."""
+
+MORE: dict[str, dict[str, Any]] = {
+    "deep blocks": {"state": {"block": "nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.ReLU6()))"}},
+    "training": {"state": ACTS | {"norm": "nn.BatchNorm1d(4)"}, "training": True},
+    "double precision": {"inputs": (([4, 4], "float64"),)},
+    "no rows": {"inputs": ([0, 4],), "state": ACTS},
+}
+"""Further entries of these cases."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Each form among others, forms that write with a later reader, and look-alikes."""
     state = {
@@ -83,10 +157,12 @@ def hidden_cases(random: Random) -> list[Case]:
     first, second = random.sample(WRITING, 2)
     bodies["in place"] = f"h = x * 2\ng = h.view(-1)\n{first.format('h')}\n{second.format('x')}\nreturn g, h - 1"
     bodies["look-alikes"] = f"return {' + '.join(form.format('x') for form in OTHER)} - F.relu(x)"
-    return [
+    drawn = [
         program(f"hidden {trap}", body, state=state, trap=trap, seed=random.randrange(2**31))
         for trap, body in bodies.items()
     ]
+    names = [line.removeprefix("== ").rpartition(": ")[0] for line in FIXED.splitlines() if line.startswith("== ")]
+    return [*drawn, *written_cases(FIXED, {name: {"state": ACTS} | MORE.get(name, {}) for name in names})]
 
 
 def works_in_place(node: fx.Node) -> bool | None:
@@ -124,18 +200,19 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield problem
         return
     trap, theirs = case.parameters["trap"], decode(evidence.graphs["graph"])
-    different = _differs(replaced(build(case)), theirs, case)
+    found = behaviour(theirs, calls_of(case))
+    different = _differs(replaced(build(case)), found, case)
     if different:
         left = any(works_in_place(n) is not None for n in all_nodes(theirs) if n.op.startswith("call"))
-        if not _differs(replaced(build(case), write=False), theirs, case):
+        if not _differs(replaced(build(case), write=False), found, case):
             kind = "lost the write"
-        elif not _differs(replaced(build(case), write=True), theirs, case):
+        elif not _differs(replaced(build(case), write=True), found, case):
             kind = "writes where none was"
         elif _silus(theirs) > _silus(replaced(build(case))) or (trap == "look-alikes" and not left):
             kind = "went by the name"
         else:
             kind = MISSED[trap] if left else "something else"
-        yield kind, f"(what differs: {different})"
+        yield kind, f"({different})"
         return
     if evidence.values["classes"] != classes_of(case):
         yield "changed the modules", ""
@@ -153,7 +230,6 @@ def _silus(graph_module: fx.GraphModule) -> int:
     return sum(name in ("silu", "SiLU") for name in names)
 
 
-def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, case: Case) -> str | None:
-    """The first difference on two sets of inputs, if any."""
-    found = (difference(wanted, theirs, inputs_of(case, seed), absolute=1e-6) for seed in (11, 12))
-    return next(filter(None, found), None)
+def _differs(wanted: fx.GraphModule, found: dict[str, Any], case: Case) -> Difference | None:
+    """The first difference in several calls, gradients included, if any."""
+    return first_difference(own_behaviour(wanted, calls_of(case)), found, absolute=1e-6)

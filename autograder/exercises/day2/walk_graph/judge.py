@@ -11,6 +11,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form.nodes import own_nodes
+from autograder.exercises.composed import written_cases
 from autograder.exercises.day2.programs import build, program
 from fxopt_core.graphs import is_operation
 
@@ -48,6 +49,64 @@ MISCONCEPTIONS = {
 UNARY = ("torch.relu({})", "torch.tanh({})", "{}.exp()", "{}.sigmoid()", "torch.neg({})", "{}.sin()")
 
 
+FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(20))
+
+FIXED = f"""
+== modules on the path: modules
+h = self.one(self.two(x))
+return self.one(h) - torch.relu(x)
+
+== weights that are shared: attributes
+a = self.w * 2
+b = self.w.sin() + a
+return b @ self.p, self.p
+
+== creations: creations
+a = torch.ones(4, 4).sin().cos()
+b = torch.arange(4)
+return x + b, a * b
+
+== no operation: nothing
+return x
+
+== no operation, and a weight: nothing
+return self.w, x, {{'x': [x]}}
+
+== many forks: forks
+a0 = x
+{FORKS}
+return a20
+
+== a fork whose longer branch is read first: forks
+a = torch.sin(x)
+b = torch.cos(a).tanh().neg()
+c = torch.abs(a)
+d = torch.stack([c, b])
+return d.sum(), a
+
+== a dead end is the longest: writes
+h = x * 2
+v = h.view(-1)[1:]
+v.exp_().sin_().cos_().neg_()
+return h + 1
+
+== slices and keywords: arguments
+n = x.size(0)
+a = torch.sin(input=x)
+b = a[: n - 1]
+c = torch.add(a[1:], other=b)
+return torch.clamp(c, min=-1.0), n
+"""
+"""Name, trap and lines of a case for each class, the same for every seed."""
+
+MORE: dict[str, dict[str, Any]] = {
+    "modules on the path": {"state": {"one": "nn.Linear(4, 4)", "two": "nn.ReLU()"}},
+    "weights that are shared": {"state": {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}},
+    "no operation, and a weight": {"state": {"w": "torch.rand(4, 4)"}},
+}
+"""Further entries of these cases."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Random graphs of ten to sixteen operations with forks, joins, lists and several outputs; a chain of writes."""
     cases = []
@@ -67,7 +126,8 @@ def hidden_cases(random: Random) -> list[Case]:
         cases.append(program(f"hidden {number}", "\n".join(lines), arguments="x, y", inputs=shapes, seed=seed))
     writes = random.sample(["exp_()", "sin_()", "cos_()", "tanh_()", "neg_()"], random.randint(3, 5))
     body = f"h = {random.choice(UNARY).format('x')}\nh[{random.choice([0, 1])}].{'.'.join(writes)}\nreturn h, h * 2"
-    return [*cases, program("hidden writes", body, seed=random.randrange(2**31))]
+    drawn = [*cases, program("hidden writes", body, seed=random.randrange(2**31))]
+    return [*drawn, *written_cases(FIXED, MORE)]
 
 
 def shared_values(graph: fx.Graph) -> list[str]:

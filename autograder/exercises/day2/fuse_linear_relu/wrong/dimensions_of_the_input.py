@@ -1,7 +1,7 @@
-"""three dimensions
+"""nothing fused
 
 Looks at the dimensions of the first input alone, which can change inside.
-Also: nothing fused; only one form.
+Also: three dimensions; only one form.
 """
 
 import copy

@@ -1,0 +1,31 @@
+"""References of day 2 beside an independent second solution: that of the judge, on generated programs.
+
+`FXOPT_COMPOSED=2000` tries as many programs of each task.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+from exercises.test_every_judge import reference_answers
+
+from autograder.course.judges import judge_module
+from autograder.course.tasks import find_task
+from autograder.exchange.evidence import Evidence
+from autograder.exchange.verdict import Agreement
+
+PROGRAMS = int(os.environ.get("FXOPT_COMPOSED", "40"))
+
+
+@pytest.mark.parametrize("name", ["remove_dead_code", "merge_duplicates", "fold_constants", "fuse_linear_relu"])
+def test_a_right_answer_agrees_with_the_judge_on_composed_programs(name: str) -> None:
+    task = find_task(name)
+    judge, answers = judge_module(task), reference_answers(task)
+    probe = __import__(task.module + ".visible", fromlist=["probe"]).probe
+    for seed in range(PROGRAMS):
+        case = judge.composed(Random(seed))
+        evidence = Evidence.from_message(*probe(case, *answers).to_message())
+        told = [item for item in judge.judge(case, evidence) if not isinstance(item, Agreement)]
+        assert told == [], f"{told}\n{case.parameters['body']}"
