@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from attacks import NODES, assign, base, node, refused, rename
 from canary import watching
+from hostile_graphs import NODES, assign, base, node, refused, rename
 
 from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, run
 from autograder.exchange.graph_form.source import check_generated_code

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from attacks import assign, node, refused
+from hostile_graphs import assign, node, refused
 
 from autograder.exchange.graph_form.targets import ATTRIBUTES, decode_function, functions, methods
 
