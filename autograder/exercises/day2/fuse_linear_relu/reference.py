@@ -1,8 +1,8 @@
 """The reference answer of fuse_linear_relu, made from its notebook by `make notebooks`."""
 
-import copy
 import torch
 from torch import nn
+import copy
 from torch.fx.passes.shape_prop import ShapeProp
 
 
