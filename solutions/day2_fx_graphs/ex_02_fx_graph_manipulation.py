@@ -328,28 +328,28 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 # ## Task 5. Compute beforehand what never changes
 #
 # *18 minutes, medium.* An operation that reads nothing but weights gives the same value at every call. Compute it once,
-# now, store the result as a buffer, and let the graph read that: **constant folding**.
+# store the result as a buffer, and let the graph read that: **constant folding**.
 #
-# Write `fold_constants(graph_module)`. What reads constants alone is constant; chains and modules in evaluation included. But
-# not everything that looks constant is:
+# Write `fold_constants(graph_module)`. What reads only constants is constant, chains and modules in evaluation included.
+# These only look constant:
 #
 # - what draws, or has another effect;
-# - a buffer into which the graph writes (`Storages(graph).written(node)`), and a result into which it writes;
-# - a parameter of a module in training (`graph_module.training`): the optimiser will change it;
+# - a buffer or a result that the graph writes (`Storages(graph).written(node)`);
+# - a parameter of a module in training (`graph_module.training`);
 # - a value that is returned (`Storages(graph).returned`): the caller would get the stored tensor itself. It stays an
-#   operation; whether you fold what is computed from it is up to you. A *weight* that is returned is no constant: the
-#   caller may write into it;
+#   operation; you may fold what is computed from it. A *weight* that is returned is no constant: the caller may write
+#   into it;
 # - what comes after a switch of the mode or something unknown (`effects_of(node).context`, `opaque`).
-#
-# What reads nothing at all (`torch.ones(4)`) may stay or go. A constant is a buffer, and no gradients hang on it.
 #
 # <details><summary>Hint 1: a question</summary>You walk along the graph with a dictionary from node to known value. What must hold for a node to get into it?</details>
 # <details><summary>Hint 2: the idea</summary>First walk: fill the dictionary. Second: each known operation that somebody reads becomes a <code>get_attr</code> node of a buffer with a name of its own; erase from the back.</details>
 # <details><summary>Hint 3: the shape</summary><code>args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)</code> gives the arguments with values for nodes; <code>torch.fx.Interpreter(graph_module).fetch_attr(path)</code> reads an attribute; <code>register_buffer</code>, <code>graph.get_attr(name)</code>, <code>replace_all_uses_with</code>.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_constants-traps", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Two practical traps: the model may already have a buffer of the name that you choose, and a value need not be a tensor
-# (`w.size(0)`): you may compute with it, but it fits in no buffer, so that its node may stay.
+# A constant is a buffer, and no gradients hang on it. Fold `torch.ones(4)`, which has no inputs, or leave it: both are right.
+#
+# Watch out for two traps. The model may already have a buffer of the name that you choose. And a value may not be a tensor
+# (`w.size(0)`): you can compute with it, but it fits in no buffer, so its node may stay.
 #
 # **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What is printed?
 

@@ -336,14 +336,13 @@ check.day5.pipeline(pipeline)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Choose an engine honestly
 #
-# *20 minutes, medium, stretch.* Several engines could run a model: which one do you take? Write
+# *20 minutes, medium, stretch.* Several engines could run a model. Which one do you take? Write
 # `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
-# right and the measure. `clock()` gives seconds. The machine is not yours alone.
+# right. `clock()` gives seconds. The machine is busy.
 #
 # - **Refuse** an engine that raises on `example` or one of `others`, is off by more than 1e-4 of the largest value, or whose
 #   result a later call overwrites.
-# - **Time** those that are left on `example`: `rounds` rounds, in each every engine once, each call by itself, after it has
-#   been called before.
+# - **Time** the others on `example`: `rounds` rounds, in each every engine once, each call by itself, warmed up.
 # - **Take** the one with the largest speed-up among those that beat `eager` in at least three of four rounds; where there is
 #   none, `eager`. The speed-up is the median over the rounds of eager's seconds, divided by its own in the same round.
 #

@@ -83,8 +83,7 @@ print(f"weights {weights / 2**20:.1f} MiB, results that are kept {results / 2**2
 # - nothing that it reads may have changed in the meantime.
 #
 # A tool can't just hope for that, it has to check. The pass `recomputation` leaves alone whatever a second run might
-# change. Let's measure it: its memory from every allocation of a training step, and its gradients against those of the
-# unchanged network.
+# change. Let's measure its memory, and compare its gradients with those of the unchanged network.
 
 # %% [markdown]
 # ## Measured: memory against time
@@ -145,15 +144,15 @@ print("Memory is counted and the same everywhere; the times are seven runs on th
 #
 # *2 minutes.* *Put the price in one line. Then say when you wouldn't pay it. Nothing shows better that you've understood.*
 #
-# You pay up to a third more time, and you get most of the memory back. I would **not** pay
+# You pay up to a third more time, and get most of the memory back. I would **not** pay
 #
 # - if the batch fits anyway: it only gets slower;
 # - if *weights* and optimiser state take up the memory, because this doesn't touch them (shard or quantise them instead);
 # - for a result that's expensive to compute and small to keep, such as a product of large matrices. Keep it, and
 #   recompute what's cheap and large, such as activation functions.
 #
-# That last point is why the pass looks at single operations instead of whole blocks: with a generous budget, it only
-# recomputes activation functions. PyTorch's *min-cut partitioner*, in AOTAutograd, weighs the same things.
+# That's why the pass looks at single operations instead of whole blocks: with a generous budget, it only recomputes
+# activation functions. PyTorch's *min-cut partitioner*, in AOTAutograd, weighs the same things.
 # `fxopt bench recompute` measures both at the same peak.
 
 # %% [markdown]
