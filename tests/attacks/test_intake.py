@@ -116,7 +116,7 @@ def test_what_is_no_file_of_its_own_gains_nothing_and_is_named(room: Classroom) 
 def test_what_lies_beside_a_notebook_is_named_and_goes_nowhere(room: Classroom) -> None:
     course = room.course
     secret = course.records / "seed"
-    secret.parent.mkdir(parents=True)
+    secret.parent.mkdir(parents=True, exist_ok=True)
     secret.write_text("THE-SECRET-SEED")
     folder = room.place(right(room), "curious").parent
     for name, target in {

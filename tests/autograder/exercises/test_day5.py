@@ -106,8 +106,8 @@ def test_what_varies_is_what_the_exporter_lets_vary(case: Case) -> None:
 
 
 def honest(case: Case) -> Evidence:
-    """What the probe sends of a right pipeline; the clock's events are the judge's business to recompute."""
-    model = assembled.build(case).eval()
+    """What the probe sends of a right pipeline, with the record of the stopwatch that the judge holds."""
+    given, model = assembled.build(case), assembled.build(case).eval()
     example = assembled.draw(case, 3, 1, positive=True)
     captured = export(model, (example,), dynamic_shapes=({0: Dim("batch", min=1)},)).module()
     assert isinstance(captured, fx.GraphModule)
@@ -116,10 +116,10 @@ def honest(case: Case) -> Evidence:
     wanted = pipelines.truth(case, model)
     for name in wanted.kept:
         PASSES[name](result)
-    watch, times = assembled.Stopwatch(example), {captured: list[float](), result: list[float]()}
+    watch, times = assembled.instrument(case), {captured: list[float](), result: list[float]()}
     for _ in range(assembled.ROUNDS + 1):
         for graph_module, seconds in times.items():
-            seconds.append(watch(graph_module))
+            seconds.append(watch.answer(assembled.operators_of(graph_module, example)))
     report = {
         "captured": True,
         "kept": wanted.kept,
@@ -127,15 +127,16 @@ def honest(case: Case) -> Evidence:
         "operations": wanted.operations,
         "seconds": [sorted(seconds[1:])[assembled.ROUNDS // 2] for seconds in times.values()],
     }
-    values = {"report": report, "state_kept": True, "mode_kept": True, "same_model": False, "events": watch.events}
-    return Evidence(values, graphs={"graph": encode(result), "captured": encode(captured)})
+    values = {"report": report, "same_model": False, "seen": watch.record}
+    graphs = {"model": encode(fx.symbolic_trace(given)), "graph": encode(result), "captured": encode(captured)}
+    return Evidence(values, graphs=graphs)
 
 
 def test_a_report_is_not_believed_without_the_graph() -> None:
     case = assembled.visible_cases()[0]
     right = honest(case)
     assert names(pipelines.judge(case, right)) == []
-    captured_only = Evidence(right.values, graphs={"graph": right.graphs["captured"]})
+    captured_only = Evidence(right.values, graphs=right.graphs | {"graph": right.graphs["captured"]})
     assert names(pipelines.judge(case, captured_only)) == ["passes not applied"]
     invented = right.values | {"report": right.values["report"] | {"seconds": [0.002, 0.001]}}
     assert names(pipelines.judge(case, Evidence(invented, graphs=right.graphs))) == ["wrong seconds"]
