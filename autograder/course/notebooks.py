@@ -143,9 +143,9 @@ def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
     """A learner's notebook in which every cell of the release is there once, in its place and of its type.
 
     The cells of the release stand in the release's order, each followed by the learner's own cells that followed it.
-    One that was removed comes back as it was handed out; of a cell that is there more than once the first counts;
-    nbgrader metadata of cells that the release does not have goes, and so do ids that name its cells. Changes in
-    place.
+    One that was removed comes back as it was handed out, and so does the source of a locked one that was changed; of a
+    cell that is there more than once the first counts; nbgrader metadata of cells that the release does not have goes,
+    and so do ids that name its cells. Changes in place.
     """
     originals = {name: cell for cell in release.cells if (name := grade_id(cell)) is not None}
     groups: dict[str | None, list[NotebookNode]] = {None: []}
@@ -170,6 +170,10 @@ def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
         cell = groups[name][0]
         cell.metadata["nbgrader"] = NotebookNode(original.metadata["nbgrader"])
         _set_type(cell, original.cell_type)
+        if is_locked(original):
+            cell.source = original.source
+            # A tag says whether the cell is run while grading.
+            cell.metadata["tags"] = list(original.metadata.get("tags", []))
         notebook.cells += groups[name]
     return notebook
 
