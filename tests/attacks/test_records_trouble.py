@@ -205,8 +205,8 @@ def test_what_may_not_be_read_or_written(small: SmallCourse, monkeypatch: pytest
         (file, 0o444, "gradebook.db: the gradebook (or what lies beside it: -wal, -shm) or its folder is read-only"),
         (file, 0o000, "gradebook.db: the gradebook cannot be opened"),
         (records / "feedback" / "ada", 0o555, None),
+        (records / "outcomes" / "bob" / "day1_compile_stack", 0o555, "outcomes"),
         (seed, 0o000, "seed: no permission"),
-        (records / "outcomes", 0o555, "outcomes"),
     ):
         with closed(path, mode):
             environment = small.environment()

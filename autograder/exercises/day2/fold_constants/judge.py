@@ -579,7 +579,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     after = trained(theirs)
     found = behaviour(theirs, original.calls)
     if different := _differs(original.behaviour, found):
-        new = [str(node.target) for node in theirs.graph.nodes if node.op == "get_attr"]
+        new = [str(node.target) for node in all_nodes(theirs) if node.op == "get_attr"]
         new = [name for name in new if name not in dict(original.graph_module.named_buffers(remove_duplicate=False))]
         new = [name for name in new if name not in dict(original.graph_module.named_parameters())]
         if len(new) > 1 and len(set(new)) == 1 and _stored(case) > 1:
@@ -619,7 +619,7 @@ def _storing(evidence: Evidence, original: fx.GraphModule, theirs: fx.GraphModul
         return
     known = {str(node.target) for node in all_nodes(original) if node.op == "get_attr"}
     buffers = dict(theirs.named_buffers(remove_duplicate=False))
-    new = {str(node.target) for node in theirs.graph.nodes if node.op == "get_attr"} - known
+    new = {str(node.target) for node in all_nodes(theirs) if node.op == "get_attr"} - known
     parameters = dict(theirs.named_parameters(remove_duplicate=False))
     if plain := new - set(buffers) - set(parameters):
         yield "stored no buffer", f"({', '.join(sorted(plain))})"

@@ -405,7 +405,7 @@ def _wrongly_fused(known: Expected, theirs: fx.GraphModule) -> tuple[str, str] |
         if count <= sum(not pair.refused for pair in pairs) or len(reasons) != 1:
             continue
         (reason,) = reasons
-        kept = sum(node.op == "call_module" and node.target == path for node in theirs.graph.nodes)
+        kept = sum(node.op == "call_module" and node.target == path for node in all_nodes(theirs))
         before = sum(node.op == "call_module" and node.target == path for node in known.graph_module.graph.nodes)
         if reason == "fused what another reads" and kept > before - count:
             reason = "computed the layer twice"
