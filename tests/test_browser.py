@@ -174,7 +174,7 @@ def go_through_day_1(learner: Learner, server: LabServer) -> None:
     page.goto(server.url(f"/lab/tree/Start.md?token={TOKEN}"))
     preview = page.locator(".jp-MarkdownViewer")
     learner.look("start")
-    preview.get_by_role("link", name="Week 1", exact=True).click()
+    preview.get_by_role("link", name="Week 1", exact=True).first.click()
     preview = page.locator(".jp-MarkdownViewer").filter(has=page.get_by_role("heading", name="Schedule"))
     expect(preview.get_by_role("heading", name="Week 1: the PyTorch 2 compiler stack")).to_be_visible()
     learner.look("week_1")

@@ -58,7 +58,8 @@ class LearnerShell:
         # As in a notebook: figures become outputs of the cell that made them.
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
         # A class of its own: IPython keeps one instance per class, and a parent process may have one already.
-        without_windows = {"enable_gui": lambda self, gui=None: None}
+        # Commands (`!ls`) run without a terminal of their own: a sandbox has none to give.
+        without_windows = {"enable_gui": lambda self, gui=None: None, "system": InteractiveShell.system_raw}
         self._shell = type("_Shell", (InteractiveShell,), without_windows)(config=config)
         self._shell._showtraceback = lambda *arguments, **options: None
         # ipykernel defines both, and notebooks use them without importing.
@@ -144,12 +145,20 @@ def _display_output(item: dict[str, Any]) -> dict[str, Any]:
     return {"output_type": "display_data", "data": data, "metadata": {}}
 
 
+def text_of(error: BaseException) -> str:
+    """What an error says; a learner's own may fail even at that."""
+    try:
+        return str(error)
+    except BaseException as further:  # nothing that it raises may end the process
+        return f"(its text cannot be had: {type(further).__name__})"
+
+
 def _error_output(shell: InteractiveShell, error: BaseException) -> dict[str, Any]:
     traceback = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
     lines = [str(line)[:OUTPUT_LIMIT] for line in traceback][:200]
     return {
         "output_type": "error",
         "ename": type(error).__name__,
-        "evalue": str(error)[:2000],
+        "evalue": text_of(error)[:2000],
         "traceback": lines,
     }

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, OversizeMessageError
-from autograder.learner_side.learner_shell import LearnerShell
+from autograder.learner_side.learner_shell import LearnerShell, text_of
 from autograder.learner_side.outside import connect
 from autograder.learner_side.withheld import WithheldImportError, withhold
 
@@ -106,7 +106,7 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     for link in chain:
         if type(link).__name__ == ABSENT:
             return {"raised": ABSENT, "text": str(link)[:2000]}
-    return {"raised": known, "text": f"{type(error).__name__}: {error}"[:1500] + _line_of_a_cell(error)}
+    return {"raised": known, "text": f"{type(error).__name__}: {text_of(error)}"[:1500] + _line_of_a_cell(error)}
 
 
 def _line_of_a_cell(error: BaseException) -> str:

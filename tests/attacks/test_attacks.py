@@ -160,7 +160,7 @@ def test_no_attack_of_this_kind_gains_reaches_or_holds_up_anything(
             wrong.append("the next one was not graded")
         if wrong:
             failed[attack.name] = wrong
-    assert failed == {}
+    assert failed == {}, "\n".join(f"{name}: {wrong}" for name, wrong in failed.items())
 
 
 def test_the_table_is_wide() -> None:
