@@ -59,7 +59,10 @@ class LearnerShell:
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
         # A class of its own: IPython keeps one instance per class, and a parent process may have one already.
         # Commands (`!ls`) run without a terminal of their own: a sandbox has none to give.
-        without_windows = {"enable_gui": lambda self, gui=None: None, "system": InteractiveShell.system_raw}
+        without_windows: dict[str, Any] = {
+            "enable_gui": lambda self, gui=None: None,
+            "system": InteractiveShell.system_raw,
+        }
         self._shell = type("_Shell", (InteractiveShell,), without_windows)(config=config)
         self._shell._showtraceback = lambda *arguments, **options: None
         # ipykernel defines both, and notebooks use them without importing.
