@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -48,6 +49,22 @@ class BoundedStream(TextIOBase):
         return "".join(self._parts) + note
 
 
+def _run_command(shell: InteractiveShell, command: str) -> None:
+    """`!ls`, without a terminal of its own: a sandbox has none to give."""
+    done = subprocess.run(
+        shell.var_expand(command, depth=1),
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    print(done.stdout, end="")
+    shell.user_ns["_exit_code"] = done.returncode
+
+
 class LearnerShell:
     """An IPython shell without history, terminal or front end."""
 
@@ -58,10 +75,9 @@ class LearnerShell:
         # As in a notebook: figures become outputs of the cell that made them.
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
         # A class of its own: IPython keeps one instance per class, and a parent process may have one already.
-        # Commands (`!ls`) run without a terminal of their own: a sandbox has none to give.
         without_windows: dict[str, Any] = {
             "enable_gui": lambda self, gui=None: None,
-            "system": InteractiveShell.system_raw,
+            "system": _run_command,
         }
         self._shell = type("_Shell", (InteractiveShell,), without_windows)(config=config)
         self._shell._showtraceback = lambda *arguments, **options: None
