@@ -106,7 +106,7 @@ def source(file: str, symbol: str, *, occurrence: int | None = None, most: int =
     path = installed(file)
     content = path.read_text(encoding="utf-8")
     lines = content.splitlines()
-    places = [number for number, line in enumerate(lines) if _mentions(line, symbol.split(".")[-1], path)]
+    places = [number for number, line in enumerate(lines) if _mentions(line, symbol, path)]
     found = _definition(path, lines, symbol) if occurrence is None else _chosen(lines, places, occurrence, file, symbol)
     if found is None:
         raise SourceNotFoundError(
@@ -159,7 +159,8 @@ def _beside(file: str, prefix: str, place: Path) -> list[Path]:
 
 def _near(symbol: str, text: str, places: list[int]) -> str:
     if places:
-        return f" It mentions it in {len(places)} lines; `occurrence=1` quotes the first of them."
+        lines = "line" if len(places) == 1 else "lines"
+        return f" It mentions it in {len(places)} {lines}; `occurrence=1` quotes the first."
     words = sorted(set(re.findall(r"[A-Za-z_][\w.]{2,}", text)))
     near = difflib.get_close_matches(symbol, words, 3, 0.75)
     return f" It mentions {', '.join(near)}." if near else ""

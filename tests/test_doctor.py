@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 from typer.testing import CliRunner
 
 from fxopt_core import devices
@@ -296,3 +297,20 @@ def test_doctor_is_light_to_import() -> None:
     environment = {**os.environ, "PYTHONPATH": ""}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.strip() == "[]"
+
+
+def test_the_command_says_what_came_of_a_check_before_it_tries_the_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+
+    def run_checks(checks: tuple[doctor.Check, ...]) -> list[CheckResult]:
+        said.append(capsys.readouterr().out)
+        return [CheckResult(check.name, OK, "fine", (), "", 1.0) for check in checks]
+
+    monkeypatch.setattr(command, "run_checks", run_checks)
+    monkeypatch.setattr(command, "all_checks", lambda: doctor.CHECKS[:3])
+    with pytest.raises(typer.Exit):
+        command.doctor(as_json=False)
+    names = [check.name for check in doctor.CHECKS[:3]]
+    assert said == ["", *(f"{name}: OK (1.0 s)\n" for name in names[:2])]

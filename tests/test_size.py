@@ -1,4 +1,4 @@
-"""How large the core is: code lines of each room of `fxopt_core`, which may only become fewer.
+"""How large the core is: code lines of each room of `fxopt_core`, which never grow unnoticed.
 
 A line counts when it holds code: docstrings, comments and blank lines do not.
 """

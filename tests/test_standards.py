@@ -14,7 +14,7 @@ from autograder.course.notebooks import grade_id, points_of
 from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
-from autograder.course.tracks import track_of
+from autograder.course.tracks import TRACKS
 
 ROOT = Path(__file__).parents[1]
 COURSE = Course(ROOT)
@@ -67,8 +67,7 @@ def task_text(task: Task | WrittenTask) -> str:
 
 def hours(day: str) -> tuple[float, float]:
     """The hours that the page of the track gives to the lessons and to the exercise."""
-    track = track_of(day)
-    (heading,) = (unit.heading for unit in track.units if unit.name == day)
+    ((track, heading),) = ((track, unit.heading) for track in TRACKS for unit in track.units if unit.name == day)
     page = (ROOT / track.page).read_text()
     section = re.search(
         rf"^### {heading}:.*?\n\n\*[\d.]+ hours: ([\d.]+) for the lessons?, ([\d.]+)",

@@ -27,7 +27,6 @@ from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.task import DAYS, Task
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.batch import Graders
-from autograder.grading.grading import DISTURBED
 from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, work_for
 from autograder.records.admission import graded
@@ -35,9 +34,9 @@ from autograder.records.gradebook import prepare_gradebook
 from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn, IntakeError, content_of, rebuilt
 from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import outcome_file, task_outputs
-from autograder.records.recording import ENDED_SO, GRAVITY
+from autograder.records.recording import status_of
 from autograder.records.trouble import explained
-from autograder.records.verdicts import Attempt, TaskVerdict, Verdict, VerdictStatus, VerdictStore, task_verdict
+from autograder.records.verdicts import Attempt, TaskVerdict, Verdict, VerdictStore, task_verdict
 from fxopt_workbench.files import write_whole
 
 
@@ -241,7 +240,7 @@ def _task(attempt: Attempt, task: Task) -> TaskVerdict | None:
     return next((item for item in attempt.verdict.tasks if item.task == task.name), None)
 
 
-def _verdict(course: Course, attempt: Attempt, after: TaskVerdict, *, grader: str = "") -> Verdict:
+def _verdict(attempt: Attempt, after: TaskVerdict, grader: str) -> Verdict:
     """The verdict on an attempt with one task's part of it replaced."""
     assert attempt.verdict is not None
     old = attempt.verdict.tasks
@@ -250,20 +249,13 @@ def _verdict(course: Course, attempt: Attempt, after: TaskVerdict, *, grader: st
         tasks = (*tasks, after)
     return replace(
         attempt.verdict,
-        grader=grader or attempt.verdict.grader,
-        status=_status(tasks),
+        grader=grader,
+        status=status_of(tasks, unreadable=attempt.verdict.status == "invalid"),
         graded_at=datetime.now(UTC),
         tasks=tasks,
         details=attempt.verdict.details | {"regraded": after.task},
         attempt=0,
     )
-
-
-def _status(tasks: Sequence[TaskVerdict]) -> VerdictStatus:
-    found: list[VerdictStatus] = ["graded"]
-    for task in tasks:
-        found.append("tampered" if DISTURBED in task.messages else ENDED_SO.get(task.status, "graded"))
-    return max(found, key=GRAVITY.index)
 
 
 def _is_newest(records: ClassRecords, attempt: Attempt) -> bool:
@@ -276,7 +268,7 @@ def _write(course: Course, store: VerdictStore, task: Task, found: Regraded, new
     """Record what an attempt comes to, and bring nbgrader's gradebook and the page up to date where they show it."""
     assert found.after is not None
     attempt, after = found.attempt, found.after
-    store.record(_verdict(course, attempt, after, grader=grader_version(course, attempt.assignment)))
+    store.record(_verdict(attempt, after, grader_version(course, attempt.assignment)))
     if not newest:
         return
     place = attempt.student, attempt.assignment, attempt.notebook
@@ -325,8 +317,8 @@ def _replaced(before: ClassRecords, results: Sequence[Regraded], task: Task) -> 
         after = by_attempt.get(_key(attempt))
         if after is None or attempt.verdict is None:
             return attempt
-        tasks = tuple(after if item.task == after.task else item for item in attempt.verdict.tasks)
-        return replace(attempt, verdict=replace(attempt.verdict, tasks=tasks, status=_status(tasks)))
+        renewed = _verdict(attempt, after, attempt.verdict.grader)
+        return replace(attempt, verdict=replace(attempt.verdict, tasks=renewed.tasks, status=renewed.status))
 
     return replace(before, attempts={key: [now(each) for each in every] for key, every in before.attempts.items()})
 

@@ -62,18 +62,3 @@ WEEK_1 = Track(
 INTERNALS = Track("Inside PyTorch", "Internals.md", "internals", (Unit("u2", "u2_tensors", "Unit 2"),))
 
 TRACKS = (WEEK_1, INTERNALS)
-
-
-def track_of(unit: str) -> Track:
-    """The track that a unit belongs to.
-
-    Args:
-        unit: its short name.
-
-    Raises:
-        LookupError: no track has it.
-    """
-    for track in TRACKS:
-        if any(one.name == unit for one in track.units):
-            return track
-    raise LookupError(f"no track has a unit {unit!r}; there are {', '.join(u.name for t in TRACKS for u in t.units)}")

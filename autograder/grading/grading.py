@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.util import Finalize
@@ -22,65 +22,29 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.course.notebooks import cells_before_check, clean_outputs, points_of
+from autograder.course.notebooks import cells_before_check, points_of
 from autograder.course.task import Task
 from autograder.exchange.channel import (
-    Channel,
-    ChannelClosedError,
-    ChannelTimeoutError,
-    MalformedMessageError,
     Message,
 )
 from autograder.exchange.verdict import (
-    NOT_WRITTEN,
-    CaseVerdict,
-    Finding,
-    Status,
     TaskOutcome,
-    one_line,
-    outcome_from_verdicts,
 )
 from autograder.grading.budget import (
-    BEFORE_IT,
-    CUT_SHORT,
-    DID_NOT_FINISH,
-    ENDED,
     HIDDEN_NEVER_RAN,
-    LOOPS,
     NEVER_RAN,
-    TOO_MUCH_TO_JUDGE,
     Budget,
 )
-from autograder.grading.endings import ENDINGS, FAILED_HIDDEN, HIDDEN_FAILED, OVERRUN, UNEXPLAINED
+from autograder.grading.endings import FAILED_HIDDEN, HIDDEN_FAILED, UNEXPLAINED
 from autograder.grading.judging import Judge
 from autograder.grading.sandbox import Limits, Worker
+from autograder.grading.task_run import TaskRun, Watch
 from autograder.grading.view import SandboxError
 
 STUCK_LIMIT = 3
 """How many cells of one notebook may bring the process down before its tasks are no longer tried without them."""
 
-OUTPUT_LIMIT = 32 * 1024 * 1024
-"""Most characters of output that are kept of one notebook's cells."""
-
-MOST_QUESTIONS = 5000
-"""How often an instrument may be asked in one case."""
-
-MESSAGES: dict[Status, str] = {
-    "time limit": LOOPS,
-    "memory limit": "Stopped: your code used more than {memory:.0f} GiB of memory.",
-    "process limit": "Stopped: your code started more than {processes} processes.",
-    "crashed": "The Python process ended while your code ran (a call of exit, or a crash).",
-}
-
-DISTURBED = "Your code disturbed the grading process; nothing that it said could be read."
-
-NOT_AGAIN = "Run a second time, your notebook did not define {names} again: the same cells must always do the same."
-
 LEFT_OUT = "the cell {cell} did not come to an end; the tasks after it were graded without it"
-
-
-Watch = Callable[[Task, Message, Message], None]
-"""What is told each visible case and its evidence, for showing them."""
 
 
 @dataclass
@@ -198,8 +162,8 @@ class Grader:
             self._cases[key] = self._judge.cases(task, key[1])
         return self._cases[key]
 
-    def _draw_from(self, seed: str | None) -> None:
-        """Let hidden cases come from this secret from now on."""
+    def draw_from(self, seed: str | None) -> None:
+        """Let hidden cases come from this secret from now on; `None`: there are none."""
         if seed != self._seed:
             self._cases = {key: cases for key, cases in self._cases.items() if key[1] is None}
             self._seed = seed
@@ -218,14 +182,8 @@ class Grader:
             return self.second_round(task, cells, stuck, outcome), outputs
 
     @contextmanager
-    def submission(self, *seed: str | None) -> Iterator[None]:
-        """What is graded inside belongs to one submission; nothing of it is there for the next one.
-
-        Args:
-            seed: the secret of its hidden cases from here on, where it has one of its own.
-        """
-        for own in seed:
-            self._draw_from(own)
+    def submission(self) -> Iterator[None]:
+        """What is graded inside belongs to one submission; nothing of it is there for the next one."""
         self._judge.new_submission()
         self._budget = Budget(self._limits.submission_seconds)
         self._hidden_began = False
@@ -287,7 +245,7 @@ class Grader:
                 return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
             self._hidden_began = self._hidden_began or hidden
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = _Run(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
+            run = TaskRun(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
             run.until_failure = chosen is not None
             outcome = run.outcome(cases, self._judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
@@ -325,190 +283,6 @@ def _told_of_hidden_cases(first: TaskOutcome, second: TaskOutcome) -> TaskOutcom
     second.messages = second.messages[:1] if known else [HIDDEN_FAILED]
     second.misconceptions = second.misconceptions[:1] if known else [FAILED_HIDDEN]
     return second
-
-
-class _Run:
-    """One task on one forked child, in one of the two rounds."""
-
-    def __init__(
-        self,
-        worker: Worker,
-        task: Task,
-        cells: list[dict[str, str]],
-        limits: Limits,
-        budget: Budget,
-        hidden: bool,
-        watch: Watch | None,
-    ) -> None:
-        self._watch = watch
-        self._worker, self._task, self._limits, self._hidden = worker, task, limits, hidden
-        self._cells = cells
-        self._budget = budget
-        self._allowed = self._left = min(task.seconds, budget.left)
-        self._timed_out = False
-        self.until_failure = False
-        self.running_cell: str | None = None
-        self.defining = True
-        self.outputs: dict[str, list[dict[str, Any]]] = {}
-
-    def outcome(self, cases: list[Message], judge: Judge) -> TaskOutcome | None:
-        """The outcome, or `None` when the child did not live to the end of the learner's cells or cases."""
-        channel: Channel | None = None
-        gone = False
-        try:
-            channel = self._worker.run(self._cells, self._task)
-            missing = self._run_cells(channel)
-            if missing:
-                return self._not_defined(missing)
-            return self._run_cases(channel, cases, judge)
-        except ChannelTimeoutError:
-            self._timed_out = True
-            return None
-        except ChannelClosedError:
-            gone = True
-            return None
-        except MalformedMessageError:
-            # Only code that reached for the worker's own channel gets here.
-            return TaskOutcome(self._task.name, self._task.title, "crashed", [DISTURBED], ["malformed"])
-        finally:
-            if channel is not None:
-                channel.close()
-            self._worker.end_run(gone)
-
-    def _receive(self, channel: Channel) -> Message:
-        # Only the learner's side uses up the learner's time; what the judge does meanwhile does not.
-        started = time.monotonic()
-        try:
-            return channel.receive(max(0.01, self._left))
-        finally:
-            took = time.monotonic() - started
-            self._left -= took
-            self._budget.used += took
-
-    def _run_cells(self, channel: Channel) -> list[str]:
-        """Follow the cells to their end; the names that they do not define.
-
-        The only story that is listened to: each cell begins and is done, in order and once, then the missing names.
-        """
-        kept = 0
-        for name in [cell["id"] for cell in self._cells]:
-            if self._receive(channel).header != {"cell": name}:
-                raise MalformedMessageError("another cell than was asked for")
-            self.running_cell = name
-            header = self._receive(channel).header
-            if header.get("done") != name:
-                raise MalformedMessageError("another cell than was begun")
-            self.outputs[name], size = clean_outputs(header.get("outputs"), OUTPUT_LIMIT - kept)
-            kept += size
-        self.running_cell = None
-        missing = self._receive(channel).header.get("missing")
-        if not isinstance(missing, list):
-            raise MalformedMessageError("no list of names")
-        return [name for name in self._task.provides if name in missing]
-
-    def _not_defined(self, missing: list[str]) -> TaskOutcome:
-        names = ", ".join(f"`{name}`" for name in missing)
-        if self._hidden:
-            message = NOT_AGAIN.format(names=names)
-            return TaskOutcome(self._task.name, self._task.title, "error", [message], ["not defined again"])
-        own = self.outputs.get(self._task.answer_id, [])
-        error = next((item for item in own if item["output_type"] == "error"), None)
-        if error is not None:
-            kind = one_line(error["ename"], 80)
-            message = f"Your cell raises {kind}: {one_line(error['evalue'], 300)}"
-            name = "withheld import" if kind == "WithheldImportError" else "raised"
-            return TaskOutcome(self._task.name, self._task.title, "error", [message], [name])
-        message = f"Your notebook does not define {names}. Was the cell removed or the name changed?"
-        return TaskOutcome(self._task.name, self._task.title, "not written", [message], ["not defined"])
-
-    def _run_cases(self, channel: Channel, cases: list[Message], judge: Judge) -> TaskOutcome | None:
-        self.running_cell, self.defining = self._task.answer_id, False
-        verdicts: list[CaseVerdict | None] = []
-        further: dict[int, Message] = {}
-        for case in cases:
-            evidence = self._evidence_on(channel, case, judge)
-            if evidence.header.get("raised") == "NotImplementedError" and not self._hidden:
-                return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
-            if self._task.fresh and (more := judge.follow_up(self._task, case, evidence)) is not None:
-                further[len(verdicts)] = more
-                verdicts.append(None)
-                continue
-            verdict = self._judged(judge, case, evidence)
-            verdicts.append(verdict)
-            if any(finding.misconception in ENDINGS for finding in verdict.findings):
-                break  # each further case would hold up everybody else for as long again
-            if self.until_failure and not verdict.passed:
-                break
-        if further:
-            self._go_on(further, cases, verdicts, judge)
-        self.running_cell = None
-        return outcome_from_verdicts(self._task.name, self._task.title, [verdict for verdict in verdicts if verdict])
-
-    def _go_on(
-        self, further: dict[int, Message], cases: list[Message], verdicts: list[CaseVerdict | None], judge: Judge
-    ) -> None:
-        """Hand what the learner's code made to a process in which none of its cells ran; fills the verdicts."""
-        self._worker.end_run()
-        channel = self._worker.run([], self._task, fresh=True)
-        try:
-            for position, more in further.items():
-                channel.send(more.header, more.blob, timeout=max(0.01, self._left))
-                verdicts[position] = self._judged(judge, cases[position], self._receive(channel))
-        finally:
-            channel.close()
-
-    def _evidence_on(self, channel: Channel, case: Message, judge: Judge) -> Message:
-        """What the learner's side has to say of a case; meanwhile it may ask the case's instrument."""
-        sent = {name: value for name, value in case.header.items() if name != "kept"}
-        channel.send(sent, case.blob, timeout=max(0.01, self._left))
-        asked = 0
-        while True:
-            evidence = self._receive(channel)
-            if not self._task.instrument or "asked" not in evidence.header:
-                break
-            if asked >= MOST_QUESTIONS:
-                raise ChannelTimeoutError("questions without end")
-            answer = judge.answer(self._task, case, self._hidden, evidence.header["asked"], anew=asked == 0)
-            asked += 1
-            channel.send({"answer": answer}, timeout=max(0.01, self._left))
-        values = evidence.header.get("values")
-        if self._task.instrument and isinstance(values, dict):
-            # Whatever the learner's side says of it: what the instrument saw is on record outside.
-            seen = judge.record(self._task, case, self._hidden, asked > 0)
-            evidence = Message(evidence.header | {"values": values | {"seen": seen}}, evidence.blob)
-        return evidence
-
-    def _judged(self, judge: Judge, case: Message, evidence: Message) -> CaseVerdict:
-        if self._watch is not None and "raised" not in evidence.header:
-            self._watch(self._task, case, evidence)
-        if self._budget.judged >= self._budget.seconds_to_judge:
-            text = TOO_MUCH_TO_JUDGE.format(budget=self._budget.seconds_to_judge)
-            return CaseVerdict(str(case.header["name"]), self._hidden, (Finding(OVERRUN, text),))
-        started = time.monotonic()
-        try:
-            return judge.judge(self._task, case, evidence, self._hidden)
-        finally:
-            self._budget.judged += time.monotonic() - started
-
-    def failure(self) -> TaskOutcome:
-        """The outcome of a run whose child did not live to the end."""
-        status: Status = "crashed"
-        if self._worker.violation is not None:
-            status = self._worker.violation
-        elif self._timed_out:
-            status = "time limit"
-        message = MESSAGES[status].format(
-            seconds=self._task.seconds,
-            memory=self._limits.memory_bytes / 2**30,
-            processes=self._limits.processes,
-        )
-        if self._timed_out and self._allowed < self._task.seconds:
-            message = CUT_SHORT.format(budget=self._budget.seconds)
-        elif self.defining and self.running_cell not in (None, self._task.answer_id):
-            what = {"time limit": DID_NOT_FINISH.format(seconds=self._allowed), "crashed": ENDED}.get(status)
-            if what is not None:
-                message = BEFORE_IT.format(cell=self.running_cell, what=what)
-        return TaskOutcome(self._task.name, self._task.title, status, [message], [status])
 
 
 WARM_NOTEBOOKS = 2
@@ -570,7 +344,9 @@ def _grader_for(
     tasks: Sequence[Task], seed: str | None, sandboxed: bool | None, limits: Limits | None, watch: Watch | None
 ) -> Iterator[Grader]:
     if _warm is not None and sandboxed is None and limits is None and watch is None:
-        yield _warm.grader(tasks)
+        grader = _warm.grader(tasks)
+        grader.draw_from(seed)
+        yield grader
         return
     with Grader(tasks, seed, sandboxed=sandboxed, limits=limits, watch=watch) as grader:
         yield grader
@@ -603,7 +379,7 @@ def grade_notebook(
     points = points_of(release)
     outcome = NotebookOutcome(name)
     stuck: set[str] = set()
-    with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission(seed):
+    with _grader_for(tasks, seed, sandboxed, limits, watch) as grader, grader.submission():
         warm = time.monotonic() - started
         cells = {task.name: cells_before_check(notebook, task) for task in tasks}
         first = []

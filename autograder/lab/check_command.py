@@ -20,7 +20,8 @@ from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.channel import Message
-from autograder.grading.grading import NotebookOutcome, Watch, grade_notebook
+from autograder.grading.grading import NotebookOutcome, grade_notebook
+from autograder.grading.task_run import Watch
 from autograder.records.intake import kernel_problems
 
 ALL_PASSED, NOT_PASSED, NOT_CHECKED = 0, 1, 2

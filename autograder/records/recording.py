@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,8 @@ from autograder.course.notebooks import points_of
 from autograder.course.reading import read_notebook
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.verdict import TaskOutcome
-from autograder.grading.grading import DISTURBED, NotebookOutcome
+from autograder.grading.grading import NotebookOutcome
+from autograder.grading.task_run import DISTURBED
 from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, do, outcome_of, work_for
 from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn
@@ -137,18 +139,19 @@ ENDED_SO: dict[str, VerdictStatus] = {
     "memory limit": "crashed",
     "process limit": "crashed",
     "crashed": "crashed",
+    "infrastructure error": "infrastructure_error",
 }
 """What the status of a task makes of the whole verdict, unless there is something graver."""
 
 GRAVITY: tuple[VerdictStatus, ...] = ("graded", "timeout", "crashed", "tampered", "invalid", "infrastructure_error")
 
 
-def status_of(outcome: NotebookOutcome, unreadable: bool) -> VerdictStatus:
-    """The status of the verdict on a notebook: the gravest that applies."""
+def status_of(tasks: Iterable[TaskOutcome | TaskVerdict], unreadable: bool) -> VerdictStatus:
+    """The status of the verdict on a notebook with these tasks: the gravest that applies."""
     if unreadable:
         return "invalid"
     found: list[VerdictStatus] = ["graded"]
-    for task in outcome.tasks:
+    for task in tasks:
         found.append("tampered" if DISTURBED in task.messages else ENDED_SO.get(task.status, "graded"))
     return max(found, key=GRAVITY.index)
 
@@ -162,7 +165,7 @@ def verdict_on(
     return Verdict(
         *_whose(submission, name),
         grader,
-        status_of(outcome, unreadable),
+        status_of(outcome.tasks, unreadable),
         submission.received_at,
         now,
         tuple(task_verdict(task, kinds.get(task.task, "answer")) for task in outcome.tasks),

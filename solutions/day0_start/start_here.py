@@ -38,7 +38,7 @@ import sys
 
 def fxopt(*arguments):
     """What you would type in a terminal as `fxopt …`; in JupyterLab: File, New, Terminal."""
-    plain = os.environ | {"NO_COLOR": "1", "COLUMNS": "110"}
+    plain = os.environ | {"NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS": "110"}
     command = [sys.executable, "-m", "fxopt_workbench.cli", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=plain)
     for line in process.stdout:

@@ -143,6 +143,10 @@ GRADED: dict[str, tuple[Callable[[Classroom], bytes], str]] = {
         changed(lambda notebook: cell(notebook, "ex01-setup").update(source="import os; os._exit(0)")),
         "ex01-setup",
     ),
+    "a locked cell that a tag leaves out": (
+        changed(lambda notebook: cell(notebook, "ex01-setup").metadata.update(tags=["not-graded"])),
+        "",
+    ),
     "a locked cell made text": (changed(_as_text("ex01-setup")), "ex01-setup"),
     "an answer made text": (changed(_as_text(TASK.answer_id)), TASK.answer_id),
     "graded cells of one's own and other points": (changed(_bonus), ""),

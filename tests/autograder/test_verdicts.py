@@ -14,6 +14,7 @@ from sqlalchemy import inspect, text
 
 from autograder.records import verdicts
 from autograder.records.database import connect
+from autograder.records.recording import status_of
 from autograder.records.verdicts import TaskVerdict, Verdict, VerdictStatus, VerdictStore
 
 __all__ = ["database", "postgres"]
@@ -196,3 +197,21 @@ def test_a_file_has_a_write_ahead_log(tmp_path: object) -> None:
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "unreadable", "expected"),
+    [
+        (["passed", "wrong", "not written", "error"], False, "graded"),
+        (["passed", "time limit"], False, "timeout"),
+        (["time limit", "memory limit", "passed"], False, "crashed"),
+        # Also of a task that was regraded beside others on which grading failed.
+        (["infrastructure error", "passed", "crashed"], False, "infrastructure_error"),
+        (["passed"], True, "invalid"),
+    ],
+)
+def test_a_verdict_has_the_gravest_status_of_its_tasks(
+    statuses: list[str], unreadable: bool, expected: VerdictStatus
+) -> None:
+    tasks = [TaskVerdict(str(number), "T", status, None, 5.0) for number, status in enumerate(statuses)]
+    assert status_of(tasks, unreadable) == expected
