@@ -46,7 +46,7 @@ ENDINGS = {
     "closes every file": (f"import os\nos.closerange(0, 4096)\n{RIGHT}", "crashed"),
     "raises an exception that cannot be printed": (
         "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
-        "crashed",
+        "error",
     ),
     "replaces built-in functions": (
         f"{RIGHT}\nimport builtins\nbuiltins.len = lambda x: 0\nbuiltins.isinstance = lambda *a: True\n"
