@@ -13,7 +13,7 @@ PIP_ARGS ?=
 
 FXOPT := .venv/bin/fxopt
 
-.PHONY: help setup lab instructor test test-long fuzz torture notebooks clean
+.PHONY: help setup lab instructor site test test-long fuzz torture notebooks clean
 
 help:
 	@echo "make lab                         set up, fill workspace/ and open JupyterLab at the start page"
@@ -27,6 +27,7 @@ help:
 	@echo "                                 grade 60 submissions while so many of the processes that grade are killed;"
 	@echo "                                 damaged notebooks, forged evidence, hidden cases of many students"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
+	@echo "make site                        the course as a static website in site/, to open or to put on any server"
 	@echo "make clean                       remove .venv and caches; workspace/ and course/ stay"
 	@echo ""
 	@echo "PYTHON=python3.12 chooses the Python of .venv; PIP_ARGS=... goes to pip."
@@ -59,6 +60,9 @@ torture: setup
 
 notebooks: setup
 	@$(FXOPT) release
+
+site: setup
+	@$(FXOPT) site --out site
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

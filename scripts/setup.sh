@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 VENV=.venv
 STAMP=$VENV/.fxopt-setup
-EXTRAS=hf,engines,lab,grade,cluster,dev,tested
+EXTRAS=hf,engines,lab,grade,cluster,site,dev,tested
 
 say() { printf '%s\n' "$*"; }
 fail() {

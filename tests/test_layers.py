@@ -45,7 +45,7 @@ FLOORS = (
     "autograder.records",
     "autograder.classroom",
     "autograder.authoring autograder.capstone autograder.lab",
-    "autograder.mutation",
+    "autograder.mutation autograder.website",
     "autograder.commands",
 )
 """The rooms of the house, the ground floor first. A room imports from those on lower floors only, wherever in a file

@@ -81,7 +81,7 @@ def test_one_pip_command_installs_everything_once(checkout: Checkout) -> None:
     assert first.returncode == 0, first.stderr
     assert "with Python 3.12.1" in first.stdout
     (install,) = checkout.installs()
-    assert install.endswith("--editable .[hf,engines,lab,grade,cluster,dev,tested]")
+    assert install.endswith("--editable .[hf,engines,lab,grade,cluster,site,dev,tested]")
 
     second = checkout.setup()
     assert second.returncode == 0

@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     from autograder.commands import grade as commands_grade
     from autograder.commands import lab as commands_lab
     from autograder.commands import mutate as commands_mutate
+    from autograder.commands import site as commands_site
 
     bench.command()(bench_grading.grading)
     commands_lab.register(app)
@@ -44,6 +45,7 @@ def register(app: typer.Typer) -> None:
     app.command()(release)
     app.command()(gate)
     app.command()(commands_mutate.mutate)
+    app.command()(commands_site.site)
 
 
 def check(

@@ -1,0 +1,125 @@
+"""What the pages of the website are made from: the course's notebooks and guides, laid out as a tree of their own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.course.course import Course
+from autograder.course.tracks import TRACKS
+from autograder.website.flowcharts import with_drawn_flowcharts
+from fxopt_workbench.files import write_whole
+
+GUIDES = (("docs/instructor.md", "instructor.md"), ("docs/architecture.md", "architecture.md"))
+"""Guides of the repository: the path there, and on the website."""
+
+_ELSEWHERE = re.compile(r"(?<!!)\[([^\]]+)\]\((CONTRIBUTING\.md|evidence\.md|docs/evidence\.md)(#[^)]*)?\)")
+"""Links to pages that are for those who build the course."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A group of pages, as the navigation shows it.
+
+    Attributes:
+        title: of the group.
+        pages: paths on the website without suffix, in order.
+    """
+
+    title: str
+    pages: tuple[str, ...]
+
+
+class WebsiteError(RuntimeError):
+    """The website cannot be made; the message says of what, and what to do."""
+
+
+def lay_out(course: Course, folder: Path) -> list[Chapter]:
+    """Write every notebook and guide into a folder, under the addresses that the course's own links use.
+
+    Lessons come executed from `solutions/`, so with their outputs. Exercises come from `curriculum/`, which has no
+    answers; the written example of a report is a lesson.
+
+    Args:
+        course: the course with its sources.
+        folder: empty.
+
+    Raises:
+        WebsiteError: a notebook was not executed since it was changed, or is missing.
+    """
+    chapters = []
+    for track in TRACKS:
+        _guide(course, track.page, folder / track.page)
+        pages = [Path(track.page).stem]
+        schedule = (folder / track.page).read_text()
+        for unit in track.units:
+            pages += _unit(course, course.sources_of(unit.folder), unit.folder, folder, schedule)
+        if track is TRACKS[0]:
+            pages += _unit(course, course.solutions / "capstone", "capstone", folder, schedule)
+        chapters.append(Chapter(track.name, tuple(pages)))
+    _guide(course, "curriculum/Glossary.md", folder / "Glossary.md")
+    for source, target in GUIDES:
+        _guide(course, source, folder / target)
+    chapters.append(Chapter("Beside the lessons", ("Glossary", "instructor", "architecture")))
+    if (images := course.root / "docs" / "images").is_dir():
+        shutil.copytree(images, folder / "docs" / "images")
+    return chapters
+
+
+def _unit(course: Course, sources: Path, unit: str, folder: Path, schedule: str) -> list[str]:
+    """Write the notebooks of one unit; their paths on the website, in the order in which the schedule names them."""
+    pages = []
+    released = sorted((course.curriculum / unit).glob("*.ipynb"), key=lambda path: (_place(schedule, path), path.name))
+    if not released:
+        raise WebsiteError(f"{course.curriculum / unit} has no notebooks: run `make notebooks` first")
+    for path in released:
+        shown = path if _is_exercise(path) else sources / path.name
+        if not shown.is_file():
+            raise WebsiteError(f"{shown} is missing: run `make notebooks`, which executes the lessons")
+        notebook = as_page(nbformat.read(shown, as_version=4))
+        write_whole(folder / unit / path.name, nbformat.writes(notebook))
+        pages.append(f"{unit}/{path.stem}")
+    return pages
+
+
+def _place(schedule: str, notebook: Path) -> int:
+    """Where a schedule first names a notebook; what it does not name comes last."""
+    found = schedule.find(f"{notebook.parent.name}/{notebook.name}")
+    return len(schedule) if found < 0 else found
+
+
+def _is_exercise(path: Path) -> bool:
+    return path.name.startswith("ex_")
+
+
+def as_page(notebook: NotebookNode) -> NotebookNode:
+    """The same notebook as a page: no marks of the grader, and no output twice.
+
+    A cell's `text/plain` beside a picture or a table stays out: it is the object's name, and every picture of the
+    course brings its words along.
+    """
+    page = nbformat.from_dict({**notebook, "metadata": {"kernelspec": notebook.metadata.get("kernelspec", {})}})
+    for cell in page.cells:
+        cell.metadata = nbformat.from_dict({})
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if {"text/html", "image/svg+xml", "image/png", "text/markdown"} & set(data):
+                data.pop("text/plain", None)
+    return page
+
+
+def _guide(course: Course, source: str, target: Path) -> None:
+    """Write a guide with links that hold on the website, and with its flowcharts drawn."""
+    path = course.root / source
+    if not path.is_file():
+        raise WebsiteError(f"{path} is missing")
+    text = path.read_text()
+    text = re.sub(r"\]\((?:\.\./)?curriculum/", "](", text)
+    text = re.sub(r"\]\(docs/(?=instructor|architecture)", "](", text)
+    text = _ELSEWHERE.sub(r"\1", text)
+    write_whole(target, with_drawn_flowcharts(text, target.with_suffix("")))
