@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of, is_pure_function
 from fxopt_core.graphs.examples import HELD_BY_MODULE, attribute_of
+from fxopt_core.graphs.walks import reached
 
 OUTSIDE = "<outside>"
 """Stands for all storage that somebody outside the graph may hold."""
@@ -66,7 +67,7 @@ class Storages:
                 self._record(node, effects, outside)
             elif is_pure_function(node):
                 pure_functions[id(target)] = target
-        self.returned: set[fx.Node] = self._alias_closure(returned)
+        self.returned: set[fx.Node] = reached(returned, self._lent_by)
         self._escaped.update(outside)
         held = _held_memory(graph, outside)
         self._join_tied(held)
@@ -104,17 +105,11 @@ class Storages:
             self._written.add(place)
         outside.extend(place for place in (*effects.aliases, *effects.writes) if isinstance(place, str))
 
-    def _alias_closure(self, nodes: list[fx.Node]) -> set[fx.Node]:
-        """The nodes, and all whose storage theirs may be through aliases."""
-        closure: set[fx.Node] = set()
-        pending: list[Place] = [*nodes]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, fx.Node) and node not in closure:
-                closure.add(node)
-                effects = self.effects(node)
-                pending += node.all_input_nodes if effects.opaque else effects.aliases
-        return closure
+    def _lent_by(self, node: fx.Node) -> list[fx.Node]:
+        """The nodes whose storage a node's value may be."""
+        effects = self.effects(node)
+        lent = node.all_input_nodes if effects.opaque else effects.aliases
+        return [place for place in lent if isinstance(place, fx.Node)]
 
     def _join_tied(self, held: Mapping[Place, Hashable]) -> None:
         """Put parameters and buffers that are views of one storage into one class."""

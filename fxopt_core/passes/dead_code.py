@@ -10,6 +10,7 @@ from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import Effects, Place
 from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.walks import reached
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.registry import register_pass
 
@@ -131,10 +132,9 @@ def _numbers_out_of_data(graph: fx.Graph) -> set[fx.Node]:
     """The nodes that read a number of Python out of a tensor, and those that compute numbers from such."""
     found = {node for target in _READS_OUT for node in graph.find_nodes(op="call_function", target=target)}
     found |= {node for name in ("item", "tolist") for node in graph.find_nodes(op="call_method", target=name)}
-    pending = list(found)
-    while pending:
-        for user in pending.pop().users:
-            if user not in found and user.op.startswith("call") and not isinstance(value_of(user), torch.Tensor):
-                found.add(user)
-                pending.append(user)
-    return found
+    return reached(
+        found,
+        lambda node: (
+            user for user in node.users if user.op.startswith("call") and not isinstance(value_of(user), torch.Tensor)
+        ),
+    )

@@ -14,7 +14,8 @@ from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, sharing, why_not
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher, Miss
-from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
+from fxopt_core.graphs.patterns import Pattern, PatternError, pattern, trace
+from fxopt_core.graphs.walks import nodes_in, reached
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
 from fxopt_core.passes.substitution import GraphFacts, same_mode, same_place, same_tensor
 from fxopt_core.verification import Tolerance
@@ -345,13 +346,10 @@ class PatternPass(OptimizationPass):
 def _shares(editor: GraphEditor, match: Match, made: list[fx.Node]) -> bool:
     """Whether what was built shares storage with what was there, or with the module's."""
     new = {node.name for node in editor.current.after}
-    inside: set[fx.Node] = set()
-    pending = list(made)
-    while pending:
-        node = pending.pop()
-        if node not in inside and node.name in new:
-            inside.add(node)
-            pending += node.all_input_nodes
+    inside = reached(
+        (node for node in made if node.name in new),
+        lambda node: (source for source in node.all_input_nodes if source.name in new),
+    )
     return any(node.op == "get_attr" for node in made) or bool(sharing(tuple(made), inside, effects_of))
 
 

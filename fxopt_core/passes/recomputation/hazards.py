@@ -9,6 +9,7 @@ from torch import fx
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.effects import Effects, Place
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.walks import inputs_of
 
 
 @legality("recomputation: the unknown runs once")
@@ -110,8 +111,7 @@ class Hazards:
     def written(self, first: int, end: int) -> frozenset[str]:
         """Names of the values from before a stretch that lie in memory which the stretch writes."""
         written = {place for place, writes in self._writes.items() if any(first <= number < end for number in writes)}
-        inside = self.nodes[first:end]
-        inputs = {source for node in inside for source in node.all_input_nodes} - set(inside)
+        inputs = inputs_of(self.nodes[first:end])
         return frozenset(source.name for source in inputs if self._storages.of(source) in written)
 
 
