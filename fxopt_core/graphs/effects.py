@@ -15,8 +15,8 @@ from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_attribute, behaviour_of_function, behaviour_of_method
 from fxopt_core.graphs.walks import nodes_in
 
-Place = fx.Node | str
-"""Where data lies: the storage of a node's value, or a parameter or buffer of the owning module, by its name."""
+Storage = fx.Node | str
+"""A storage, by a node whose value lies in it, or by the name of a parameter or buffer of the owning module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Effects:
         opaque: nothing is known: it may read, write and return anything. A barrier.
     """
 
-    writes: tuple[Place, ...] = ()
-    aliases: tuple[Place, ...] = ()
+    writes: tuple[Storage, ...] = ()
+    aliases: tuple[Storage, ...] = ()
     view: bool = False
     random: bool = False
     context: bool = False

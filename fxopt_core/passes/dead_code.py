@@ -7,7 +7,7 @@ from torch import fx
 
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.effects import Effects, Storage
 from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.walks import reached
@@ -16,7 +16,7 @@ from fxopt_core.passes.registry import register_pass
 
 
 @legality("dead_code: a write is seen")
-def write_is_seen(effects: Effects, storages: Storages, read_later: set[Place]) -> str | None:
+def write_is_seen(effects: Effects, storages: Storages, read_later: set[Storage]) -> str | None:
     """A write stays when its storage is visible from outside, or read by a node that stays."""
     for place in effects.writes:
         if storages.escapes(place) or storages.of(place) in read_later:
@@ -86,7 +86,7 @@ class DeadCode(OptimizationPass):
         storages = editor.storages
         analysis = Analysis()
         dead: set[fx.Node] = set()
-        read_later: set[Place] = set()
+        read_later: set[Storage] = set()
         pure = storages.pure
         numbers = _numbers_out_of_data(editor.graph)
         for node in reversed(editor.graph.nodes):
@@ -103,7 +103,7 @@ class DeadCode(OptimizationPass):
         return analysis
 
     @staticmethod
-    def _observed(storages: Storages, node: fx.Node, read_later: set[Place], numbers: set[fx.Node]) -> str | None:
+    def _observed(storages: Storages, node: fx.Node, read_later: set[Storage], numbers: set[fx.Node]) -> str | None:
         """Why a node without users stays, if it does."""
         effects = storages.effects(node)
         return (
