@@ -20,10 +20,10 @@ MOST = {
     "(top)": 226,
     "benchmark": 372,
     "capture": 2342,
-    "graphs": 2099,
+    "graphs": 2120,
     "optimizer": 554,
-    "passes": 3172,
-    "verification": 1068,
+    "passes": 3120,
+    "verification": 1060,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 
