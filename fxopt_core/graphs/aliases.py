@@ -10,8 +10,9 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from fxopt_core.graphs.effects import PURE, Effects, Place, effects_of, is_pure_function
+from fxopt_core.graphs.effects import PURE, Effects, Storage, effects_of, is_pure_function
 from fxopt_core.graphs.examples import HELD_BY_MODULE, attribute_of
+from fxopt_core.graphs.walks import reached
 
 OUTSIDE = "<outside>"
 """Stands for all storage that somebody outside the graph may hold."""
@@ -42,12 +43,12 @@ class Storages:
     """
 
     def __init__(self, graph: fx.Graph, *, inputs_overlap: bool = True) -> None:
-        self._parent: dict[Place, Place] = {}
+        self._parent: dict[Storage, Storage] = {}
         self.merges = 0
         self._effects: dict[fx.Node, Effects] = {}
-        self._written: set[Place] = set()
-        self._escaped: set[Place] = {OUTSIDE}
-        outside: list[Place] = []
+        self._written: set[Storage] = set()
+        self._escaped: set[Storage] = {OUTSIDE}
+        outside: list[Storage] = []
         returned: list[fx.Node] = []
         # By identity: the hash of an operator is computed in Python.
         pure_functions: dict[int, Any] = {}
@@ -66,7 +67,7 @@ class Storages:
                 self._record(node, effects, outside)
             elif is_pure_function(node):
                 pure_functions[id(target)] = target
-        self.returned: set[fx.Node] = self._alias_closure(returned)
+        self.returned: set[fx.Node] = reached(returned, self._lent_by)
         self._escaped.update(outside)
         held = _held_memory(graph, outside)
         self._join_tied(held)
@@ -76,13 +77,13 @@ class Storages:
         self._written = {self.of(place) for place in self._written}
         self.written_memory = self._join_outside(outside, held) if inputs_overlap else None
 
-    def _join_outside(self, outside: list[Place], held: Mapping[Place, Hashable]) -> frozenset[Hashable] | None:
+    def _join_outside(self, outside: list[Storage], held: Mapping[Storage, Hashable]) -> frozenset[Hashable] | None:
         """Put what may be one storage, if the caller wills, into one class, where that matters: where it is written.
 
         Returns:
             `written_memory`.
         """
-        inputs: list[Place] = [OUTSIDE, *(place for place in outside if place not in held)]
+        inputs: list[Storage] = [OUTSIDE, *(place for place in outside if place not in held)]
         # A written buffer may be what the caller passes as an input, but it is no other buffer.
         written = [place for place in held if self.written(place)]
         memory = None if any(map(self.written, inputs)) else frozenset(held[place] for place in written)
@@ -91,7 +92,7 @@ class Storages:
             self.merge(OUTSIDE, place)
         return memory
 
-    def _record(self, node: fx.Node, effects: Effects, outside: list[Place]) -> None:
+    def _record(self, node: fx.Node, effects: Effects, outside: list[Storage]) -> None:
         if effects.opaque:
             for source in node.all_input_nodes:
                 self.merge(OUTSIDE, source)
@@ -104,26 +105,20 @@ class Storages:
             self._written.add(place)
         outside.extend(place for place in (*effects.aliases, *effects.writes) if isinstance(place, str))
 
-    def _alias_closure(self, nodes: list[fx.Node]) -> set[fx.Node]:
-        """The nodes, and all whose storage theirs may be through aliases."""
-        closure: set[fx.Node] = set()
-        pending: list[Place] = [*nodes]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, fx.Node) and node not in closure:
-                closure.add(node)
-                effects = self.effects(node)
-                pending += node.all_input_nodes if effects.opaque else effects.aliases
-        return closure
+    def _lent_by(self, node: fx.Node) -> list[fx.Node]:
+        """The nodes whose storage a node's value may be."""
+        effects = self.effects(node)
+        lent = node.all_input_nodes if effects.opaque else effects.aliases
+        return [place for place in lent if isinstance(place, fx.Node)]
 
-    def _join_tied(self, held: Mapping[Place, Hashable]) -> None:
+    def _join_tied(self, held: Mapping[Storage, Hashable]) -> None:
         """Put parameters and buffers that are views of one storage into one class."""
-        first: dict[Hashable, Place] = {}
+        first: dict[Hashable, Storage] = {}
         unknown = None in held.values()
         for place, memory in held.items():
             self.merge(OUTSIDE if unknown else first.setdefault(memory, place), place)
 
-    def of(self, place: Place) -> Place:
+    def of(self, place: Storage) -> Storage:
         """The class of a value, or of a parameter or buffer by its name: one of its members stands for all."""
         parent = self._parent
         root = place
@@ -134,7 +129,7 @@ class Storages:
             place = above
         return root
 
-    def merge(self, one: Place, other: Place) -> None:
+    def merge(self, one: Storage, other: Storage) -> None:
         """Put the classes of two values into one."""
         kept, joined = self.of(one), self.of(other)
         if kept == joined:
@@ -155,11 +150,11 @@ class Storages:
         """The nodes that are not pure, in order, with their effects."""
         return self._effects
 
-    def written(self, place: Place) -> bool:
+    def written(self, place: Storage) -> bool:
         """Whether some node of the graph may write the storage of the value."""
         return self.of(place) in self._written
 
-    def escapes(self, place: Place) -> bool:
+    def escapes(self, place: Storage) -> bool:
         """Whether somebody outside the graph may hold the storage of the value."""
         return self.of(place) in self._escaped
 
@@ -169,10 +164,10 @@ class Storages:
         return not self._written
 
 
-def _held_memory(graph: fx.Graph, outside: list[Place]) -> dict[Place, Hashable]:
+def _held_memory(graph: fx.Graph, outside: list[Storage]) -> dict[Storage, Hashable]:
     """The parameters and buffers that a graph names or gets as inputs, with what `memory_of` says of each."""
     owner = graph.owning_module
-    held: dict[Place, Hashable] = {}
+    held: dict[Storage, Hashable] = {}
     for place in outside:
         if isinstance(place, str):
             held[place] = memory_of(attribute_of(owner, place))

@@ -10,6 +10,7 @@ from fxopt_core.graphs.behaviours import Behaviour
 from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_function, behaviour_of_method
+from fxopt_core.graphs.walks import nodes_in
 
 _DEPTH = 6
 """How far back a value is followed; what comes from farther away may be a container."""
@@ -18,9 +19,7 @@ _DEPTH = 6
 def may_be_container(value: Any, depth: int = _DEPTH) -> bool:
     """Whether an argument, a node or a literal, may be a list, a tuple or a dictionary that holds tensors."""
     if not isinstance(value, fx.Node):
-        found: list[fx.Node] = []
-        fx.node.map_arg(value, found.append)
-        return bool(found)
+        return bool(nodes_in(value))
     example = value_of(value)
     if example is not None:
         return isinstance(example, (list, tuple, dict, set, frozenset))

@@ -13,9 +13,10 @@ from fxopt_core.graphs.containers import joins_containers
 from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
 from fxopt_core.graphs.torch_functions import ITEM, behaviour_of_attribute, behaviour_of_function, behaviour_of_method
+from fxopt_core.graphs.walks import nodes_in
 
-Place = fx.Node | str
-"""Where data lies: the storage of a node's value, or a parameter or buffer of the owning module, by its name."""
+Storage = fx.Node | str
+"""A storage, by a node whose value lies in it, or by the name of a parameter or buffer of the owning module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Effects:
         opaque: nothing is known: it may read, write and return anything. A barrier.
     """
 
-    writes: tuple[Place, ...] = ()
-    aliases: tuple[Place, ...] = ()
+    writes: tuple[Storage, ...] = ()
+    aliases: tuple[Storage, ...] = ()
     view: bool = False
     random: bool = False
     context: bool = False
@@ -83,12 +84,6 @@ def is_pure_function(node: fx.Node) -> bool:
     return behaviour.plain and not behaviour.outs
 
 
-def _inputs(argument: Any) -> list[fx.Node]:
-    found: list[fx.Node] = []
-    fx.node.map_arg(argument, found.append)
-    return found
-
-
 def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
     """The behaviour with the arguments of one call."""
     if behaviour.opaque:
@@ -100,7 +95,7 @@ def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
 
     def named(name: str) -> list[fx.Node]:
         """The values given for an argument. One that is there under a name that is not known may be any of them."""
-        return _inputs(given[name]) if name in given else everything
+        return nodes_in(given[name]) if name in given else everything
 
     # A value that is only known at run time may be anything but a literal False.
     off = any(given.get(name) is False for name in MODE_ARGUMENTS)
@@ -152,7 +147,7 @@ def _may_miss(value: Any, index: Any) -> bool:
     for part in index if isinstance(index, tuple) else (index,):
         if type(part) is int and isinstance(value, fx.Node) and value_of(value) is None and not _is_several(value):
             return True
-        for known in map(value_of, _inputs(part)):
+        for known in map(value_of, nodes_in(part)):
             if known is None or (isinstance(known, torch.Tensor) and known.dtype != torch.bool):
                 return True
     return False

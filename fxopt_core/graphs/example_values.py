@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.effects import is_pure_function
+from fxopt_core.graphs.examples import called
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 
 
@@ -41,7 +42,7 @@ class ExampleValues:
             return old
         arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta[name])
         with torch.no_grad():
-            value = node.target(*arguments, **keywords)  # type: ignore[operator]
+            value = called(node, arguments, keywords)
         if key is not None:
             self._kinds[key] = kind_of(value)
         return value

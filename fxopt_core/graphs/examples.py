@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -24,6 +25,21 @@ def example_of(node: fx.Node) -> torch.Tensor | None:
     """The tensor without data that a capture kept as a node's value; `None` where there is none."""
     value = value_of(node)
     return value if isinstance(value, torch.Tensor) else None
+
+
+def called(node: fx.Node, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What the function or method that a node calls gives for other arguments."""
+    if node.op == "call_method":
+        return getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
+    return node.target(*arguments, **keywords)  # type: ignore[operator]
+
+
+def keep_example(node: fx.Node, like: fx.Node) -> fx.Node:
+    """The node, which has the value of `like` where it has none of its own."""
+    for name in (*EXAMPLE_META, "tensor_meta"):
+        if name in like.meta:
+            node.meta.setdefault(name, like.meta[name])
+    return node
 
 
 def attribute_of(owner: nn.Module | None, name: object) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
-from fxopt_core.graphs.effects import PURE, Effects, Place
+from fxopt_core.graphs.effects import PURE, Effects, Storage
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.matching import Match, outside_users
 
@@ -65,7 +65,7 @@ def _roots(
 
 
 @dataclass
-class Taken:
+class ClaimedNodes:
     """What accepted matches hold: matches found later have to respect it.
 
     Attributes:
@@ -91,7 +91,7 @@ class Taken:
                 self._return(partner, storages)
 
     def _return(self, node: fx.Node, storages: Storages) -> None:
-        pending: list[Place] = [node]
+        pending: list[Storage] = [node]
         while pending:
             place = pending.pop()
             if isinstance(place, fx.Node) and place not in storages.returned:
@@ -107,16 +107,16 @@ def _moves_up(match: Match) -> bool:
 
 
 @legality("pattern: one match for each node")
-def one_match_for_each(match: Match, taken: Taken) -> str | None:
+def one_match_for_each(match: Match, claimed: ClaimedNodes) -> str | None:
     """A node is replaced once."""
     for node in match.nodes:
-        if node in taken.nodes:
+        if node in claimed.nodes:
             return f"{node} is part of another match"
-        if node in taken.fixed:
+        if node in claimed.fixed:
             return f"{node} is used by another match with several outputs"
     if _moves_up(match):
         for node in (*match.inputs, *outside_users(match)):
-            if node in taken.nodes:
+            if node in claimed.nodes:
                 return f"{node}, before or after the match, is part of another match"
     return None
 
@@ -192,9 +192,9 @@ def unwritten_in_between(match: Match) -> str | None:
     index = match.index
     if index.storages.pure:
         return None
-    first: dict[Place, int] = {}
+    first: dict[Storage, int] = {}
     for node in match.nodes:
-        places: list[Place] = [node, *node.all_input_nodes]
+        places: list[Storage] = [node, *node.all_input_nodes]
         if any(each.op in ("call_module", "get_attr") for each in (node, *node.all_input_nodes)):
             places.append(OUTSIDE)
         position = match.span[0] if _moves_up(match) else index.position[node]
@@ -247,20 +247,20 @@ def sharing_stays(match: Match, after: Sharing) -> str | None:
 
 
 def why_not(
-    match: Match, taken: Taken, after: Sharing, *, draws: bool, same_sharing: bool, drops_assertions: bool
+    match: Match, claimed: ClaimedNodes, after: Sharing, *, draws: bool, same_sharing: bool, drops_assertions: bool
 ) -> str | None:
     """Why the match must not be replaced, in words; `None` if it may.
 
     Args:
         match: what was found.
-        taken: what accepted matches hold.
+        claimed: what accepted matches hold.
         after: with what the outputs of the replacement will share storage.
         draws: whether the rule draws the same random numbers in the same order.
         same_sharing: whether the rule vouches that sharing stays, though effects do not show it.
         drops_assertions: whether assertions about the dtype of inner values vanish with them.
     """
     reason = (
-        one_match_for_each(match, taken)
+        one_match_for_each(match, claimed)
         or inner_values_stay_inside(match, drops_assertions)
         or inputs_lie_outside(match)
     )

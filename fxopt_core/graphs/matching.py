@@ -14,8 +14,9 @@ from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.arguments import Name, arguments_of
 from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
-from fxopt_core.graphs.patterns import Join, Pattern, function_key, nodes_in
+from fxopt_core.graphs.patterns import Join, Pattern, function_key
 from fxopt_core.graphs.timeline import Timeline
+from fxopt_core.graphs.walks import nodes_in
 
 MOST_WAYS = 64
 """How many ways to complete a match are tried from one node: they multiply with commutative calls and outputs."""

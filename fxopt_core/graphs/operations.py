@@ -38,6 +38,7 @@ PYTHON_OPERATORS = {
     "bitwise_xor": "xor",
     "div": "truediv",
     "floor_divide": "floordiv",
+    "matmul": "matmul",
 }
 """What the operation is called in the module `operator`."""
 
@@ -78,18 +79,23 @@ class Operations:
 
     Args:
         names: of operators of ATen.
+        in_place: those that are known in their form that writes the first argument, too: `mul_`, `*=`.
 
     Attributes:
         functions: targets of `call_function` nodes, with the name of the operation.
         methods: targets of `call_method` nodes, likewise.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], in_place: Iterable[str] = ()) -> None:
         self.functions: dict[Any, str] = {}
         self.methods: dict[str, str] = {}
         for name in names:
             for synonym in (name, *SYNONYMS.get(name, "").split()):
                 self._add(name, synonym)
+            if name in in_place:
+                self._add(name, f"{name}_")
+                if name in PYTHON_OPERATORS:
+                    self.functions[getattr(operator, f"i{PYTHON_OPERATORS[name]}")] = name
             if name in PYTHON_OPERATORS:
                 self.functions[getattr(operator, PYTHON_OPERATORS[name])] = name
                 self.methods[f"__{PYTHON_OPERATORS[name].strip('_')}__"] = name

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from torch import fx, nn
 
 from fxopt_core.graphs.arguments import Name, arguments_of, has_schema
 from fxopt_core.graphs.operations import is_commutative
+from fxopt_core.graphs.walks import reached
 
 _NAMED = "pattern_name"
 
@@ -132,10 +134,10 @@ class Pattern:
         return {}
 
     def _find_joins(self, start: fx.Node) -> Iterator[Join]:
-        reached = _below(start)
-        missing = [output for output in self.outputs if output not in reached]
+        below = reached([start], _inputs)
+        missing = [output for output in self.outputs if output not in below]
         while missing:
-            paths = {output: path for output in missing if (path := _path(output, reached)) is not None}
+            paths = {output: path for output in missing if (path := _path(output, below)) is not None}
             if not paths:
                 raise PatternError(
                     f"the pattern's output {missing[0]} has no value in common with {start}; expected outputs that "
@@ -143,32 +145,23 @@ class Pattern:
                 )
             output, path = next(iter(paths.items()))
             yield from (Join(known, user) for known, user in pairwise(path))
-            reached |= _below(output)
-            missing = [output for output in missing if output not in reached]
+            below |= reached([output], _inputs)
+            missing = [output for output in missing if output not in below]
 
     def __str__(self) -> str:
         return ", ".join(f"{call.name} = {getattr(call.target, '__name__', call.target)}" for call in self.calls)
 
 
-def _below(node: fx.Node) -> set[fx.Node]:
-    """The node and everything that it is computed from."""
-    found: set[fx.Node] = set()
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending += current.all_input_nodes
-    return found
+_inputs = attrgetter("all_input_nodes")
 
 
-def _path(output: fx.Node, reached: set[fx.Node]) -> list[fx.Node] | None:
+def _path(output: fx.Node, below: set[fx.Node]) -> list[fx.Node] | None:
     """A way from something reached to the output. One from a call is preferred: calls have few users."""
     shortest: dict[bool, list[fx.Node]] = {}
     pending, seen = [[output]], {output}
     for path in pending:
         for source in path[0].all_input_nodes:
-            if source in reached:
+            if source in below:
                 shortest.setdefault(source.op == "placeholder", [source, *path])
             elif source not in seen:
                 seen.add(source)
@@ -219,7 +212,7 @@ def pattern(function: Callable[..., Any]) -> Pattern:
         PatternError: the function cannot be a pattern; the message says why.
     """
     traced = trace(function)
-    needed = set[fx.Node]().union(*map(_below, traced.outputs))
+    needed = reached(traced.outputs, _inputs)
     for node in (*traced.wildcards.values(), *traced.calls):
         if node not in needed:
             raise PatternError(f"{node} is not needed for what the pattern returns; expected only what is.")
@@ -231,13 +224,3 @@ def pattern(function: Callable[..., Any]) -> Pattern:
         raise PatternError("two values of the pattern have one name; expected a name for each.")
     traced.joins(traced.outputs[0])
     return traced
-
-
-def nodes_in(value: Any) -> Iterator[fx.Node]:
-    """The nodes in an argument, however deep."""
-    if isinstance(value, fx.Node):
-        yield value
-    elif isinstance(value, (Sequence, dict, slice)) and not isinstance(value, str):
-        found: list[fx.Node] = []
-        fx.node.map_arg(value, found.append)
-        yield from found

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
-from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.effects import Effects, Storage
 
 
 class Mode(NamedTuple):
@@ -45,8 +45,8 @@ class Timeline:
         self._switching: list[tuple[fx.Node, Effects]] = []
         self.switches: list[int] = []
         self.draws: list[int] = []
-        self._writing: list[tuple[Place, int]] = []
-        self._writes: dict[Place, list[int]] = {}
+        self._writing: list[tuple[Storage, int]] = []
+        self._writes: dict[Storage, list[int]] = {}
         self._merges = -1
         for node, effects in storages.effectful.items():
             if not effects.observable:
@@ -86,7 +86,7 @@ class Timeline:
         """The mode in which a node runs."""
         return self._modes[bisect_left(self.switches, self.position[node]) if self.switches else 0]
 
-    def writes(self, place: Place) -> list[int]:
+    def writes(self, place: Storage) -> list[int]:
         """Positions of the nodes that may write the storage of a value, in order."""
         if self._merges != self._storages.merges:
             # Classes that have become one since have one history.
@@ -95,6 +95,6 @@ class Timeline:
                 self._writes.setdefault(self._storages.of(written), []).append(position)
         return self._writes.get(self._storages.of(place), [])
 
-    def version(self, place: Place, node: fx.Node) -> int:
+    def version(self, place: Storage, node: fx.Node) -> int:
         """How often the storage of a value may have been written before a node."""
         return bisect_left(self.writes(place), self.position[node])

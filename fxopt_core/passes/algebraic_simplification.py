@@ -27,14 +27,14 @@ from fxopt_core.passes.algebraic_matching import (
 from fxopt_core.passes.algebraic_rules import Call, Pattern, Rule, Variable
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.registry import register_pass
-from fxopt_core.passes.substitution import GraphFacts, conditions
+from fxopt_core.passes.substitution import Conditions, GraphFacts, Substitution
 from fxopt_core.verification import EXACT, Tolerance
 
 FAST_MATH = Tolerance(relative=1e-5, absolute=1e-6)
 """Of `fast_math` in float32: a few roundings (2^-24 each) of the largest value, for what the rules allow as inputs."""
 
 
-_CONDITIONS = conditions("algebraic_simplification")
+_CONDITIONS = Conditions("algebraic_simplification")
 
 
 @legality("algebraic_simplification: the rule holds for the dtype")
@@ -67,42 +67,21 @@ def gradients_still_flow(found: Found, dtype: torch.dtype, facts: GraphFacts, no
     return None if off else "its result takes part in autograd, and a constant does not"
 
 
-class _Simplifier:
-    """Walks through one graph and replaces values in thought."""
+class _Simplifier(Substitution):
+    """Replaces values by what the rules make of them."""
 
     def __init__(self, editor: GraphEditor, table: RuleTable) -> None:
-        self.editor = editor
+        super().__init__(editor, table.operations)
         self.table = table
-        self.analysis = Analysis()
         self.canonical: dict[fx.Node, Value] = {}
-        self.operations: dict[fx.Node, str] = {}
-        self._facts: GraphFacts | None = None
 
-    @property
-    def facts(self) -> GraphFacts:
-        """Made when the first rule matches."""
-        if self._facts is None:
-            self._facts = GraphFacts(self.editor)
-        return self._facts
-
-    def run(self) -> Analysis:
-        functions, methods = self.table.operations.functions, self.table.operations.methods
-        candidates = self.table.candidates
-        for node in self.editor.graph.nodes:
-            kind = node.op
-            if kind == "call_function":
-                name = functions.get(node.target)
-            elif kind == "call_method":
-                name = methods.get(node.target)
-            else:
-                continue
-            if name is None or (node.kwargs and operands_of(node) is None):
-                continue
-            self.operations[node] = name
-            operands = self._operands(node)
-            if candidates(name, self._kinds(operands), len(operands) == 2 and operands[0] is operands[1]):
-                self._simplify(node)
-        return self.analysis
+    def visit(self, node: fx.Node, name: str) -> None:
+        if node.kwargs and operands_of(node) is None:
+            return
+        self.names[node] = name
+        operands = self._operands(node)
+        if self.table.candidates(name, self._kinds(operands), len(operands) == 2 and operands[0] is operands[1]):
+            self._simplify(node)
 
     def _operands(self, value: Value) -> tuple[Any, ...]:
         if isinstance(value, Term):
@@ -117,7 +96,7 @@ class _Simplifier:
         for operand in operands:
             class_ = type(operand)
             if class_ is fx.Node:
-                kinds.append(self.operations.get(operand, ""))
+                kinds.append(self.names.get(operand, ""))
             elif class_ is int or class_ is float or class_ is bool:
                 kinds.append(self.table.kind(operand))
             else:
@@ -146,7 +125,7 @@ class _Simplifier:
 
     def _step(self, node: fx.Node, value: Value, reasons: list[str]) -> tuple[Rule, Value] | None:
         """The first rule that applies to a value, and what it makes of it."""
-        name = self.operations[value] if isinstance(value, fx.Node) else value.operation
+        name = self.names[value] if isinstance(value, fx.Node) else value.operation
         operands = self._operands(value)
         same = len(operands) == 2 and operands[0] is operands[1]
         for rule, pattern in self.table.candidates(name, self._kinds(operands), same):
@@ -175,7 +154,7 @@ class _Simplifier:
             return type(value) in (int, float, bool) and same_number(pattern, value)
         if not isinstance(value, (fx.Node, Term)):
             return False
-        name = self.operations.get(value) if isinstance(value, fx.Node) else value.operation
+        name = self.names.get(value) if isinstance(value, fx.Node) else value.operation
         if name != pattern.operation:
             return False
         operands, patterns = self._operands(value), pattern.operands

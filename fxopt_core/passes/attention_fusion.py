@@ -9,10 +9,11 @@ from itertools import accumulate
 from torch import fx, nn
 
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.examples import EXAMPLE_META, example_of
+from fxopt_core.graphs.examples import example_of, keep_example
 from fxopt_core.graphs.fused_attention import PRECISIONS, FusedAttention, MaskStep, Operand
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.matching import Match
+from fxopt_core.graphs.walks import graph_of
 from fxopt_core.passes.attention_reading import Attention, find_attention
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
 from fxopt_core.passes.registry import register_pass
@@ -83,12 +84,9 @@ def _build(editor: GraphEditor, match: Match) -> fx.Node:
     example = example_of(match.anchor)
     inputs = list(match.inputs)
     now = match.values.__getitem__
-    written = fx.Graph()
-    copies = {source: written.placeholder(source.name) for source in inputs}
-    for node in match.nodes:
-        copies[node] = written.node_copy(node, copies.__getitem__)
-        copies[node].meta = {}
-    written.output(copies[match.anchor])
+    written, copies = graph_of(match.nodes, inputs, match.anchor)
+    for copied in copies:
+        copied.meta = {}
     places = {source: number for number, source in enumerate(inputs)}
     query, key, value = (Operand(places[now(node)], order) for node, order in found.operands)
     mask = [
@@ -111,8 +109,7 @@ def _build(editor: GraphEditor, match: Match) -> fx.Node:
     )
     name = editor.module(fused, "fused_attention")
     node = editor.insert("call_module", name, tuple(inputs), like=match.anchor, before=match.before)
-    node.meta.update({kind: match.anchor.meta[kind] for kind in EXAMPLE_META if kind in match.anchor.meta})
-    return node
+    return keep_example(node, match.anchor)
 
 
 @register_pass("attention_fusion")

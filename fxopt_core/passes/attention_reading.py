@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from fxopt_core.graphs.match_legality import is_metadata_assertion
 from fxopt_core.graphs.matching import GraphIndex, Match, Miss
 from fxopt_core.graphs.operations import Operations
 from fxopt_core.graphs.patterns import function_key
+from fxopt_core.graphs.walks import inputs_of
 from fxopt_core.passes.pattern_pass import region
 
 PRODUCTS = ("matmul", "bmm", "baddbmm", "einsum")
@@ -27,23 +27,14 @@ SAME = ("to", "_to_copy", "type_as", "float", "double", "contiguous", "clone", "
 
 _COMMUTATIVE = ("add", "mul")
 _SOFTMAX = ("softmax", "_softmax")
-_IN_PLACE = ("mul_", "div_", "add_", "sub_", "masked_fill_")
-_OPERATIONS = Operations((*PRODUCTS, *SCALINGS, *MASKS, *SAME, *_SOFTMAX, *_IN_PLACE))
-_PYTHON: dict[Any, str] = {
-    operator.matmul: "matmul", operator.imul: "mul", operator.itruediv: "div", operator.iadd: "add",
-    operator.isub: "sub",
-}  # fmt: skip
+_OPERATIONS = Operations((*PRODUCTS, *SCALINGS, *MASKS, *SAME, *_SOFTMAX), in_place=(*SCALINGS, *MASKS[:3]))
 
 NEARBY = 4
 """How many unknown operations may lie between softmax and product for the place to be worth a word."""
 
 
 def _operation(node: Any) -> str | None:
-    if not isinstance(node, fx.Node) or node.op not in ("call_function", "call_method"):
-        return None
-    name = _PYTHON.get(node.target) if node.op == "call_function" else None
-    name = name or _OPERATIONS.name_of(node)
-    return name.removesuffix("_") if name in _IN_PLACE else name
+    return _OPERATIONS.name_of(node) if isinstance(node, fx.Node) else None
 
 
 def _arguments(node: fx.Node) -> dict[Any, Any]:
@@ -141,13 +132,6 @@ class Attention:
     mask: list[tuple[fx.Node, str, Any, float]] = field(default_factory=list)
     order: tuple[int, ...] = ()
 
-    @property
-    def inputs(self) -> list[fx.Node]:
-        """What the nodes are computed from, each once."""
-        own = set(self.nodes)
-        found = dict.fromkeys(source for node in self.nodes for source in node.all_input_nodes)
-        return [source for source in found if source not in own]
-
     def shape(self, number: int) -> tuple[Any, ...]:
         """The example shape of query (0), keys (1) or value (2), as batch..., positions, features."""
         node, order = self.operands[number]
@@ -172,7 +156,7 @@ def find_attention(node: fx.Node, index: GraphIndex) -> Match | Miss | None:
         reason = next((f"{each} is used a second time in the formula" for each in found.nodes if each in given), None)
     if reason is None:
         found.nodes.sort()
-        return region(index, found.nodes, found.inputs, found)
+        return region(index, found.nodes, inputs_of(found.nodes), found)
     return Miss(node, reason, tuple(found.nodes)) if reason else None
 
 

@@ -9,7 +9,7 @@ from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.effects import PURE, Effects, Place
+from fxopt_core.graphs.effects import PURE, Effects, Storage
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 from fxopt_core.graphs.timeline import Timeline
@@ -70,7 +70,7 @@ def _computed(node: fx.Node, storages: Storages, timeline: Timeline) -> Computed
     mode = timeline.mode(node).switches
     if storages.pure:
         return Computed(node, mode, ())
-    places: list[Place] = [*node.all_input_nodes]
+    places: list[Storage] = [*node.all_input_nodes]
     if node.op in ("call_module", "get_attr"):
         places.append(OUTSIDE)
     return Computed(node, mode, tuple(timeline.version(place, node) for place in places))

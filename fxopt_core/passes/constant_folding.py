@@ -16,7 +16,7 @@ from fxopt_core.capture.carried import persistent_names
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import Effects
-from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, value_of
+from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, called, value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
@@ -192,10 +192,7 @@ def _bytes(value: Any) -> int:
 
 
 def _call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
-    arguments, keywords = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
-    if node.op == "call_function":
-        return node.target(*arguments, **keywords)  # type: ignore[operator]
-    return getattr(arguments[0], str(node.target))(*arguments[1:], **keywords)
+    return called(node, *fx.node.map_arg((node.args, node.kwargs), values.__getitem__))
 
 
 _ASSERT = torch.ops.aten._assert_tensor_metadata.default

@@ -10,7 +10,7 @@ from torch import fx, nn
 
 from fxopt_core.graphs.cloning import shallow_copy
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.examples import EXAMPLE_META
+from fxopt_core.graphs.examples import keep_example
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.batchnorm_arithmetic import at_each_call
 from fxopt_core.passes.batchnorm_legality import Chain
@@ -111,10 +111,7 @@ class ConvBatchNormFolding(OptimizationPass):
         parts = [part for norm in chain.norms if norm.node not in norm.values for part in norm.node.users]
         sources = [source for node in norms for source in node.all_input_nodes]
         for value in chain.values:
-            for name in (*EXAMPLE_META, "tensor_meta"):
-                if name in value.meta:
-                    new.meta.setdefault(name, value.meta[name])
-            editor.replace(value, new)
+            editor.replace(value, keep_example(new, value))
         editor.erase_unused(node for node in (*parts, *norms, *sources) if node not in chain.values)
 
     def verify(self, editor: GraphEditor, result: PassResult) -> None:

@@ -7,15 +7,16 @@ from torch import fx
 
 from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.effects import Effects, Storage
 from fxopt_core.graphs.examples import value_of
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.walks import reached
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
 from fxopt_core.passes.registry import register_pass
 
 
 @legality("dead_code: a write is seen")
-def write_is_seen(effects: Effects, storages: Storages, read_later: set[Place]) -> str | None:
+def write_is_seen(effects: Effects, storages: Storages, read_later: set[Storage]) -> str | None:
     """A write stays when its storage is visible from outside, or read by a node that stays."""
     for place in effects.writes:
         if storages.escapes(place) or storages.of(place) in read_later:
@@ -85,7 +86,7 @@ class DeadCode(OptimizationPass):
         storages = editor.storages
         analysis = Analysis()
         dead: set[fx.Node] = set()
-        read_later: set[Place] = set()
+        read_later: set[Storage] = set()
         pure = storages.pure
         numbers = _numbers_out_of_data(editor.graph)
         for node in reversed(editor.graph.nodes):
@@ -102,7 +103,7 @@ class DeadCode(OptimizationPass):
         return analysis
 
     @staticmethod
-    def _observed(storages: Storages, node: fx.Node, read_later: set[Place], numbers: set[fx.Node]) -> str | None:
+    def _observed(storages: Storages, node: fx.Node, read_later: set[Storage], numbers: set[fx.Node]) -> str | None:
         """Why a node without users stays, if it does."""
         effects = storages.effects(node)
         return (
@@ -131,10 +132,9 @@ def _numbers_out_of_data(graph: fx.Graph) -> set[fx.Node]:
     """The nodes that read a number of Python out of a tensor, and those that compute numbers from such."""
     found = {node for target in _READS_OUT for node in graph.find_nodes(op="call_function", target=target)}
     found |= {node for name in ("item", "tolist") for node in graph.find_nodes(op="call_method", target=name)}
-    pending = list(found)
-    while pending:
-        for user in pending.pop().users:
-            if user not in found and user.op.startswith("call") and not isinstance(value_of(user), torch.Tensor):
-                found.add(user)
-                pending.append(user)
-    return found
+    return reached(
+        found,
+        lambda node: (
+            user for user in node.users if user.op.startswith("call") and not isinstance(value_of(user), torch.Tensor)
+        ),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import torch
 from torch import fx
 
-from fxopt_core.graphs.examples import example_of
+from fxopt_core.graphs.examples import called, example_of
 from fxopt_core.graphs.operations import Operations
 from fxopt_core.passes.substitution import size_key
 
@@ -101,10 +101,7 @@ def computed(node: fx.Node, first: torch.Tensor) -> torch.Tensor | None:
     args, kwargs = fx.node.map_arg((rest, dict(node.kwargs)), example_of)
     with torch.no_grad():
         try:
-            if node.op == "call_method":
-                result: torch.Tensor = getattr(first, str(node.target))(*args, **kwargs)
-            else:
-                result = node.target(first, *args, **kwargs)  # type: ignore[operator]
+            result: torch.Tensor = called(node, (first, *args), kwargs)
         except (RuntimeError, ValueError):  # a view of other strides, say: then it has to read what it reads
             return None
     return result

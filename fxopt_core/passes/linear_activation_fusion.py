@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from fxopt_core.graphs.arguments import arguments_of
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.examples import EXAMPLE_META, example_of
+from fxopt_core.graphs.examples import example_of, keep_example
 from fxopt_core.graphs.fused_operators import linear_activation
 from fxopt_core.graphs.matching import GraphIndex, Match, Miss
 from fxopt_core.graphs.operations import Operations
@@ -27,7 +27,7 @@ WORTHWHILE = {"none": 2**17, "tanh": 2**16}
 """From how many elements of the result on fusing gelu was faster, by its algorithm: to get going takes 15 µs in the
 kernel and 5 before it."""
 
-_ACTIVATIONS = Operations(("gelu", "relu", "relu_"))
+_ACTIVATIONS = Operations(("gelu", "relu"), in_place=("relu",))
 _MODULES: dict[Any, str] = {nn.GELU: "gelu", nn.ReLU: "relu"}
 
 
@@ -50,7 +50,7 @@ def find(activation: str, node: fx.Node, index: GraphIndex) -> Match | Miss | No
     if not node.op.startswith("call"):
         return None
     key = function_key(node, index.owner)
-    name = _MODULES.get(key) if node.op == "call_module" else (_ACTIVATIONS.name_of(node) or "").removesuffix("_")
+    name = _MODULES.get(key) if node.op == "call_module" else _ACTIVATIONS.name_of(node)
     given = arguments_of(key, node.args, node.kwargs)
     source = next(iter(given.values()), None)
     if name != activation or not isinstance(source, fx.Node):
@@ -113,10 +113,7 @@ def _build(editor: GraphEditor, match: Match) -> fx.Node:
         weight = insert("get_attr", f"{layer.node.target}.weight")
         bias = insert("get_attr", f"{layer.node.target}.bias") if layer.bias is not None else None
     fused = insert("call_function", linear_activation, match.values[layer.input], weight, bias, *activation)
-    for name in EXAMPLE_META:
-        if name in match.anchor.meta:
-            fused.meta.setdefault(name, match.anchor.meta[name])
-    return fused
+    return keep_example(fused, match.anchor)
 
 
 @register_pass("linear_activation_fusion")

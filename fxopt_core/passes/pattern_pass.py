@@ -12,9 +12,10 @@ from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import effects_of
 from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
-from fxopt_core.graphs.match_legality import Sharing, Taken, is_metadata_assertion, sharing, why_not
+from fxopt_core.graphs.match_legality import ClaimedNodes, Sharing, is_metadata_assertion, sharing, why_not
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher, Miss
-from fxopt_core.graphs.patterns import Pattern, PatternError, nodes_in, pattern, trace
+from fxopt_core.graphs.patterns import Pattern, PatternError, pattern, trace
+from fxopt_core.graphs.walks import nodes_in, reached
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult
 from fxopt_core.passes.substitution import GraphFacts, same_mode, same_place, same_tensor
 from fxopt_core.verification import Tolerance
@@ -223,7 +224,7 @@ class PatternPass(OptimizationPass):
         analysis = Analysis()
         index = GraphIndex(editor.graph, editor.storages)
         facts = GraphFacts(editor)
-        taken = Taken()
+        claimed = ClaimedNodes()
         replaced: dict[fx.Node, fx.Node] = {}
         refused: list[Miss] = []
         nearly: list[Miss] = []
@@ -231,9 +232,9 @@ class PatternPass(OptimizationPass):
             for search in rule.searches(index):
                 before = len(analysis.opportunities), len(refused)
                 for node in search.starts:
-                    match = self._first_legal(rule, search, node, taken, refused, facts)
+                    match = self._first_legal(rule, search, node, claimed, refused, facts)
                     if match is not None:
-                        taken.accept(match, rule.shared_after(match))
+                        claimed.accept(match, rule.shared_after(match))
                         found = _Found(rule, match, replaced)
                         analysis.opportunities.append(Opportunity(match.anchor, found, rule.name, rule.tolerance))
                 if isinstance(search, _Finder):
@@ -241,7 +242,7 @@ class PatternPass(OptimizationPass):
                 elif before == (len(analysis.opportunities), len(refused)):
                     miss = search.nearest_miss(least=self.least_met)
                     nearly += [] if miss is None else [miss._replace(reason=f"{rule.name}: {miss.reason}")]
-        for miss in _one_for_each_place(refused, nearly, taken.nodes):
+        for miss in _one_for_each_place(refused, nearly, claimed.nodes):
             analysis.refuse(miss.node, miss.reason)
         return analysis
 
@@ -250,16 +251,16 @@ class PatternPass(OptimizationPass):
         rule: RewriteRule,
         search: Matcher | _Finder,
         node: fx.Node,
-        taken: Taken,
+        claimed: ClaimedNodes,
         refused: list[Miss],
         facts: GraphFacts,
     ) -> Match | None:
         refusal: Miss | None = None
-        for match in search.matches(node, taken.nodes):
+        for match in search.matches(node, claimed.nodes):
             reason = (
                 why_not(
                     match,
-                    taken,
+                    claimed,
                     rule.shared_after(match),
                     draws=rule.draws,
                     same_sharing=rule.same_sharing,
@@ -273,7 +274,7 @@ class PatternPass(OptimizationPass):
             if reason is None:
                 return match
             refusal = refusal or Miss(node, f"{rule.name}: {reason}", match.nodes)
-            if node in taken.nodes:
+            if node in claimed.nodes:
                 break
         if refusal is not None:
             refused.append(refusal)
@@ -345,13 +346,10 @@ class PatternPass(OptimizationPass):
 def _shares(editor: GraphEditor, match: Match, made: list[fx.Node]) -> bool:
     """Whether what was built shares storage with what was there, or with the module's."""
     new = {node.name for node in editor.current.after}
-    inside: set[fx.Node] = set()
-    pending = list(made)
-    while pending:
-        node = pending.pop()
-        if node not in inside and node.name in new:
-            inside.add(node)
-            pending += node.all_input_nodes
+    inside = reached(
+        (node for node in made if node.name in new),
+        lambda node: (source for source in node.all_input_nodes if source.name in new),
+    )
     return any(node.op == "get_attr" for node in made) or bool(sharing(tuple(made), inside, effects_of))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -33,15 +32,16 @@ from fxopt_core.passes.layout_operations import (
 )
 from fxopt_core.passes.registry import register_pass
 from fxopt_core.passes.substitution import (
+    Conditions,
     GraphFacts,
-    conditions,
+    Substitution,
     known,
     object_is_new,
     same_mode,
     same_tensor,
 )
 
-_CONDITIONS = conditions("redundant_layout")
+_CONDITIONS = Conditions("redundant_layout")
 _object_is_new = legality("redundant_layout: returned views are two objects")(object_is_new)
 
 
@@ -140,13 +140,11 @@ def _not_one_content(facts: GraphFacts, node: fx.Node, value: fx.Node) -> str | 
     return _CONDITIONS.why_not(facts, node, value, (example_of(value), example_of(node)))
 
 
-class _Layouts:
-    """Walks through one graph and follows views, copies and casts."""
+class _Layouts(Substitution):
+    """Follows views, copies and casts."""
 
     def __init__(self, editor: GraphEditor) -> None:
-        self.editor = editor
-        self.analysis = Analysis()
-        self.names: dict[fx.Node, str] = {}
+        super().__init__(editor, OPERATIONS)
         self.canonical: dict[fx.Node, fx.Node] = {}
         self.sources: dict[fx.Node, fx.Node] = {}
         self.permutations: dict[fx.Node, list[int] | None] = {}
@@ -154,25 +152,9 @@ class _Layouts:
         self.views = _Line(geometry, "it is the same view as", _not_one_view)
         self.elements = _Line(form, "it contains the same as", _not_one_content)
 
-    @cached_property
-    def facts(self) -> GraphFacts:
-        """Made when there is something to look at."""
-        return GraphFacts(self.editor)
-
-    def run(self) -> Analysis:
-        functions, methods = OPERATIONS.functions, OPERATIONS.methods
-        for node in self.editor.graph.nodes:
-            if node.op == "call_function":
-                name = functions.get(node.target)
-            elif node.op == "call_method":
-                name = methods.get(node.target)
-            else:
-                continue
-            if name is not None and node.args and type(node.args[0]) is fx.Node:
-                self._visit(node, name)
-        return self.analysis
-
-    def _visit(self, node: fx.Node, name: str) -> None:
+    def visit(self, node: fx.Node, name: str) -> None:
+        if not node.args or type(node.args[0]) is not fx.Node:
+            return
         source = self._source(node)
         reasons: list[str] = []
         if (stops := self._stops_gradients(node, source)) is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.legality import Check, legality
+from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.operations import Operations
+from fxopt_core.passes.base import Analysis
 
 _LEAVES = ("placeholder", "get_attr")
 
@@ -127,15 +129,16 @@ def same_mode(facts: GraphFacts, node: fx.Node, values: tuple[fx.Node, ...]) -> 
     return None if same else "a mode (gradients, autocast) may be switched in between"
 
 
-class Conditions(NamedTuple):
-    """The conditions above, as checks of one pass."""
+class Conditions:
+    """The conditions above, as checks that are registered under the name of one pass."""
 
-    known: Check[Any]
-    same_tensor: Check[Any]
-    same_place: Check[Any]
-    not_written: Check[Any]
-    returned_is_new: Check[Any]
-    same_mode: Check[Any]
+    def __init__(self, pass_name: str) -> None:
+        self.known = legality(f"{pass_name}: values are known")(known)
+        self.same_tensor = legality(f"{pass_name}: same tensor")(same_tensor)
+        self.same_place = legality(f"{pass_name}: same place in storage")(same_place)
+        self.not_written = legality(f"{pass_name}: nothing is written")(not_written)
+        self.returned_is_new = legality(f"{pass_name}: returned values are new")(returned_is_new)
+        self.same_mode = legality(f"{pass_name}: same mode")(same_mode)
 
     def why_not(
         self,
@@ -164,13 +167,43 @@ class Conditions(NamedTuple):
         )
 
 
-def conditions(pass_name: str) -> Conditions:
-    """Register the conditions under the name of a pass."""
-    return Conditions(
-        legality(f"{pass_name}: values are known")(known),
-        legality(f"{pass_name}: same tensor")(same_tensor),
-        legality(f"{pass_name}: same place in storage")(same_place),
-        legality(f"{pass_name}: nothing is written")(not_written),
-        legality(f"{pass_name}: returned values are new")(returned_is_new),
-        legality(f"{pass_name}: same mode")(same_mode),
-    )
+class Substitution:
+    """One walk over a graph in which earlier values come to stand for later ones: for now only in thought.
+
+    Args:
+        editor: of the graph.
+        operations: those that are looked at.
+
+    Attributes:
+        analysis: what was found so far.
+        names: of the nodes that were looked at, in order, the operations that they call.
+    """
+
+    def __init__(self, editor: GraphEditor, operations: Operations) -> None:
+        self.editor, self.operations = editor, operations
+        self.analysis = Analysis()
+        self.names: dict[fx.Node, str] = {}
+
+    @cached_property
+    def facts(self) -> GraphFacts:
+        """Made when there is something to look at."""
+        return GraphFacts(self.editor)
+
+    def run(self) -> Analysis:
+        """Look at each node that calls one of the operations."""
+        functions, methods = self.operations.functions, self.operations.methods
+        for node in self.editor.graph.nodes:
+            kind = node.op
+            if kind == "call_function":
+                name = functions.get(node.target)
+            elif kind == "call_method":
+                name = methods.get(str(node.target))
+            else:
+                continue
+            if name is not None:
+                self.visit(node, name)
+        return self.analysis
+
+    def visit(self, node: fx.Node, name: str) -> None:
+        """Look at a node that calls the operation of this name."""
+        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 
@@ -22,11 +23,4 @@ def bisect_rewrites(count: int, right: Callable[[int], bool]) -> int:
     """
     if count < 1:
         raise ValueError(f"count is {count}; expected at least one rewrite to choose from.")
-    good, bad = 0, count
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if right(middle):
-            good = middle
-        else:
-            bad = middle
-    return bad - 1
+    return bisect_left(range(1, count), True, key=lambda made: not right(made))

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from fxopt_core.verification.comparison import BITS
 from fxopt_core.verification.isolation import private_copy
-from fxopt_core.verification.memory import require_dense
+from fxopt_core.verification.memory import last_element, require_dense
 
 
 class Case(NamedTuple):
@@ -191,11 +191,9 @@ def memory_of(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         tensor: dense and with elements. Numbers that are neither floating-point nor complex come as integers with
             which every operation works.
     """
-    places = torch.zeros((), dtype=torch.int64)
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        places = places[..., None] + torch.arange(size) * stride
-    places = places.flatten().unique().to(tensor.device)
-    memory = tensor.as_strided((int(places[-1]) + 1,), (1,))
+    extent = last_element(tensor) - int(tensor.storage_offset()) + 1
+    places = torch.arange(extent).as_strided(tensor.shape, tensor.stride()).unique().to(tensor.device)
+    memory = tensor.as_strided((extent,), (1,))
     if not (tensor.is_floating_point() or tensor.is_complex()):
         memory = memory.view(BITS[tensor.element_size()])
     return memory, places

@@ -46,12 +46,13 @@ def location_of(tensor: torch.Tensor) -> MemoryLocation:
     if tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.is_meta:
         return MemoryLocation(outside, 0, 0, 0)
     first = int(tensor.storage_offset())
-    end = _last_element(tensor) + 1
+    end = last_element(tensor) + 1
     width = tensor.element_size()
     return MemoryLocation(outside, tensor.untyped_storage().data_ptr(), first * width, end * width)
 
 
-def _last_element(tensor: torch.Tensor) -> int:
+def last_element(tensor: torch.Tensor) -> int:
+    """Where in its storage the last element of a tensor lies; before its first one, if it has none."""
     steps = ((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return int(tensor.storage_offset() + sum(steps))
 
@@ -92,7 +93,7 @@ def what_is_not_dense(tensor: torch.Tensor) -> str:
         "a subclass of tensor that wraps others": is_traceable_wrapper_subclass(tensor),
     }
     if not any(kinds.values()):
-        too_small = tensor.untyped_storage().nbytes() < (_last_element(tensor) + 1) * tensor.element_size()
+        too_small = tensor.untyped_storage().nbytes() < (last_element(tensor) + 1) * tensor.element_size()
         kinds["a tensor without memory"] = tensor.numel() > 0 and too_small
     return next((words for words, applies in kinds.items() if applies), "")
 

@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
-from fxopt_core.graphs.effects import Place
+from fxopt_core.graphs.effects import Storage
 from fxopt_core.graphs.names import is_operation, operation_name
 
 Grid = tuple[int, int]
@@ -175,7 +175,7 @@ class Flow:
 def _reads(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:
     storages = Storages(graph)
     outside = storages.of(OUTSIDE)
-    writers: dict[Place, fx.Node] = {}
+    writers: dict[Storage, fx.Node] = {}
     reads: dict[fx.Node, list[fx.Node]] = {}
     for node in graph.nodes:
         sources = node.all_input_nodes

@@ -27,10 +27,11 @@ from fxopt_core.benchmark import benchmark
 from fxopt_core.devices import choose_device
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_pass
+from fxopt_workbench.costs import analyze_graph
 from fxopt_workbench.hardware.hardware import published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import plot
-from fxopt_workbench.results.optimizations import draw_changes
+from fxopt_workbench.results.optimizations import before_and_after, draw_changes
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 device = choose_device()
@@ -86,7 +87,7 @@ result = optimizer.optimize("inference")
 result.report
 
 # %% tags=["nbval-check-output"]
-for name, both in result.report.before_and_after.items():
+for name, both in before_and_after(result.report).items():
     print(f"{name:6} {both[0]:>10,} before {both[1]:>10,} after")
 rules = [rewrite.rule for rewrite in result.report.rewrites]
 print({rule: rules.count(rule) for rule in dict.fromkeys(rules)})
@@ -163,7 +164,8 @@ print("the same on more inputs:", bool(optimizer.verify(more)))
 # FLOPs. Will the estimate for a graphics card fall by little, too?
 
 # %%
-costs = result.report.graphs[0].costs
+graph = result.report.graphs[0]
+costs = [analyze_graph(one) for one in (graph.before, graph.result.graph_module)]
 estimates = [estimate(cost, published("m2")) for cost in costs]
 plot(estimates)
 

@@ -62,7 +62,9 @@ KINDS = (
     Kind(
         "cost",
         "fxopt.costs",
-        _task("own_cost", "A cost tool of your own", "extract-graphs", ("fxopt_core.costs",)),
+        _task(
+            "own_cost", "A cost tool of your own", "extract-graphs", ("fxopt_workbench.costs", "fxopt_core.benchmark")
+        ),
         "cost tool",
     ),
 )

@@ -7,8 +7,9 @@ from itertools import accumulate
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
-from fxopt_core.graphs.effects import Effects, Place
+from fxopt_core.graphs.effects import Effects, Storage
 from fxopt_core.graphs.legality import legality
+from fxopt_core.graphs.walks import inputs_of
 
 
 @legality("recomputation: the unknown runs once")
@@ -73,10 +74,10 @@ class Hazards:
         ]
         numbers = {node: number for number, node in enumerate(self.nodes)}
         # Of each storage: the number of the node that makes it, and of those that write it.
-        self._made: dict[Place, int] = {}
+        self._made: dict[Storage, int] = {}
         for node in graph.nodes:
             self._made.setdefault(storages.of(node), numbers.get(node, -1))
-        self._writes: dict[Place, list[int]] = {}
+        self._writes: dict[Storage, list[int]] = {}
         for number, effects in enumerate(self._effects):
             for place in (OUTSIDE,) if effects.opaque else effects.writes:
                 self._writes.setdefault(storages.of(place), []).append(number)
@@ -110,8 +111,7 @@ class Hazards:
     def written(self, first: int, end: int) -> frozenset[str]:
         """Names of the values from before a stretch that lie in memory which the stretch writes."""
         written = {place for place, writes in self._writes.items() if any(first <= number < end for number in writes)}
-        inside = self.nodes[first:end]
-        inputs = {source for node in inside for source in node.all_input_nodes} - set(inside)
+        inputs = inputs_of(self.nodes[first:end])
         return frozenset(source.name for source in inputs if self._storages.of(source) in written)
 
 

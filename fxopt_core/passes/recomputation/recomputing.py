@@ -12,6 +12,7 @@ from torch import fx
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, example_of
+from fxopt_core.graphs.walks import graph_of, inputs_of
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, RequestError
 from fxopt_core.passes.recomputation.hazards import Hazards, computing
 from fxopt_core.passes.recomputation.planning import Plan, Stretch, plans
@@ -176,16 +177,11 @@ class Recomputation(OptimizationPass):
         """Put nodes into a region, which is called in their place."""
         region: _Region = opportunity.data
         nodes, inside = region.nodes, set(region.nodes)
-        inputs = list(
-            dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside)
-        )
+        inputs = inputs_of(nodes)
         outputs = [node for node in nodes if any(user not in inside for user in node.users)]
-        body = fx.Graph()
-        copies = {source: body.placeholder(source.name) for source in inputs}
-        for node in nodes:
-            copies[node] = body.node_copy(node, copies.__getitem__)
-            mark_for_partitioner(copies[node], region.number)
-        body.output(tuple(copies[node] for node in outputs))
+        body, copies = graph_of(nodes, inputs, tuple(outputs))
+        for copied in copies:
+            mark_for_partitioner(copied, region.number)
         modules = {str(node.target): _called(node) for node in nodes if node.op == "call_module"}
         module = RecomputedRegion(
             fx.GraphModule(modules, body),
