@@ -1,4 +1,4 @@
-"""Graph capture, passes, verification and benchmarks for PyTorch 2: the core that the fxopt course grows.
+"""Graph capture, passes, verification, costs and benchmarks for PyTorch 2: the core that the fxopt course grows.
 
 `GraphOptimizer`, `capture`, `register_pass` and `OptimizationPass` are loaded when they are first asked for, so that
 `import fxopt_core` costs next to nothing.

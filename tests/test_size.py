@@ -18,12 +18,13 @@ GOAL = 8_000
 
 MOST = {
     "(top)": 226,
-    "benchmark": 372,
+    "benchmark": 296,
     "capture": 2342,
-    "graphs": 2120,
-    "optimizer": 554,
-    "passes": 3120,
-    "verification": 1060,
+    "costs": 443,
+    "graphs": 2138,
+    "optimizer": 587,
+    "passes": 3172,
+    "verification": 1071,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 

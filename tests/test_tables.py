@@ -13,8 +13,8 @@ from torch import nn
 
 from fxopt_core import display
 from fxopt_core.benchmark import benchmark
-from fxopt_core.benchmark.allocations import record_allocations
 from fxopt_core.capture import capture
+from fxopt_core.costs import record_allocations
 from fxopt_core.display import Displayable
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import GraphEditor, PassResult, make_pass

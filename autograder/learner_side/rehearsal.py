@@ -24,7 +24,7 @@ COURSE = (
     "fxopt_workbench",
     "fxopt_core.graphs",
     "fxopt_core.verification",
-    "fxopt_workbench.costs",
+    "fxopt_core.costs",
     "fxopt_core.capture",
     "fxopt_core.passes",
     "fxopt_core.optimizer",

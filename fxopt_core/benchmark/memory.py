@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from fxopt_core import devices
-from fxopt_core.benchmark.allocations import record_allocations
+from fxopt_core.costs import record_allocations
 
 
 def peak_bytes(function: Callable[[], object], device: torch.device) -> int | None:

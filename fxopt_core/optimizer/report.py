@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from torch import fx
 
 from fxopt_core.capture import Attempt
+from fxopt_core.costs import Analysis, Cost, analyze_graph
 from fxopt_core.display import Displayable
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.graphs.names import count_operations
@@ -21,6 +23,33 @@ class OptimizedGraph:
 
     before: fx.GraphModule
     result: PipelineResult
+
+    @cached_property
+    def _by_name(self) -> tuple[dict[str, Cost], ...]:
+        """What each node costs, before and after."""
+        return tuple({node.name: node.cost for node in costs.nodes} for costs in self.costs or ())
+
+    @cached_property
+    def costs(self) -> tuple[Analysis, Analysis] | None:
+        """What the graph costs before and after; `None` where the capture kept no shapes, or they depend on data."""
+        try:
+            return analyze_graph(self.before), analyze_graph(self.result.graph_module)
+        except ValueError:
+            return None
+
+    def cost_of(self, rewrite: Rewrite) -> tuple[int, int] | None:
+        """FLOPs and bytes that a rewrite adds (saves, if negative); `None` where costs are not known.
+
+        A node that one rewrite makes and another one takes out again counts nowhere, so that the costs of all
+        rewrites add up to the difference of the graphs.
+        """
+        if self.costs is None:
+            return None
+        before, after = self._by_name
+        removed = [before[node.name] for node in rewrite.before if node.name in before]
+        added = [after[node.name] for node in rewrite.after if node.name in after]
+        flops = sum(cost.flops for cost in added) - sum(cost.flops for cost in removed)
+        return flops, sum(cost.bytes for cost in added) - sum(cost.bytes for cost in removed)
 
 
 @dataclass
@@ -79,6 +108,24 @@ class OptimizationReport(Displayable):
         return sum(count_operations(graph.result.graph_module).total() for graph in self.graphs)
 
     @property
+    def before_and_after(self) -> dict[str, tuple[int, int] | None]:
+        """Operations, FLOPs and bytes moved, before and after; `None` where a graph's costs are not known."""
+        known = [graph.costs for graph in self.graphs if graph.costs is not None]
+        totals: dict[str, tuple[int, int] | None] = {"nodes": (self.nodes_before, self.nodes_after)}
+        for name in ("flops", "bytes"):
+            sides = [[getattr(costs.total, name) for costs in both] for both in known]
+            complete = len(known) == len(self.graphs)
+            totals[name] = (sum(one[0] for one in sides), sum(one[1] for one in sides)) if complete else None
+        return totals
+
+    @property
     def refused(self) -> bool:
         """Whether a pass was taken out, or a comparison with the model had a rewrite taken back."""
         return bool(self.failures or self.denied)
+
+    @property
+    def how_verified(self) -> str:
+        """In one sentence, how the rewrites were checked."""
+        if self.equivalence is None:
+            return "structure only (every node is defined before it is used, every target exists)"
+        return f"structure, and comparison with the model: {self.equivalence}"

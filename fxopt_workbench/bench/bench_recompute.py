@@ -267,7 +267,7 @@ def _observe(model: nn.Module, inputs: dict[str, Any]) -> tuple[int, list[torch.
     """Measured peak and gradients of one step with fixed random numbers, after one to warm up."""
     import torch
 
-    from fxopt_core.benchmark.allocations import record_allocations
+    from fxopt_core.costs import record_allocations
 
     step = _step(model, inputs)
     step()

@@ -16,7 +16,7 @@ from fxopt_workbench.commands.models import Inputs, Trust
 if TYPE_CHECKING:
     import torch
 
-    from fxopt_workbench.costs import Analysis
+    from fxopt_core.costs import Analysis
     from fxopt_workbench.hardware.roofline import Estimate
     from fxopt_workbench.hardware.timing import Timing
     from fxopt_workbench.tables import Table
@@ -111,8 +111,8 @@ def _run(
     import torch
 
     from fxopt_core.capture import capture
+    from fxopt_core.costs import analyze_graph
     from fxopt_workbench import zoo
-    from fxopt_workbench.costs import analyze_graph
     from fxopt_workbench.hardware.this_machine import memory_bytes
     from fxopt_workbench.hardware.timing import time_nodes
     from fxopt_workbench.tables import format_bytes

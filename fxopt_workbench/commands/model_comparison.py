@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fxopt_workbench.costs import Analysis
+    from fxopt_core.costs import Analysis
     from fxopt_workbench.tables import Table
 
 

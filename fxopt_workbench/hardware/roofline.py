@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from fxopt_core.costs.report import Analysis, NodeCost
 from fxopt_core.display import Displayable
-from fxopt_workbench.costs.report import Analysis, NodeCost
 from fxopt_workbench.hardware.hardware import Hardware
 from fxopt_workbench.results.costs import HEADINGS, cells, costly, notes
 from fxopt_workbench.structure.groups import Group

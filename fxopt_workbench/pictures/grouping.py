@@ -13,7 +13,7 @@ from itertools import groupby
 
 from torch import fx
 
-from fxopt_workbench.module_paths import Path, module_path
+from fxopt_core.graphs.module_paths import Path, module_path
 from fxopt_workbench.pictures.nodes import UNKNOWN, NodeDescription
 from fxopt_workbench.pictures.scene import LONGEST_LINE, Arrow, Box, Scene, most_frequent, shorten, summarise
 from fxopt_workbench.pictures.sections import NOWHERE, Section, sections

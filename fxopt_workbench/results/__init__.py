@@ -27,7 +27,7 @@ nothing else of the core needs to be there for that."""
 
 def _import_home(result: Any) -> None:
     for kind in type(result).__mro__:
-        if kind.__module__.startswith(("fxopt_core.", "fxopt_workbench.costs.")) and kind.__name__ in _HOMES:
+        if kind.__module__.startswith("fxopt_core.") and kind.__name__ in _HOMES:
             import_module(f"{__name__}.{_HOMES[kind.__name__]}")
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fxopt_core.benchmark.allocations import AllocationRecord
-from fxopt_workbench.costs import Analysis
+from fxopt_core.costs import AllocationRecord, Analysis
 from fxopt_workbench.structure import structure_of
 from fxopt_workbench.structure.groups import Group, grouped
 from fxopt_workbench.tables import Table, format_bytes, format_count, tables_of

@@ -5,74 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
-
-from torch import fx
 
 from fxopt_core.graphs.editor import Rewrite
-from fxopt_core.optimizer import OptimizationReport, OptimizationResult, OptimizedGraph
-from fxopt_workbench.costs import Cost, analyze_graph
+from fxopt_core.optimizer import OptimizationReport, OptimizationResult
 from fxopt_workbench.pictures import GraphPicture, draw
-from fxopt_workbench.results.passes import row_of
-from fxopt_workbench.results.source_lines import source_line
+from fxopt_workbench.results.source_lines import without_folders
 from fxopt_workbench.structure.diff import diff_graphs
 from fxopt_workbench.tables import Table, document_of, tables_of
 
 MOST_SHOWN = 20
 """How many rewrites the printed report shows one by one."""
-
-
-Costs = dict[str, Cost]
-"""What each node of a graph costs, by its name."""
-
-_COSTS: WeakKeyDictionary[fx.GraphModule, tuple[Costs, Costs] | None] = WeakKeyDictionary()
-"""By the graph after the passes, since a report is shown more than once."""
-
-
-def costs_of(graph: OptimizedGraph) -> tuple[Costs, Costs] | None:
-    """What a graph costs before and after; `None` where the capture kept no shapes, or they depend on data."""
-    after = graph.result.graph_module
-    if after not in _COSTS:
-        try:
-            found = analyze_graph(graph.before), analyze_graph(after)
-            before_costs, after_costs = ({node.name: node.cost for node in costs.nodes} for costs in found)
-            _COSTS[after] = before_costs, after_costs
-        except ValueError:
-            _COSTS[after] = None
-    return _COSTS[after]
-
-
-def cost_of(rewrite: Rewrite, costs: tuple[Costs, Costs] | None) -> tuple[int, int] | None:
-    """FLOPs and bytes that a rewrite adds (saves, if negative); `None` where the costs of its graph are not known.
-
-    A node that one rewrite makes and another one takes out again counts nowhere, so that the costs of all rewrites add
-    up to the difference of the graphs.
-    """
-    if costs is None:
-        return None
-    before, after = costs
-    removed = [before[node.name] for node in rewrite.before if node.name in before]
-    added = [after[node.name] for node in rewrite.after if node.name in after]
-    flops = sum(cost.flops for cost in added) - sum(cost.flops for cost in removed)
-    return flops, sum(cost.bytes for cost in added) - sum(cost.bytes for cost in removed)
-
-
-def before_and_after(report: OptimizationReport) -> dict[str, tuple[int, int] | None]:
-    """Operations, FLOPs and bytes moved, before and after; `None` where a graph's costs are not known."""
-    known = [costs for graph in report.graphs if (costs := costs_of(graph)) is not None]
-    totals: dict[str, tuple[int, int] | None] = {"nodes": (report.nodes_before, report.nodes_after)}
-    for name in ("flops", "bytes"):
-        sides = [[sum(getattr(cost, name) for cost in costs.values()) for costs in both] for both in known]
-        complete = len(known) == len(report.graphs)
-        totals[name] = (sum(one[0] for one in sides), sum(one[1] for one in sides)) if complete else None
-    return totals
-
-
-def how_verified(report: OptimizationReport) -> str:
-    """In one sentence, how the rewrites were checked."""
-    if report.equivalence is None:
-        return "structure only (every node is defined before it is used, every target exists)"
-    return f"structure, and comparison with the model: {report.equivalence}"
 
 
 @tables_of.register
@@ -85,7 +27,7 @@ def _of_report(report: OptimizationReport) -> Sequence[Table]:
     opening = f"Captured by {report.method}; {report.nodes_before} operations became {report.nodes_after}."
     caveats = (f"Caveat: {caveat}" for caveat in report.caveats)
     engine = () if report.engine is None else tables_of(report.engine)
-    verified = Table("", notes=(f"Verified: {how_verified(report)}.", *caveats))
+    verified = Table("", notes=(f"Verified: {report.how_verified}.", *caveats))
     return [Table(opening), *_details(report), verified, *engine]
 
 
@@ -95,15 +37,14 @@ def _details(report: OptimizationReport) -> Iterator[Table]:
         ("", "before", "after", "change"),
         [
             (name, *((f"{both[0]:,}", f"{both[1]:,}", f"{both[1] - both[0]:+,}") if both else ("not known", "", "")))
-            for name, both in before_and_after(report).items()
+            for name, both in report.before_and_after.items()
         ],
     )
     changes: dict[tuple[str, str], list[tuple[int, tuple[int, int] | None]]] = defaultdict(list)
     for graph in report.graphs:
-        costs = costs_of(graph)
         for rewrite in graph.result.rewrites:
             nodes = len(rewrite.after) - len(rewrite.before)
-            changes[rewrite.rule, str(rewrite.tolerance)].append((nodes, cost_of(rewrite, costs)))
+            changes[rewrite.rule, rewrite.exactness].append((nodes, graph.cost_of(rewrite)))
     yield Table(
         f"Rewrites: {len(report.rewrites)}",
         ("rule", "times", "nodes", "FLOPs", "bytes", "exactness"),
@@ -115,7 +56,7 @@ def _details(report: OptimizationReport) -> Iterator[Table]:
     yield Table(
         "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
         ("rule", "before → after", "source"),
-        [row_of(rewrite) for rewrite in shown],
+        [(rewrite.rule, rewrite.change, without_folders(rewrite.source)) for rewrite in shown],
         words=("before → after", "source"),
     )
     yield Table(
@@ -159,12 +100,12 @@ def _json_of_report(report: OptimizationReport) -> dict[str, Any]:
         "attempts": [{"method": attempt.strategy, "failure": attempt.failure or None} for attempt in report.attempts],
         "caveats": list(report.caveats),
         "passes": list(report.passes),
-        **{name: both and {"before": both[0], "after": both[1]} for name, both in before_and_after(report).items()},
-        "verified": how_verified(report),
+        **{name: both and {"before": both[0], "after": both[1]} for name, both in report.before_and_after.items()},
+        "verified": report.how_verified,
         "equivalence": report.equivalence and report.equivalence.as_json(),
         "denied": list(report.denied),
         "rewrites": [
-            _json_of_rewrite(rewrite, cost_of(rewrite, costs_of(graph)))
+            _json_of_rewrite(rewrite, graph.cost_of(rewrite))
             for graph in report.graphs
             for rewrite in graph.result.rewrites
         ],
@@ -182,8 +123,8 @@ def _json_of_rewrite(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str
     return {
         "rule": rewrite.rule,
         "node": rewrite.node,
-        "source": source_line(rewrite.stack_trace),
-        "exactness": str(rewrite.tolerance),
+        "source": rewrite.source,
+        "exactness": rewrite.exactness,
         "before": [str(node) for node in rewrite.before],
         "after": [str(node) for node in rewrite.after],
         "reused": rewrite.reused,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fxopt_workbench.costs import Cost
+from fxopt_core.costs import Cost
 from fxopt_workbench.pictures.nodes import shape_and_dtype
 from fxopt_workbench.results.costs import HEADINGS, cells
 from fxopt_workbench.structure import Block, Part, Structure

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fxopt_workbench.costs import Analysis, Cost, NodeCost
+from fxopt_core.costs import Analysis, Cost, NodeCost
 
 BY = ("node", "module", "operation")
 """How nodes can be grouped."""

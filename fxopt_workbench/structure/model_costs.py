@@ -14,9 +14,9 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves
 
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.costs import Analysis, analyze_graph
+from fxopt_core.costs.costs import fake_like, fake_mode
 from fxopt_core.verification.isolation import ExampleInputs, split_example_inputs
-from fxopt_workbench.costs import Analysis, analyze_graph
-from fxopt_workbench.costs.costs import fake_like, fake_mode
 
 
 def analyze(model: torch.nn.Module, example_inputs: ExampleInputs) -> Analysis:

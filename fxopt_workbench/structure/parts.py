@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import fx
 
-from fxopt_workbench.costs import Analysis
-from fxopt_workbench.module_paths import Path, module_path
+from fxopt_core.costs import Analysis
+from fxopt_core.graphs.module_paths import Path, module_path
 from fxopt_workbench.structure.groups import Group
 from fxopt_workbench.structure.repeats import find_repeats
 from fxopt_workbench.structure.stages import find_stages

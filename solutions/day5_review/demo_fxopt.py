@@ -31,7 +31,7 @@ from fxopt_workbench.costs import analyze_graph
 from fxopt_workbench.hardware.hardware import published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import plot
-from fxopt_workbench.results.optimizations import before_and_after, draw_changes
+from fxopt_workbench.results.optimizations import draw_changes
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 device = choose_device()
@@ -87,7 +87,7 @@ result = optimizer.optimize("inference")
 result.report
 
 # %% tags=["nbval-check-output"]
-for name, both in before_and_after(result.report).items():
+for name, both in result.report.before_and_after.items():
     print(f"{name:6} {both[0]:>10,} before {both[1]:>10,} after")
 rules = [rewrite.rule for rewrite in result.report.rewrites]
 print({rule: rules.count(rule) for rule in dict.fromkeys(rules)})

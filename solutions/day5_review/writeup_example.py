@@ -32,7 +32,7 @@ from matplotlib import pyplot
 from torch import nn
 
 from fxopt_core.benchmark import measure_interleaved
-from fxopt_core.benchmark.allocations import record_allocations
+from fxopt_core.costs import record_allocations
 from fxopt_core.optimizer import GraphOptimizer
 
 # %% [markdown]

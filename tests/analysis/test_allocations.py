@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxopt_core.benchmark.allocations import mark, record_allocations
+from fxopt_core.costs import mark, record_allocations
 
 
 def test_three_tensors_freed_in_a_known_order() -> None:

@@ -15,11 +15,10 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
-from fxopt_core.benchmark.allocations import record_allocations
 from fxopt_core.capture import CaptureError, capture
+from fxopt_core.costs import Analysis, Cost, analyze_graph, record_allocations
+from fxopt_core.costs.counting import FORMULAS, may_contract, qualified_name
 from fxopt_workbench import zoo
-from fxopt_workbench.costs import Analysis, Cost, analyze_graph
-from fxopt_workbench.costs.counting import FORMULAS, may_contract, qualified_name
 from fxopt_workbench.structure.groups import Group, grouped
 from fxopt_workbench.structure.model_costs import analyze
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fxopt_core.capture import CaptureError, capture
-from fxopt_workbench.costs import Analysis, analyze_graph
+from fxopt_core.costs import Analysis, analyze_graph
 from fxopt_workbench.structure.model_costs import analyze
 
 transformers = pytest.importorskip("transformers")

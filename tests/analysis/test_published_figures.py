@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from fxopt_core.costs import Analysis
 from fxopt_workbench import zoo
-from fxopt_workbench.costs import Analysis
 from fxopt_workbench.structure.model_costs import analyze
 
 transformers = pytest.importorskip("transformers")

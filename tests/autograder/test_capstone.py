@@ -111,10 +111,10 @@ def test_the_template_of_a_cost_tool_is_right_and_gains_nothing_over_itself(
 def test_a_tool_that_imports_what_it_is_to_write_is_told_so(cost_harness: Harness, tmp_path: Path) -> None:
     new_package(tmp_path / "mine", "cost")
     module = tmp_path / "mine" / "my_capstone" / "count_products.py"
-    module.write_text(module.read_text() + "\nfrom fxopt_workbench.costs import analyze_graph\n")
+    module.write_text(module.read_text() + "\nfrom fxopt_core.costs import analyze_graph\n")
     report = cost_harness.check(read_package(tmp_path / "mine"))
     assert report.misconceptions == ["withheld import"]
-    assert "fxopt_workbench.costs" in report.messages[0]
+    assert "fxopt_core.costs" in report.messages[0]
 
 
 FORGES = """

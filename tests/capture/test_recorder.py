@@ -11,10 +11,10 @@ from torch import fx, nn
 
 from fxopt_core.capture import CaptureError, auto, capture
 from fxopt_core.capture.dimensions import NOTHING_DYNAMIC
+from fxopt_core.costs import analyze_graph
+from fxopt_core.costs.counting import Counter
 from fxopt_core.verification.isolation import private_copy
 from fxopt_workbench.capturing import search
-from fxopt_workbench.costs import analyze_graph
-from fxopt_workbench.costs.counting import Counter
 from fxopt_workbench.explorer import explore
 from fxopt_workbench.recording import capture_with_recorder, recorder
 from fxopt_workbench.standalone import save_standalone

@@ -13,7 +13,7 @@ from torch import fx, nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional
 
-from fxopt_core.benchmark.allocations import record_allocations
+from fxopt_core.costs import record_allocations
 from fxopt_core.optimizer import GraphOptimizer, OptimizationResult
 from fxopt_core.passes import disabled, run_pass
 from fxopt_core.passes.recomputation import BudgetError, Recomputation, RecomputedRegion

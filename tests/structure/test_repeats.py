@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import fx, nn
 
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_workbench import zoo
-from fxopt_workbench.module_paths import module_path
 from fxopt_workbench.structure import Repeat, find_repeats, values_in_meta
 from fxopt_workbench.structure.model_costs import export_on_fake_tensors
 

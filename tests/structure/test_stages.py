@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import fx, nn
 
+from fxopt_core.costs import Analysis
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_workbench import zoo
-from fxopt_workbench.costs import Analysis
-from fxopt_workbench.module_paths import module_path
 from fxopt_workbench.results.parts import shapes
 from fxopt_workbench.structure import Stage, find_stages, structure_of, values_in_meta
 from fxopt_workbench.structure.model_costs import analyze, export_on_fake_tensors

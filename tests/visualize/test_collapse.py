@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fxopt_workbench.module_paths import module_path
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_workbench.pictures import GraphPicture, draw
 from fxopt_workbench.pictures.grouping import MOST_BOXES
 

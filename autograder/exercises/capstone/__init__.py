@@ -62,9 +62,7 @@ KINDS = (
     Kind(
         "cost",
         "fxopt.costs",
-        _task(
-            "own_cost", "A cost tool of your own", "extract-graphs", ("fxopt_workbench.costs", "fxopt_core.benchmark")
-        ),
+        _task("own_cost", "A cost tool of your own", "extract-graphs", ("fxopt_core.costs",)),
         "cost tool",
     ),
 )

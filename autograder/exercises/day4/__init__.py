@@ -57,7 +57,7 @@ TASKS = (
         title="What each layer costs, counted and by formula",
         provides=("layer_formula", "layer_costs"),
         evidence="answer",
-        withheld=("fxopt_workbench.costs", "fxopt_core.benchmark", "torch.utils.flop_counter"),
+        withheld=("fxopt_core.costs", "torch.utils.flop_counter"),
         checklist=("huggingface-models",),
         imports=IMPORTS,
     ),

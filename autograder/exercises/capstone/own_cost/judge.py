@@ -16,7 +16,7 @@ from autograder.exchange.verdict import one_line
 from autograder.exercises.capstone.examples import restore_examples
 from autograder.exercises.capstone.own_cost.programs import cases_from, graph_of, inputs_of
 from autograder.exercises.capstone.own_pass.judge import REGISTERS_NOTHING
-from fxopt_workbench.costs import Cost, analyze_graph
+from fxopt_core.costs import Cost, analyze_graph
 
 HIDDEN_SEEDS = 2
 
@@ -69,7 +69,7 @@ def hidden_cases(source: random.Random) -> list[Case]:
 
 
 def counted(case: Case) -> dict[str, Cost]:
-    """What each node costs, found by running the graph on fake tensors: see `fxopt_workbench.costs`."""
+    """What each node costs, found by running the graph on fake tensors: see `fxopt_core.costs`."""
     graph_module = graph_of(case)
     for node, value in zip(placeholders(graph_module), inputs_of(case), strict=True):
         node.meta["val"] = value

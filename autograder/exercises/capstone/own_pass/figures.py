@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from fxopt_core.benchmark.measuring import measure_interleaved
-from fxopt_workbench.costs import analyze_graph
+from fxopt_core.costs import analyze_graph
 
 COUNTED = ("nodes", "kernels", "bytes", "FLOPs")
 """The figures that do not depend on the machine; the ranking rests on them."""

@@ -19,12 +19,12 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from fxopt_core.costs.counting import Counter, plain, storage_of
+from fxopt_core.costs.liveness import live_bytes
+from fxopt_core.costs.report import Analysis, NodeCost
 from fxopt_core.graphs.examples import EXAMPLE_META, value_of
+from fxopt_core.graphs.module_paths import module_path
 from fxopt_core.graphs.names import operation_name
-from fxopt_workbench.costs.counting import Counter, plain, storage_of
-from fxopt_workbench.costs.liveness import live_bytes
-from fxopt_workbench.costs.report import Analysis, NodeCost
-from fxopt_workbench.module_paths import module_path
 
 
 def analyze_graph(

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxopt_core.costs.counting import Cost
 from fxopt_core.display import Displayable
-from fxopt_workbench.costs.counting import Cost
 
 
 @dataclass(frozen=True)
