@@ -27,7 +27,6 @@ from fxopt_core.benchmark import benchmark
 from fxopt_core.devices import choose_device
 from fxopt_core.optimizer import GraphOptimizer
 from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_pass
-from fxopt_workbench.costs import analyze_graph
 from fxopt_workbench.hardware.hardware import published
 from fxopt_workbench.hardware.roofline import estimate
 from fxopt_workbench.hardware.roofline_plot import plot
@@ -164,8 +163,7 @@ print("the same on more inputs:", bool(optimizer.verify(more)))
 # FLOPs. Will the estimate for a graphics card fall by little, too?
 
 # %%
-graph = result.report.graphs[0]
-costs = [analyze_graph(one) for one in (graph.before, graph.result.graph_module)]
+costs = result.report.graphs[0].costs
 estimates = [estimate(cost, published("m2")) for cost in costs]
 plot(estimates)
 

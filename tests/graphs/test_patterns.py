@@ -20,7 +20,6 @@ from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
 from fxopt_core.graphs.patterns import PatternError, module, named, pattern
 from fxopt_core.passes import GraphEditor, PassError, PassResult, disabled
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
-from fxopt_workbench.results.source_lines import source_line
 
 
 def matches(function: Callable[..., Any], graph: fx.Graph) -> list[Match]:
