@@ -21,10 +21,10 @@ MOST = {
     "benchmark": 296,
     "capture": 2342,
     "costs": 443,
-    "graphs": 2138,
+    "graphs": 2159,
     "optimizer": 587,
-    "passes": 3172,
-    "verification": 1071,
+    "passes": 3120,
+    "verification": 1063,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 
