@@ -41,7 +41,7 @@ COURSE = Course(Path(__file__).resolve().parents[2])
 
 def cells_of(task: Task) -> dict[str, str]:
     """Sources of the solution's cells by id, without those that grading leaves out."""
-    solution = read_source(COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py")
+    solution = read_source(COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
     kept = [cell for cell in solution.cells if SKIP_TAG not in cell.metadata.get("tags", ())]
     return {name: cell.source for cell in kept if cell.cell_type == "code" and (name := grade_id(cell))}
 
