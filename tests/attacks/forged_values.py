@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from autograder.course.course import Course
-from autograder.course.judges import follow_up, judge_case, visible_cases
+from autograder.course.judges import follow_up, hidden_cases, judge_case, visible_cases
 from autograder.course.notebooks import SKIP_TAG, grade_id
 from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task
@@ -107,8 +107,8 @@ def _observed(task: Task, case: Case, source: str) -> Evidence | None:
 
 
 def forged(task: Task) -> Iterator[tuple[str, str, bool]]:
-    """For each wrong answer its name, its misconception, and whether forged values would let it through."""
-    cases = visible_cases(task)
+    """For each wrong answer its name, its misconception, and whether forged values would let it through all cases."""
+    cases = [*visible_cases(task), *hidden_cases(task, "forged values")]
     right = [observed(task, case, answers_to(task, cells_of(task)[task.answer_id])) for case in cases]
     for path in sorted((task.folder / "wrong").glob("*.py")):
         source = path.read_text()
