@@ -6,7 +6,6 @@ best. What a person gave stays in force. Imports no torch.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -23,7 +22,7 @@ from autograder.classroom.feedback import write_feedback
 from autograder.classroom.standing import ClassRecords, Standing, read_class
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id, points_of
-from autograder.course.reading import UnreadableNotebookError, read_notebook
+from autograder.course.reading import read_notebook
 from autograder.course.task import DAYS, Task
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.batch import Graders
@@ -31,7 +30,8 @@ from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, work_for
 from autograder.records.admission import graded
 from autograder.records.gradebook import prepare_gradebook
-from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn, IntakeError, content_of, rebuilt
+from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn, rebuilt
+from autograder.records.kept import content_of_attempt
 from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import outcome_file, task_outputs
 from autograder.records.recording import status_of
@@ -170,8 +170,9 @@ def regrade(
             for attempt in attempts
             if graded(attempt) and attempt.verdict is not None and attempt.verdict.status != "invalid"
         ]
-        contents = [(attempt, _content(course, attempt)) for attempt in wanted]
-        kept = [(attempt, content) for attempt, content in contents if content is not None]
+        # Not the bytes themselves: of a thousand students they would fill the memory.
+        gone = tuple(attempt for attempt in wanted if content_of_attempt(course, attempt) is None)
+        kept = [attempt for attempt in wanted if attempt not in gone]
         begun(len(kept))
         results = []
         with graders:
@@ -182,38 +183,26 @@ def regrade(
                 done()
         now = _replaced(before, results, task)
         changes = tuple(_changes(before, now, task, results))
-        gone = tuple(attempt for attempt, content in contents if content is None)
     return Report(task, tuple(results), gone, changes, dry_run)
 
 
-def _content(course: Course, attempt: Attempt) -> bytes | None:
-    """The bytes of an attempt: in the folder of submissions, or among those that `fxopt submit` keeps."""
-    name = f"{attempt.notebook}.ipynb"
-    with suppress(OSError, IntakeError, UnreadableNotebookError):
-        content = content_of(course, attempt.student, attempt.assignment, name)
-        if hashlib.sha256(content).hexdigest() == attempt.submission:
-            return content
-    folder = course.records / "history" / attempt.student / attempt.assignment
-    for path in sorted(folder.glob(f"{attempt.notebook}-*.ipynb")):
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() == attempt.submission:
-            return content
-    return None
-
-
-def _results(course: Course, task: Task, graders: Graders, kept: Sequence[tuple[Attempt, bytes]]) -> Iterator[Regraded]:
+def _results(course: Course, task: Task, graders: Graders, kept: Sequence[Attempt]) -> Iterator[Regraded]:
     """Every attempt graded again, in order; the graders have the next ones meanwhile."""
     waiting: list[tuple[Attempt, Work, Future[dict[str, Any]]]] = []
     release = read_notebook(course.curriculum / DAYS[task.day] / f"{task.notebook}.ipynb")
     most = points_of(release).get(task.name, 0.0)
-    for attempt, content in kept:
+    for attempt in kept:
+        content = content_of_attempt(course, attempt)
+        if content is None:
+            yield Regraded(attempt, _task(attempt, task), None, "the notebook is not kept any more")
+            continue
         folder = Folder(attempt.student, attempt.assignment, (attempt.notebook,), ())
         submission = HandedIn(folder, {attempt.notebook: content}, attempt.received_at, attempt.received_at)
         notebook = rebuilt(course, submission)[attempt.notebook]
         if notebook.metadata[PROBLEMS_KEY]["unreadable"]:
             yield Regraded(attempt, _task(attempt, task), None, "the notebook cannot be read any more")
             continue
-        work = work_for(attempt.notebook, notebook, release, (task,), course.seed())
+        work = work_for(attempt.notebook, notebook, release, (task,), course.seed_for(attempt.student))
         waiting.append((attempt, work, graders.submit(work)))
         while len(waiting) > graders.ahead:
             yield _outcome(task, graders, most, *waiting.pop(0))

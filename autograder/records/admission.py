@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Literal
 
 from autograder.course.rules import Terms
+from autograder.course.tasks import tasks_of_notebook
+from autograder.records.intake import HandedIn
 from autograder.records.verdicts import Attempt
 
 
@@ -37,8 +39,11 @@ def refusal(terms: Terms, attempts: Sequence[Attempt], submission: str, when: da
         submission: hash of what was handed in.
         when: the time at which it was handed in.
     """
-    if any(attempt.submission == submission and graded(attempt) for attempt in attempts):
-        return None  # graded once, it is graded again: it tells nothing new
+    own = next((attempt for attempt in attempts if attempt.submission == submission), None)
+    if own is not None and own.verdict is not None:
+        if graded(own):
+            return None  # graded once, it is graded again: it tells nothing new
+        when = own.received_at  # it was taken then, and grading failed: that is not the learner's fault
     lateness = terms.lateness(when)
     if not lateness.accepted and terms.deadline is not None:
         last = "" if not terms.late_days else f" and {terms.late_days} late day{'s' * (terms.late_days > 1)}"
@@ -63,6 +68,23 @@ def refusal(terms: Terms, attempts: Sequence[Attempt], submission: str, when: da
         f"Kept, but not graded: {attempts_in_words} a day are graded, and {len(same_day)} of {day:%d %B} "
         f"{'were' if len(same_day) > 1 else 'was'}. Hand in again on another day; your earlier points stay.",
     )
+
+
+def reason_to_keep(terms: Terms, submission: HandedIn, attempts: Sequence[Attempt]) -> str:
+    """Why a submission is kept and not graded, as the learner reads it, or `""`.
+
+    Args:
+        terms: what holds for this student and assignment.
+        submission: what was handed in.
+        attempts: the attempts of this student at this assignment so far.
+    """
+    for name in submission.contents:
+        if tasks_of_notebook(name):
+            known = [attempt for attempt in attempts if attempt.notebook == name]
+            why = refusal(terms, known, submission.digest(name), submission.received_at)
+            if why is not None:
+                return why.message
+    return ""
 
 
 def graded(attempt: Attempt) -> bool:

@@ -22,7 +22,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.course.converting import TellsWhy, convert
 from autograder.course.course import Course, course_config
-from autograder.course.rules import Terms
 from autograder.course.rules_file import read_rules
 from autograder.course.sources import make_assignments, read_source, sources
 from autograder.course.task import DAYS, WrittenTask
@@ -31,7 +30,7 @@ from autograder.exchange.scratch import remove_leftovers
 from autograder.exchange.verdict import one_line
 from autograder.grading.batch import Batch, Graders, Here
 from autograder.grading.work import InfrastructureError, Work, reason_of
-from autograder.records.admission import refusal
+from autograder.records.admission import reason_to_keep
 from autograder.records.intake import HandedIn, IntakeError, handed_in, read_submission, rebuilt
 from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import AutogradeReceived, outcome_file
@@ -159,19 +158,8 @@ def plan(
             continue
         same = finished.get((student, name)) == submission.fingerprint and _is_complete(course, submission)
         terms = rules.for_student(student, name)
-        kept = "" if same else _kept(terms, submission, attempts[student, name])
+        kept = "" if same else reason_to_keep(terms, submission, attempts[student, name])
         yield Due(student, name, submission, "", (force or not same) and not kept, kept)
-
-
-def _kept(terms: Terms, submission: HandedIn, attempts: Sequence[Attempt]) -> str:
-    """Why a submission is kept and not graded, or `""`."""
-    for name in submission.contents:
-        if tasks_of_notebook(name):
-            known = [attempt for attempt in attempts if attempt.notebook == name]
-            why = refusal(terms, known, submission.digest(name), submission.received_at)
-            if why is not None:
-                return why.message
-    return ""
 
 
 def _is_complete(course: Course, submission: HandedIn) -> bool:
@@ -280,7 +268,7 @@ class _Run:
             yield Graded(due.student, due.day, "-", None, due.refusal, None, False)
             return
         if due.kept:
-            note_receipt(self._store, due.submission)
+            note_receipt(self._store, self._course, due.submission)
         yield from self._graded(due.submission, anew=False, kept=due.kept)
 
     def _begin(self, due: Due) -> _Begun:
@@ -288,7 +276,7 @@ class _Run:
         # Read again: of a thousand submissions not all that was read for the plan is kept.
         submission = read_submission(self._course, due.student, due.day)
         notebooks = rebuilt(self._course, submission)
-        note_receipt(self._store, submission)
+        note_receipt(self._store, self._course, submission)
         works = {}
         for name, notebook in notebooks.items():
             work = work_of(self._course, submission.folder, name, notebook)

@@ -24,11 +24,13 @@ from traitlets import Unicode
 from autograder.course.converting import TellsWhy
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
+from autograder.course.rules_file import RulesError, read_rules
 from autograder.course.shown_outputs import handed_in_outputs
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import NotebookOutcome
 from autograder.grading.work import InfrastructureError
+from autograder.records.admission import reason_to_keep
 from autograder.records.intake import (
     PROBLEMS_KEY,
     HandedIn,
@@ -39,7 +41,8 @@ from autograder.records.intake import (
     take_in,
 )
 from autograder.records.lock import CourseLockedError, course_lock
-from autograder.records.recording import NOT_GRADED, Judged, judge_here
+from autograder.records.recording import NOT_GRADED, Judged, judge_here, note_receipt
+from autograder.records.verdicts import VerdictStore
 from fxopt_workbench.files import write_whole
 
 
@@ -55,6 +58,7 @@ class AutogradeReceived(TellsWhy, Autograde):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.judged: dict[tuple[str, str], Judged] = {}
+        self._not_graded: list[str] = []
         self._submissions: dict[tuple[str, str], tuple[HandedIn, dict[str, NotebookNode]]] = {}
 
     def start(self) -> None:
@@ -79,6 +83,11 @@ class AutogradeReceived(TellsWhy, Autograde):
             for each in self.judged.values():
                 take_in(course, each.submission, each.notebooks)
         else:
+            try:
+                self._rules = read_rules(course)
+            except RulesError as error:
+                self.log.error(str(error))
+                raise NbGraderException(str(error)) from None
             for student, day in handed_in(course):
                 if fnmatchcase(student, self.coursedir.student_id) and fnmatchcase(day, self.coursedir.assignment_id):
                     try:
@@ -98,13 +107,42 @@ class AutogradeReceived(TellsWhy, Autograde):
             if not self._is_due(assignment_id, student_id):
                 return False
             course = Course(Path(self.course_root))
+            why = self._kept_because(course, *self._submissions[key])
+            if why:
+                return self._left(student_id, assignment_id, why)
             try:
                 self.judged[key] = judge_here(course, *self._submissions[key])
             except InfrastructureError as error:
-                # Not raised: nbgrader would remove what was graded before.
-                self.log.error("%s / %s: %s", student_id, assignment_id, NOT_GRADED.format(reason=error))
-                return False
+                return self._left(student_id, assignment_id, NOT_GRADED.format(reason=error))
         return super().init_destination(assignment_id, student_id)
+
+    def _kept_because(self, course: Course, submission: HandedIn, _: dict[str, NotebookNode]) -> str:
+        """Why a submission is not graded by the rules of `course.toml`, or `""`; it is noted and kept then."""
+        student, day = submission.folder.student, submission.folder.day
+        with VerdictStore(course.database) as store:
+            terms = self._rules.for_student(student, day)
+            why = reason_to_keep(terms, submission, store.attempts(student, day))
+            if why:
+                note_receipt(store, course, submission)
+        return why
+
+    def _left(self, student_id: str, assignment_id: str, why: str) -> bool:
+        """Note that a submission is not graded; its earlier grade stays."""
+        # Not raised here: nbgrader would remove what was graded before.
+        self._not_graded.append(f"{student_id} / {assignment_id}: {why}")
+        self.log.error(self._not_graded[-1])
+        return False
+
+    def convert_notebooks(self) -> None:
+        """As nbgrader's; at the end it says of what was not graded, which nbgrader would take for a success.
+
+        Raises:
+            NbGraderException: something was not graded; everything else was.
+        """
+        self._not_graded.clear()
+        super().convert_notebooks()
+        if self._not_graded:
+            raise NbGraderException("; ".join(self._not_graded))
 
     def _is_due(self, assignment_id: str, student_id: str) -> bool:
         """Whether nbgrader would grade it; asking nbgrader itself removes what was graded before."""

@@ -22,6 +22,13 @@ FEEDBACK_POLICY = (
 )
 """What a feedback page may do: be read."""
 
+NO_MATHJAX = """<script>
+    // nbgrader waits for MathJax before it goes to the answer that is to be graded, and before keys mean anything.
+    window.MathJax = { Hub: { Startup: { signal: { Interest: tell => setTimeout(tell, 0, "End") } } } };
+</script>
+"""
+"""What stands in the place of MathJax, of which the form grader only asks when it is done."""
+
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 _FONT = re.compile(r"@font-face\s*\{[^}]*\}")
 _HANDLER = re.compile(r"""\son[a-z]+="([^"{}]*)\"""", re.IGNORECASE)
@@ -81,6 +88,8 @@ class StrictTemplates(BaseLoader):
             policy = f'<meta http-equiv="Content-Security-Policy" content="{FEEDBACK_POLICY}" />'
             source = source.replace("<head>", f"<head>\n{policy}", 1)
         else:
+            if template.endswith("formgrade_macros.html.j2"):
+                source = source.replace("<script", f"{NO_MATHJAX}<script", 1)
             source = source.replace("<script", f'<script nonce="{{{{ {self._nonce} }}}}"')
         return source, file, current
 

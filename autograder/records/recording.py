@@ -19,6 +19,7 @@ from autograder.grading.task_run import DISTURBED
 from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, do, outcome_of, work_for
 from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn
+from autograder.records.kept import keep
 from autograder.records.verdicts import TaskVerdict, Verdict, VerdictStatus, VerdictStore, task_verdict
 
 NOT_YOUR_FAULT = (
@@ -54,7 +55,7 @@ def judge_here(course: Course, submission: HandedIn, notebooks: dict[str, Notebo
         InfrastructureError: grading itself failed, which is recorded.
     """
     with VerdictStore(course.database) as store:
-        note_receipt(store, submission)
+        note_receipt(store, course, submission)
         outcomes = {}
         try:
             for name, notebook in notebooks.items():
@@ -89,9 +90,10 @@ def whole_outcome(
     return outcome
 
 
-def note_receipt(store: VerdictStore, submission: HandedIn) -> None:
-    """Note that a submission was seen, before it is graded."""
+def note_receipt(store: VerdictStore, course: Course, submission: HandedIn) -> None:
+    """Note that a submission was seen, and keep it, before it is graded."""
     folder = submission.folder
+    keep(course, submission)
     for name in submission.contents:
         store.receive(folder.student, folder.day, name, submission.digest(name), submission.received_at)
 

@@ -115,7 +115,12 @@ Whose = tuple[str, str, str, str]
 
 
 def register(connection: Connection, whose: Whose, received_at: datetime, *, as_latest: bool) -> tuple[int, int]:
-    """Give a submission its place among the attempts at this notebook; the row's id, and the attempt's number."""
+    """Give a submission its place among the attempts at this notebook; the row's id, and the attempt's number.
+
+    What was graded once came when it came first, however often it is handed in again: its time decides what lateness
+    costs. What never was (it came too late, or beyond the limit of a day) came when it is handed in again: by the old
+    time it would use up nothing of the day on which it is graded.
+    """
     student, assignment, notebook, submission = whose
     rows = connection.execute(
         select(ATTEMPTS)
@@ -144,7 +149,10 @@ def register(connection: Connection, whose: Whose, received_at: datetime, *, as_
         if as_latest and order[-1] != this:
             order.remove(this)
             order.append(this)
-            connection.execute(update(ATTEMPTS).where(ATTEMPTS.c.id == this).values(received_at=received_at))
+        if as_latest and own.received_at != received_at:
+            judged = connection.execute(select(VERDICTS.c.id).where(VERDICTS.c.attempt_id == this).limit(1)).first()
+            if judged is None:
+                connection.execute(update(ATTEMPTS).where(ATTEMPTS.c.id == this).values(received_at=received_at))
     numbers = {row.id: row.number for row in rows}
     for number, row_id in enumerate(order, 1):
         if numbers.get(row_id) != number:

@@ -90,7 +90,8 @@ class VerdictStore:
         """Note what was handed in last, before it is graded; the number of this attempt.
 
         What has the same bytes as the latest attempt is that attempt, whenever it was handed in again. What has the
-        bytes of an earlier one becomes the latest.
+        bytes of an earlier one becomes the latest. An attempt that has a verdict keeps its time: handing it in again
+        costs nothing.
         """
         with writing(self._engine) as connection:
             whose = student, assignment, notebook, submission

@@ -19,11 +19,12 @@ from typing import Literal
 
 Kind = Literal["forging", "reading", "writing", "escaping", "exhausting", "breaking"]
 
-NUMBERS, GRAPH, BUILD, CLOCK, TRIP, FOLD, COSTS = (
+NUMBERS, GRAPH, BUILD, CLOCK, ENGINES, TRIP, FOLD, COSTS = (
     "conv_output_shape",
     "run_graph",
     "build_mlp",
     "measure_compile_cost",
+    "choose_engine",
     "round_trip",
     "fold_batchnorm",
     "layer_costs",
@@ -274,6 +275,30 @@ def _forging() -> list[Attack]:
         ),
     }
     found += [Attack("forging", name, measured + source, CLOCK) for name, source in clocks.items()]
+    engines = {
+        "reads the engines' script and writes down calls that never were": (
+            FRAME + "def choose_engine(engines, example, others, clock, rounds):\n"
+            "    from autograder.exercises.day5.choose_engine.visible import ScriptedEngines\n    import statistics\n"
+            "    frame = probes_frame()\n    given = {**frame.f_locals['case'].kept, **frame.f_locals['case'].parameters}\n"
+            "    copy = ScriptedEngines(given['script'], given['weather'])\n"
+            "    right = [n for n, row in given['script'].items() if row['kind'] == 'right']\n"
+            "    spent = {n: [] for n in right}\n    [copy.play(n) for n in right]\n"
+            "    for turn in range(rounds):\n        for n in right:\n"
+            "            start = copy.clock()\n            copy.play(n)\n            spent[n].append(copy.clock() - start)\n"
+            "    ratios = {n: [a / b for a, b in zip(spent['eager'], spent[n])] for n in right}\n"
+            "    speed_up = {n: statistics.median(r) for n, r in ratios.items()}\n"
+            "    worth = [n for n, r in ratios.items() if 4 * sum(q > 1 for q in r) >= 3 * rounds]\n"
+            "    for own in (frame.f_locals['machine'], frame.f_locals):\n"
+            "        record = own.get('seen') if isinstance(own, dict) else getattr(own, 'events', None)\n"
+            "        if record is not None: record[:] = getattr(copy, 'record', None) or copy.events\n"
+            "    taken = max(worth, key=speed_up.get, default='eager')\n"
+            "    return {'taken': taken, 'refused': [n for n in engines if n not in right], 'speed_up': speed_up}"
+        ),
+        "hands over an engine's list that is none": (
+            "def choose_engine(engines, example, others, clock, rounds):\n    return engines['eager']([float('inf')] * 3)"
+        ),
+    }
+    found += [Attack("forging", name, source, ENGINES) for name, source in engines.items()]
     loader = "def make_loader(): return LOADER\n"
     trips = {
         "saves the answers": (

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from autograder.course.course import Course
-from autograder.course.judges import follow_up, judge_case, visible_cases
+from autograder.course.judges import follow_up, hidden_cases, judge_case, visible_cases
 from autograder.course.notebooks import SKIP_TAG, grade_id
 from autograder.course.sources import read_source
 from autograder.course.task import DAYS, Task
@@ -41,7 +41,7 @@ COURSE = Course(Path(__file__).resolve().parents[2])
 
 def cells_of(task: Task) -> dict[str, str]:
     """Sources of the solution's cells by id, without those that grading leaves out."""
-    solution = read_source(COURSE.solutions / DAYS[task.day] / f"{task.notebook}.py")
+    solution = read_source(COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
     kept = [cell for cell in solution.cells if SKIP_TAG not in cell.metadata.get("tags", ())]
     return {name: cell.source for cell in kept if cell.cell_type == "code" and (name := grade_id(cell))}
 
@@ -107,8 +107,8 @@ def _observed(task: Task, case: Case, source: str) -> Evidence | None:
 
 
 def forged(task: Task) -> Iterator[tuple[str, str, bool]]:
-    """For each wrong answer its name, its misconception, and whether forged values would let it through."""
-    cases = visible_cases(task)
+    """For each wrong answer its name, its misconception, and whether forged values would let it through all cases."""
+    cases = [*visible_cases(task), *hidden_cases(task, "forged values")]
     right = [observed(task, case, answers_to(task, cells_of(task)[task.answer_id])) for case in cases]
     for path in sorted((task.folder / "wrong").glob("*.py")):
         source = path.read_text()

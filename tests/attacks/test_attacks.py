@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from attacks import ATTACKS, BUILD, CLOCK, FOLD, GRAPH, NUMBERS, TRIP, Attack, Kind
+from attacks import ATTACKS, BUILD, CLOCK, ENGINES, FOLD, GRAPH, NUMBERS, TRIP, Attack, Kind
 from classroom import ROOT, SMALL, need_bubblewrap
 
 from autograder.course.course import Course
@@ -25,7 +25,7 @@ from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import Grader
 from autograder.grading.judging import Judge
 
-WORKERS = ((NUMBERS,), (GRAPH, BUILD), (CLOCK, TRIP, FOLD))
+WORKERS = ((NUMBERS,), (GRAPH, BUILD), (CLOCK, TRIP, FOLD), (ENGINES,))
 """Tasks that share a grader: what one withholds the others do not need."""
 
 SECRET = "what nobody inside may read"
@@ -38,6 +38,7 @@ def solution(task: Task) -> str:
 
 
 SET_UP = {
+    ENGINES: "import statistics\nfrom collections.abc import Callable\nfrom typing import Any",
     GRAPH: "import torch\nfrom torch import fx, nn\nfrom torch.fx.node import map_arg",
     BUILD: "import torch\nfrom torch import fx, nn",
     TRIP: "import torch\nfrom torch import nn",

@@ -90,10 +90,19 @@ def test_what_is_handed_in_again_is_the_same_attempt_and_an_old_one_becomes_the_
     def receive(letter: str, hours: int) -> int:
         return store.receive("ada", DAY, NOTEBOOK, letter * 64, NOON + timedelta(hours=hours))
 
-    assert [receive("a", 0), receive("a", 1), receive("b", 2), receive("b", 3)] == [1, 1, 2, 2]
-    assert [each.received_at.hour for each in store.attempts()] == [12, 14]
+    def stored() -> list[tuple[str, int]]:
+        return [(each.submission[0], each.received_at.hour) for each in store.attempts()]
+
+    assert receive("a", 0) == 1
+    store.record(verdict(at=NOON))
+    assert [receive("a", 1), receive("b", 2), receive("b", 3)] == [1, 2, 2]
+    # What has a verdict came when it came first; what has none (it was kept, and not graded) comes again.
+    assert stored() == [("a", 12), ("b", 15)]
     assert receive("a", 4) == 2
-    assert [(each.submission[0], each.received_at.hour) for each in store.attempts()] == [("b", 14), ("a", 16)]
+    assert stored() == [("b", 15), ("a", 12)]
+    store.record(verdict(None, "b" * 64, status="infrastructure_error", at=NOON + timedelta(hours=3)))
+    assert receive("b", 9) == 2
+    assert stored() == [("a", 12), ("b", 15)]
 
 
 def test_an_infrastructure_error_is_no_points_and_gives_way(store: VerdictStore) -> None:

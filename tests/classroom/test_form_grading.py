@@ -87,6 +87,16 @@ def test_a_person_fills_a_rubric_and_the_learner_reads_it(
         expect(page).to_have_url(re.compile(r"/lab"))
         expect(page.locator("iframe[src*=formgrader]")).to_be_visible(timeout=120_000)
 
+        broken: list[str] = []
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        # Who goes from one submission to the next comes to the same place of it, and grades by keyboard.
+        page.goto(server.url(f"/formgrader/submissions/{submission}/?index=1"))
+        places = page.locator(".tabbable")
+        expect(places.nth(1)).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(places.nth(2)).to_be_focused()
+        assert broken == []
+
         page.goto(server.url(f"/formgrader/submissions/{submission}/"))
         fields = page.locator(".rubric-points")
         expect(fields).to_have_count(2)

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,12 +14,16 @@ import nbformat
 import pytest
 from classroom import BLANK, DAY, RIGHT, TASK, cell
 from nbgrader.api import Gradebook
+from nbgrader.apps import NbGraderAPI
+from nbgrader.apps import api as nbgrader_api
+from nbgrader.coursedir import CourseDirectory
 from small_course import SmallCourse, small
 from stub_grader import stub
 
 from autograder.classroom.feedback import write_feedback
 from autograder.classroom.regrade import Report, regrade
 from autograder.classroom.standing import Standing, read_class
+from autograder.course.course import course_config
 from autograder.course.rules_file import NAME
 from autograder.course.task import Task
 from autograder.exchange.verdict import TaskOutcome
@@ -27,6 +31,7 @@ from autograder.grading import work
 from autograder.grading.batch import Here
 from autograder.grading.grading import NotebookOutcome
 from autograder.records import gradebook
+from autograder.records.nbgrader_plugin import AutogradeReceived
 
 __all__ = ["small"]
 
@@ -41,12 +46,14 @@ class Judges:
 
     passes: set[str]
     asked: list[tuple[str, ...]]
+    seeds: list[str] = field(default_factory=list)
 
     def __call__(
         self, name: str, notebook: Any, release: Any, tasks: tuple[Task, ...], seed: str, **options: Any
     ) -> NotebookOutcome:
         stub(name, notebook, release, tasks, seed, **options)
         self.asked.append(tuple(task.name for task in tasks))
+        self.seeds.append(seed)
         right = RIGHT in cell(notebook, TASK.answer_id).source
         outcomes = []
         for task in tasks:
@@ -168,6 +175,62 @@ def test_the_best_attempt_counts_and_the_last_where_the_rules_say_so(
     assert stands(small, "ada").score == 0
 
 
+def test_handing_the_same_in_again_costs_nothing_and_gains_nothing(
+    small: SmallCourse, rules: Callable[[str], None], judges: Judges
+) -> None:
+    rules(deadline(-24, "late_days = 3\npenalty_a_day = 10\nattempts_a_day = 2\ntimezone = 'UTC'\ncounts = 'last'"))
+    early = NOW - timedelta(hours=30)
+    for answer in (RIGHT, WRONG):
+        small.hand_in("ada", answer, early)
+        grade(small)
+    assert stands(small, "ada").score == 0
+    # The right answer again, after the deadline: it was there in time.
+    small.hand_in("ada", RIGHT, NOW)
+    assert grade(small)["ada"].anew
+    assert stands(small, "ada").score == 15
+    with Gradebook(small.course.database, "fxopt") as book:
+        assert book.find_submission(DAY, "ada").late_submission_penalty == 0
+    # Too many on one day; each of them again on the next day is one of the next day's, and late.
+    noon = NOW.replace(hour=12, minute=0)
+    many = [f"{WRONG}\n# {number}" for number in range(6)]
+    for days, expected in ((-5, 2), (-4, 2), (-3, 2)):
+        before = len(judges.asked)
+        for answer in many:
+            small.hand_in("bob", answer, noon + timedelta(days=days))
+            grade(small, who="bob")
+        graded_before = 2 * (days + 5)
+        # What was graded before is graded again, and uses up nothing.
+        assert len(judges.asked) - before == graded_before + expected
+    assert stands(small, "bob").refused == ()
+
+
+def test_the_form_grader_keeps_to_the_rules_and_says_what_it_did_not_grade(
+    small: SmallCourse, rules: Callable[[str], None], judges: Judges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules("attempts_a_day = 1\ntimezone = 'UTC'\n")
+    monkeypatch.setattr(nbgrader_api, "Autograde", AutogradeReceived)
+    gradebook.prepare_gradebook(small.course)
+    config = course_config(small.course)
+    api = NbGraderAPI(CourseDirectory(config=config), config=config)
+    noon = NOW.replace(hour=12, minute=0)
+    small.hand_in("ada", RIGHT, noon)
+    assert api.autograde(DAY, "ada")["success"]
+    small.hand_in("ada", WRONG, noon + timedelta(minutes=1))
+    second = api.autograde(DAY, "ada")
+    assert not second["success"]
+    assert "ada / day1_compile_stack: Kept, but not graded: 1 attempt a day" in second["log"]
+    assert len(judges.asked) == 1
+    assert small.points("ada") == stands(small, "ada").score == 15
+    assert [attempt.number for attempt, _ in stands(small, "ada").refused] == [2]
+    # So with what grading itself fails on; and a mistake in the rules takes nothing away.
+    small.hand_in("eve", f"# stub: lost\n{RIGHT}", noon)
+    assert "not the learner's fault" in api.autograde(DAY, "eve")["log"]
+    assert not api.autograde(DAY, "eve")["success"]
+    rules("attempts_day = 1\n")
+    assert "there is no such key" in api.autograde(DAY, "ada")["log"]
+    assert (small.course.records / "autograded" / "ada" / DAY / f"{TASK.notebook}.ipynb").is_file()
+
+
 def test_a_mistake_in_the_rules_stops_grading_before_anything_is_graded(
     small: SmallCourse, rules: Callable[[str], None]
 ) -> None:
@@ -190,7 +253,7 @@ def test_regrading_touches_one_task_of_every_attempt(small: SmallCourse, judges:
     grade(small)
     assert {who: stands(small, who).score for who in ("right", "wrong")} == {"right": 30, "wrong": 15}
     # The judge is mended: now everybody's answer to this task is right, and the other task would be wrong.
-    judges.passes, judges.asked = {TASK.name}, []
+    judges.passes, judges.asked, judges.seeds = {TASK.name}, [], []
     before = small.records()
     dry = again(small, dry_run=True)
     assert dry.dry_run
@@ -198,6 +261,8 @@ def test_regrading_touches_one_task_of_every_attempt(small: SmallCourse, judges:
     assert stands(small, "wrong").score == 15
     report = again(small)
     assert judges.asked == [(TASK.name,)] * 4
+    # Everybody has their own hidden cases again.
+    assert judges.seeds == [small.course.seed_for(who) for who in ("right", "wrong")] * 2
     for found in (dry, report):
         assert [(c.student, c.before.score, c.after.score) for c in found.changes] == [("wrong", 15, 30)]
     assert stands(small, "wrong").score == 30
@@ -221,6 +286,11 @@ def test_regrading_weighs_earlier_attempts_and_keeps_those_that_are_gone(small: 
     grade(small)
     small.hand_in("ada", f"{WRONG}\n# third", NOW + timedelta(seconds=2))
     grade(small)
+    # What grading has seen is kept, whoever brought it; only once, and not for ever.
+    kept = {path.read_bytes(): path for path in sorted(history.iterdir())}
+    assert len(kept) == len(list(history.iterdir())) == 3
+    [second] = [path for content, path in kept.items() if b"# second" in content]
+    second.unlink()
     judges.passes = {TASK.name}
     report = again(small)
     assert sorted(found.attempt.number for found in report.regraded if found.changed) == [1, 3]

@@ -58,6 +58,7 @@ TASKS = (
         title="Compute beforehand what never changes",
         provides=("fold_constants",),
         evidence="artefact",
+        measured=("kept the gradients", "stored an inference tensor"),
         withheld=("fxopt_core.passes.constant_folding", "torch.fx.experimental.const_fold"),
         checklist=("write-passes",),
         export="passes",

@@ -1,4 +1,4 @@
-"""What an honest choice is. The judge plays the learner's steps on a machine of its own, and knows every figure."""
+"""What an honest choice is. The engines lie with the judge, which plays the learner's steps and knows every figure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day5.choose_engine.visible import EAGER, ScriptedEngines
+from autograder.exercises.day5.choose_engine.visible import EAGER, engines_case, instrument
 
 MISCONCEPTIONS = {
     "no decision": (
@@ -59,10 +59,10 @@ CLOSE = 1e-6
 
 def hidden_cases(random: Random) -> list[Case]:
     """Other engines of every kind, other weather; and one where the best engine gains less than the spread."""
-    return [Case(f"hidden {number}", _parameters(random, gains=number != 1)) for number in range(3)]
+    return [_case(f"hidden {number}", random, gains=number != 1) for number in range(3)]
 
 
-def _parameters(random: Random, *, gains: bool) -> dict[str, Any]:
+def _case(name: str, random: Random, *, gains: bool) -> Case:
     eager = random.uniform(0.2, 0.6)
     names = random.sample(["left", "middle", "right", "upper", "lower", "outer"], 6)
     kinds = ["right", "right", "remembers", "rounds", "refuses", "overwrites"]
@@ -76,19 +76,16 @@ def _parameters(random: Random, *, gains: bool) -> dict[str, Any]:
     quiet = [1.0] * 7
     # Long enough for all timed calls of one engine, and a single slow call that no round can share.
     weather = [*quiet, *([random.uniform(1.5, 2.2)] * random.randint(5, 9)), *quiet, random.uniform(5, 8)]
-    return {
-        "script": {EAGER: {"kind": "right", "first": 0.2, "seconds": eager}, **dict(rows)},
-        "weather": weather,
-        "rounds": random.choice([8, 12]),
-        "example": [random.uniform(1, 3) for _ in range(3)],
-        "others": [[random.uniform(3, 9) for _ in range(3)], [random.uniform(1, 9) for _ in range(2)]],
-    }
+    script: dict[str, dict[str, Any]] = {EAGER: {"kind": "right", "first": 0.2, "seconds": eager}, **dict(rows)}
+    rounds = random.choice([8, 12])
+    inputs = [[random.uniform(1, 3) for _ in range(3)], [random.uniform(3, 9) for _ in range(3)]]
+    return engines_case(name, script, weather, rounds, [*inputs, [random.uniform(1, 9) for _ in range(2)]])
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Names of misconceptions with the figures of this case, the most telling first."""
-    given, values = case.parameters, evidence.values
-    script, rounds = given["script"], given["rounds"]
+    values = evidence.values
+    script, rounds = case.kept["script"], case.parameters["rounds"]
     taken, refused, speed_up = values["taken"], values["refused"], values["speed_up"]
     if taken not in script or refused is None or speed_up is None:
         yield "no decision", ""
@@ -103,7 +100,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "right one refused", f"({too_many[0]})"
         return
     right = [name for name, row in script.items() if row["kind"] == "right"]
-    timed = _timed(case, values["events"])
+    timed = _timed(case, values["seen"])
     if any(first for name in right for first, _, _ in timed.get(name, [])):
         yield "compilation timed", ""
         return
@@ -156,8 +153,7 @@ def _timed(case: Case, events: list[str]) -> dict[str, list[tuple[bool, float, i
     Returns:
         For each engine: whether it was its first call, how long it took, and where in the order it stands.
     """
-    given = case.parameters
-    machine = ScriptedEngines(given["script"], given["weather"])
+    machine = instrument(case)
     seen: set[str] = set()
     between: list[tuple[str, bool, int]] = []
     found: dict[str, list[tuple[bool, float, int]]] = {}
@@ -169,7 +165,7 @@ def _timed(case: Case, events: list[str]) -> dict[str, list[tuple[bool, float, i
                 name, first, where = between[0]
                 found.setdefault(name, []).append((first, now - last, where))
             between, last = [], now
-        elif event in given["script"]:
+        else:
             machine.play(event)
             between.append((event, event not in seen, place))
             seen.add(event)

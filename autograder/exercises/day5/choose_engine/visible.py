@@ -1,4 +1,4 @@
-"""The learner's side: scripted engines with one clock, on a machine that is not quiet; the cases and the probe."""
+"""The learner's side: scripted engines with one clock, on a machine that is not quiet; cases, probe and display."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from functools import partial
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.outside import Ask, held
 
 EAGER = "eager"
 """The engine that the others are compared with."""
 
 Values = list[float]
+
+MOST_NUMBERS, LARGEST = 1000, 1e100
+"""How many numbers an engine takes at once, and how large they may be: their squares are numbers, too."""
 
 KINDS = ("right", "remembers", "rounds", "refuses", "overwrites")
 """What an engine may be: right; with the first result for every input of that length; with three digits; with an error
@@ -26,7 +30,7 @@ class ScriptedEngines:
     a call takes is multiplied by `weather`, entry by entry, call after call, whichever engine is called.
 
     Attributes:
-        events: what happened, in order: `clock`, or the name of the engine that was called.
+        record: what happened, in order: `clock`, or the name of the engine that was called.
     """
 
     def __init__(self, script: dict[str, dict[str, Any]], weather: list[float]) -> None:
@@ -41,20 +45,45 @@ class ScriptedEngines:
         self._compiled: set[str] = set()
         self._first: dict[str, Values] = {}
         self._kept: dict[str, Values] = {}
-        self.events: list[str] = []
+        self._lists: list[Values] = []
+        self.record: list[str] = []
 
     def engines(self) -> dict[str, Callable[[Values], Values]]:
         """The engines by name, `eager` first."""
         return {name: partial(self.call, name) for name in self._script}
 
+    def answer(self, question: Any) -> Any:
+        """Do one thing from outside: tell the time (`clock`), or call an engine (its name, and a list of numbers).
+
+        The answer to a call is `result` with the number of the list that it is: an engine that hands out one list for
+        all calls says the same number each time. Or it is the text of an `error`.
+        """
+        if question == "clock":
+            return self.clock()
+        try:
+            name, values = question
+            _check(values)
+        except (TypeError, ValueError):
+            raise ValueError("engines are called by name, with a list of numbers; or the time is asked for") from None
+        if name not in self._script:
+            raise ValueError("there is no such engine")
+        try:
+            result = self.call(name, values)
+        except ValueError as error:
+            return {"error": str(error)}
+        if all(kept is not result for kept in self._lists):
+            self._lists.append(result)
+        number = next(place for place, kept in enumerate(self._lists) if kept is result)
+        return {"result": result, "list": number}
+
     def clock(self) -> float:
         """The time in seconds."""
-        self.events.append("clock")
+        self.record.append("clock")
         return self._now
 
     def play(self, name: str) -> None:
         """Let the time of one call of an engine pass."""
-        self.events.append(name)
+        self.record.append(name)
         row = self._script[name]
         factor = self._weather[self._calls % len(self._weather)]
         self._calls += 1
@@ -80,48 +109,100 @@ class ScriptedEngines:
         return result
 
 
+def _check(values: Any) -> None:
+    """Raises ValueError or TypeError: these are no numbers that an engine squares."""
+    if len(values) > MOST_NUMBERS or not all(abs(value) <= LARGEST for value in values):
+        raise ValueError(f"engines take at most {MOST_NUMBERS} numbers of at most {LARGEST:g} each")
+
+
+class Engines:
+    """The engines as functions of a list of numbers, and their clock, wherever they are held."""
+
+    def __init__(self, names: list[str], ask: Ask) -> None:
+        """Prepare them.
+
+        Args:
+            names: names of the engines.
+            ask: asks the machine that holds them (see `ScriptedEngines.answer`).
+        """
+        self._ask = ask
+        self._lists: dict[int, Values] = {}
+        self.by_name: dict[str, Callable[[Values], Values]] = {name: partial(self._call, name) for name in names}
+
+    def clock(self) -> float:
+        """The time in seconds."""
+        return float(self._ask("clock"))
+
+    def _call(self, name: str, values: Values) -> Values:
+        values = [float(value) for value in values]
+        _check(values)
+        answer = self._ask([name, values])
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        # An engine that overwrites its one list overwrites it here, too.
+        result = self._lists.setdefault(answer["list"], [])
+        result[:] = answer["result"]
+        return result
+
+
+def instrument(case: Case) -> ScriptedEngines:
+    """The machine of a case, as new."""
+    return ScriptedEngines(case.kept["script"], case.kept["weather"])
+
+
+def engines_case(
+    name: str, script: dict[str, dict[str, Any]], weather: list[float], rounds: int, inputs: list[Values]
+) -> Case:
+    """A case of which the judge keeps the script: how right and how fast an engine is must be found out.
+
+    Args:
+        name: name of the case.
+        script, weather: see `ScriptedEngines`.
+        rounds: how often each engine is to be timed.
+        inputs: the example, then the others.
+    """
+    example, *others = inputs
+    given = {"names": list(script), "rounds": rounds, "example": example, "others": others}
+    return Case(name, given, kept={"script": script, "weather": weather})
+
+
 def visible_cases() -> list[Case]:
     """Five engines on a machine that gets busy and quiet again; and two of which none is worth it."""
     return [
-        Case(
+        engines_case(
             "five engines",
             {
-                "script": {
-                    EAGER: {"kind": "right", "first": 0.1, "seconds": 0.4},
-                    "compiled": {"kind": "right", "first": 9.0, "seconds": 0.3},
-                    "converted": {"kind": "right", "first": 5.0, "seconds": 0.2},
-                    "cached": {"kind": "remembers", "first": 1.0, "seconds": 0.01},
-                    "fixed": {"kind": "refuses", "first": 2.0, "seconds": 0.1},
-                },
-                "weather": [1.0, 1.0, 1.5, 3.0, 3.0, 2.5, 4.0, 1.5, 1.0, 1.0, 1.0],
-                "rounds": 8,
-                "example": [1.25, -2.0, 3.125],
-                "others": [[0.5, 0.25, -4.0], [1.0, 2.0]],
+                EAGER: {"kind": "right", "first": 0.1, "seconds": 0.4},
+                "compiled": {"kind": "right", "first": 9.0, "seconds": 0.3},
+                "converted": {"kind": "right", "first": 5.0, "seconds": 0.2},
+                "cached": {"kind": "remembers", "first": 1.0, "seconds": 0.01},
+                "fixed": {"kind": "refuses", "first": 2.0, "seconds": 0.1},
             },
+            [1.0, 1.0, 1.5, 3.0, 3.0, 2.5, 4.0, 1.5, 1.0, 1.0, 1.0],
+            8,
+            [[1.25, -2.0, 3.125], [0.5, 0.25, -4.0], [1.0, 2.0]],
         ),
-        Case(
+        engines_case(
             "no gain beyond the spread",
             {
-                "script": {
-                    EAGER: {"kind": "right", "first": 0.1, "seconds": 0.2},
-                    "steady": {"kind": "right", "first": 1.0, "seconds": 0.22},
-                    "rounded": {"kind": "rounds", "first": 1.0, "seconds": 0.1},
-                },
-                "weather": [1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0],
-                "rounds": 6,
-                "example": [1.0, 2.0],
-                "others": [[1.23456, 2.0], [3.0, 4.0, 5.0]],
+                EAGER: {"kind": "right", "first": 0.1, "seconds": 0.2},
+                "steady": {"kind": "right", "first": 1.0, "seconds": 0.22},
+                "rounded": {"kind": "rounds", "first": 1.0, "seconds": 0.1},
             },
+            [1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0],
+            6,
+            [[1.0, 2.0], [1.23456, 2.0], [3.0, 4.0, 5.0]],
         ),
     ]
 
 
 def probe(case: Case, choose_engine: Any) -> Evidence:
-    """Let the learner choose among scripted engines."""
+    """Let the learner choose among engines that lie outside, on a machine that does."""
     given = case.parameters
-    machine = ScriptedEngines(given["script"], given["weather"])
+    ask, seen = held(lambda: instrument(case))
+    machine = Engines(given["names"], ask)
     others = [list(values) for values in given["others"]]
-    found = choose_engine(machine.engines(), list(given["example"]), others, machine.clock, given["rounds"])
+    found = choose_engine(machine.by_name, list(given["example"]), others, machine.clock, given["rounds"])
     found = found if isinstance(found, dict) else {}
     taken, refused, speed_up = (found.get(name) for name in ("taken", "refused", "speed_up"))
     return Evidence(
@@ -131,7 +212,7 @@ def probe(case: Case, choose_engine: Any) -> Evidence:
             "speed_up": {str(name): _number(value) for name, value in speed_up.items()}
             if isinstance(speed_up, dict)
             else None,
-            "events": machine.events[:5000],
+            "seen": seen,
         }
     )
 
@@ -144,7 +225,7 @@ def _number(value: Any) -> float | None:
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """What the learner's code called, in order, and what it decided."""
     values = evidence.values
-    lines = [f"{case.name}: the first steps of your code, in order", "  " + " ".join(values["events"][:30])]
+    lines = [f"{case.name}: the first steps of your code, in order", "  " + " ".join(values["seen"][:30])]
     lines.append(f"  taken: {values['taken']}; refused: {', '.join(values['refused'] or []) or 'none'}")
     speed_up = values["speed_up"] or {}
     lines += [f"  {name:12} {value:.2f} times as fast" for name, value in speed_up.items() if value is not None]
