@@ -107,6 +107,7 @@ def shape_of(given: dict[str, Any]) -> list[int]:
 Rule = Callable[[int, int, int, int, int], int]
 """Output size of one direction from size, kernel, stride, padding and dilation."""
 
+
 def by_formula(n: int, k: int, s: int, p: int, d: int) -> int:
     """The size of one direction, computed from the numbers."""
     return (n + 2 * p - d * (k - 1) - 1) // s + 1

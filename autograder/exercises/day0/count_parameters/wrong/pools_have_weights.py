@@ -10,7 +10,9 @@ def count_parameters(layers):
         count = 0
         if "kernel_size" in layer:
             height, width = layer["kernel_size"]
-            count = layer.get("in_channels", 1) // layer.get("groups", 1) * height * width * layer.get("out_channels", 1)
+            count = (
+                layer.get("in_channels", 1) // layer.get("groups", 1) * height * width * layer.get("out_channels", 1)
+            )
         if "in_features" in layer:
             count = layer["in_features"] * layer["out_features"]
         if layer.get("bias"):
