@@ -20,7 +20,9 @@ MISCONCEPTIONS = {
     "no graph module": (
         "Return a `torch.fx.GraphModule`: the graph alone does not know the layers, and a module alone is no graph."
     ),
-    "traced": "Build the graph yourself, node by node. A tracer, such as `symbolic_trace`, does what you are here to learn.",
+    "traced": (
+        "Build the graph yourself, node by node. A tracer, such as `symbolic_trace`, does what you are here to learn."
+    ),
     "no output": (
         "Your graph has no output node, so running it gives `None`: the last node is `graph.output(...)`, and it says "
         "what is returned."
@@ -42,7 +44,7 @@ MISCONCEPTIONS = {
         "Your graph has copies of the layers: training it would not train the layers that you were given. Put the "
         "layers themselves into the root."
     ),
-    "changed the input": "Your graph writes into its input. The caller still has that tensor, and it must stay as it is.",
+    "changed the input": "Your graph writes into its input. The caller still has that tensor: leave it as it is.",
     "cannot be trained": (
         "Your graph computes the right values, but the layers cannot learn through it: no gradient reaches a weight, a "
         "bias or the input, or it is another one. Something detaches, or the weights are copied as plain tensors."

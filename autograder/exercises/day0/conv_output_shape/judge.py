@@ -43,7 +43,7 @@ MISCONCEPTIONS = {
         "You left the size as it is where the kernel is 1. Such a kernel also moves in steps of `stride` over an input "
         "that `padding` has made larger."
     ),
-    "height for width": "You used the height's kernel, stride, padding or dilation for the width, too. They may differ.",
+    "height for width": "You used one of the height's numbers for the width, too. They may differ.",
     "height and width swapped": "You have height and width the wrong way round: every pair is (height, width).",
     "wrong shape": "This is not the shape that comes out.",
 }

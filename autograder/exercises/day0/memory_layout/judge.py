@@ -24,12 +24,12 @@ MISCONCEPTIONS = {
         "neighbours in memory, so its stride is 1."
     ),
     "sizes as strides": (
-        "A stride is no size: it says how far you go in memory for the next index, which is the product of the sizes of "
-        "all faster dimensions."
+        "A stride is no size: it says how far you go in memory for the next index, which is the product of the sizes "
+        "of all faster dimensions."
     ),
     "own size counted": (
-        "You multiplied a dimension's own size into its stride. Only the sizes of the dimensions after it count, so the "
-        "last one has stride 1."
+        "You multiplied a dimension's own size into its stride. Only the sizes of the dimensions after it count, so "
+        "the last one has stride 1."
     ),
     "layout ignored": "You ignored `channels_last`: in this layout the channels lie next to one another.",
     "strides in the order of memory": (
@@ -59,7 +59,7 @@ MISCONCEPTIONS = {
 
 UNNAMED = ("wrong strides", "wrong channels-last strides", "wrong position")
 
-PLACES = (
+PLACES: tuple[list[list[int]], ...] = (
     [[0, 0, 0], [12, 4, 1]],
     [[2, 0, 3], [1, 8, 2]],
     [[1, 2, 3, 1], [90, 1, 18, 3]],
@@ -128,12 +128,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         question = "wrong channels-last strides" if channels_last else "wrong strides"
         yield compared(question, found, wanted, under, asked, sum(shape))
     for (index, strides), found in zip(given["places"], values["positions"], strict=True):
-        wanted, asked = position_of(index, strides), f"for {tuple(index)} and strides {tuple(strides)}"
+        place, asked = position_of(index, strides), f"for {tuple(index)} and strides {tuple(strides)}"
         if not isinstance(found, int):
-            yield "not whole numbers", f"({asked}: expected {wanted})"
+            yield "not whole numbers", f"({asked}: expected {place})"
             return
-        under = positions_under_mistakes(index, strides)
-        yield compared("wrong position", found, wanted, under, asked, sum(strides))
+        mistaken = positions_under_mistakes(index, strides)
+        yield compared("wrong position", found, place, mistaken, asked, sum(strides))
 
 
 def position_of(index: list[int], strides: list[int]) -> int:

@@ -19,7 +19,8 @@ from autograder.exercises.graph_comparison import same, shown
 
 MISCONCEPTIONS = {
     "asked PyTorch": (
-        "`torch.fx.Interpreter` does what this task asks for. Write it yourself: a loop over `graph_module.graph.nodes`."
+        "`torch.fx.Interpreter` does what this task asks for. Write it yourself, as a loop over "
+        "`graph_module.graph.nodes`."
     ),
     "called the module": (
         "You called the graph module. That runs the *code* that was written from its graph some time ago, and this "
@@ -58,8 +59,8 @@ MISCONCEPTIONS = {
         "keep one value for each *node*."
     ),
     "lists turned into tuples": (
-        "A list among the arguments reached the operation as a tuple. `x[[0, 1]]` takes two rows, `x[0, 1]` one element: "
-        "keep the kind of each container."
+        "A list among the arguments reached the operation as a tuple. `x[[0, 1]]` takes two rows, `x[0, 1]` one "
+        "element: keep the kind of each container."
     ),
     "cut from autograd": (
         "Your values are right, but no gradient flows back through them: you ran the graph under `no_grad`, or you "
@@ -110,6 +111,8 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "return a + y",
         {},
     ),
+    ("a write at the end", "a = x * 2.0\ny.mul_(0.5)\nreturn a", {}),
+    ("slices of nodes", "n = y.size(0)\na = torch.cat([x, y])\nreturn a[n - 1 :: n], a[: n + 1 : n], a[n:]", {}),
     ("a write that two read", "c = self.block.count.add_(1.0)\nreturn x * c + c, c * 1.0, c.neg() * y", {}),
     (
         "names that mislead",
@@ -179,7 +182,7 @@ WRITES = ("{0}.mul_(0.5)", "{0}[0].zero_()", "{0}.t()[1].fill_(0.25)", "self.blo
 def hidden_cases(random: Random) -> list[Case]:
     """A case for each class, then random programs in which operations of every kind are mixed with writes."""
     fixed = [
-        program(f"hidden {name}", body, **{"state": STATE, "seed": random.randrange(2**31)} | more)
+        program(f"hidden {name}", body, seed=random.randrange(2**31), **{"state": STATE} | more)
         for name, body, more in FIXED
     ]
     return fixed + [composed(random, number) for number in range(3)]
@@ -214,6 +217,8 @@ class _Variant(fx.Interpreter):
 
 
 class _Recording(_Variant):
+    last: Any = None
+
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         if n.op == "output":

@@ -84,7 +84,8 @@ def visible_cases() -> list[Case]:
         ),
         program(
             "two inputs, two results",
-            "a = torch.sub(y, x)\nb = F.leaky_relu(a, negative_slope=0.5)\nreturn self.block.layer(b), b.transpose(0, 1)",
+            "a = torch.sub(y, x)\nb = F.leaky_relu(a, negative_slope=0.5)\n"
+            "return self.block.layer(b), b.transpose(0, 1)",
             state=LAYER,
             seed=2,
         ),
