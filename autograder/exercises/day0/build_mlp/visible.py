@@ -22,19 +22,20 @@ def visible_cases() -> list[Case]:
 
 
 def build(case: Case) -> tuple[nn.Linear, nn.Linear, torch.Tensor]:
-    """The case's two layers and an input of shape (batch, first width)."""
+    """The case's two layers, which may be one and the same, and an input of shape (batch, first width)."""
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
         width, middle, last = given["widths"]
-        first, second = nn.Linear(width, middle, given["bias"]), nn.Linear(middle, last, given["bias"])
-        return first, second, torch.randn(given["batch"], width)
+        dtype = getattr(torch, given.get("dtype", "float32"))
+        first, second = (nn.Linear(*sizes, given["bias"], dtype=dtype) for sizes in ((width, middle), (middle, last)))
+        return first, first if given.get("twice") else second, torch.randn(given["batch"], width, dtype=dtype)
 
 
 def train(first: nn.Linear, second: nn.Linear) -> None:
     """Change the layers in place, as training would: a graph of copies does not change with them."""
     with torch.no_grad():
-        for parameter in (*first.parameters(), *second.parameters()):
+        for parameter in dict.fromkeys((*first.parameters(), *second.parameters())):
             parameter.copy_(parameter.flip(0) * 0.5 + 0.125)
 
 

@@ -47,6 +47,7 @@ def visible_cases() -> list[Case]:
                 "stacks": [
                     [[2, 3, 16, 16], [*head, conv(8, 4, 3, stride=2), FLATTEN, linear(36, 10)]],
                     [[5, 3, 20, 12], [*head, pool(3, stride=1), linear(4, 7), RELU]],
+                    [[1, 2, 9, 8], [pool(3, stride=1), pool(2)]],
                 ]
             },
         ),

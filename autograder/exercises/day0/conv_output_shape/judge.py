@@ -11,41 +11,85 @@ import torch
 from torch.nn import functional
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day0.conv_output_shape.visible import convolution
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.day0.conv_output_shape.visible import ARGUMENTS, convolution
+from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
     "asked PyTorch": (
         "Your function asks PyTorch for the shape. Work it out from the numbers: you will need the rule when there is "
         "no tensor yet."
     ),
-    "not four sizes": "Return four whole numbers: batch, channels, height, width; `//` keeps them whole, `/` does not.",
-    "input channels kept": "The output has `out_channels` channels: each of the filters gives one channel.",
-    "padding on one side": "Padding is added on both sides: it counts twice in each direction.",
-    "rounded up": "A last window that does not fit any more is left out: round down, not up.",
+    "not four sizes": "Return four whole numbers: batch, channels, height, width. `//` keeps them whole, `/` does not.",
+    "input channels kept": "The output has `out_channels` channels: each filter gives one.",
+    "padding on one side": "Padding goes on both sides, so it counts twice in each direction.",
+    "rounded up": "A last window that no longer fits is left out: round down, not up.",
     "forgot the first window": (
         "You counted the steps, not the windows: there is one window before the first step, so add one."
     ),
     "dilation ignored": (
-        "With dilation d a kernel of k values spans d * (k - 1) + 1 positions, since there are gaps between the values."
+        "With dilation d, a kernel of k values covers d * (k - 1) + 1 positions, because there are gaps between them."
     ),
-    "stride ignored": "With stride s only every s-th window is computed: divide the room to move by the stride.",
+    "one gap too many": (
+        "You let each of the k values take d positions. There are only k - 1 gaps between k values, and none after the "
+        "last: the kernel covers d * (k - 1) + 1 positions."
+    ),
+    "stride ignored": "With stride s you compute only every s-th window: divide the room to move by the stride.",
     "stride before room": (
         "You divided the padded size by the stride and then took the kernel off. Take the kernel off first: the stride "
         "divides the room that is left to move in."
     ),
+    "kernel of one left alone": (
+        "You left the size as it is where the kernel is 1. Such a kernel also moves in steps of `stride` over an input "
+        "that `padding` has made larger."
+    ),
+    "height for width": "You used one of the height's numbers for the width, too. They may differ.",
     "height and width swapped": "You have height and width the wrong way round: every pair is (height, width).",
-    "wrong shape": "These are not the shapes.",
+    "wrong shape": "This is not the shape that comes out.",
 }
+
+UNNAMED = ("wrong shape",)
+
+SMALL = (
+    ([3, 2, 7, 9], 4, [1, 1], [2, 3], [0, 0], [1, 1]),
+    ([2, 3, 5, 6], 7, [1, 1], [1, 1], [2, 1], [1, 1]),
+    ([1, 5, 4, 8], 6, [1, 1], [3, 2], [1, 2], [3, 2]),
+    ([4, 6, 9, 9], 5, [1, 3], [2, 2], [1, 0], [1, 1]),
+    ([2, 1, 10, 4], 3, [3, 1], [1, 4], [0, 1], [2, 1]),
+)
+"""Kernels of one, with strides, padding and dilation."""
+
+TIGHT = (
+    ([2, 3, 3, 5], 4, [3, 5], [1, 1], [0, 0], [1, 1]),
+    ([1, 4, 5, 9], 2, [3, 3], [2, 5], [0, 0], [2, 4]),
+    ([3, 2, 1, 1], 5, [3, 3], [1, 1], [1, 1], [1, 1]),
+    ([6, 1, 2, 3], 3, [4, 2], [7, 9], [1, 0], [1, 1]),
+    ([5, 7, 6, 8], 9, [2, 4], [5, 3], [0, 2], [1, 1]),
+    ([2, 8, 12, 7], 1, [2, 2], [2, 2], [3, 4], [5, 6]),
+)
+"""Windows that fit exactly, once, or with almost a whole step left over; even kernels; padding larger than a kernel."""
+
+UNEVEN = (
+    ([2, 3, 20, 20], 5, [3, 3], [2, 1], [1, 1], [1, 1]),
+    ([2, 3, 21, 21], 5, [3, 3], [1, 1], [2, 0], [1, 1]),
+    ([2, 3, 22, 22], 5, [3, 3], [1, 1], [0, 0], [1, 3]),
+    ([2, 3, 23, 23], 5, [2, 7], [1, 1], [0, 0], [1, 1]),
+    ([2, 3, 14, 31], 5, [3, 3], [1, 1], [1, 1], [1, 1]),
+)
+"""Height and width differ in one number at a time."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Convolutions with every number drawn at random, so that the output has at least one position."""
-    cases = []
-    for number in range(3):
+    """What is easily overlooked, then convolutions with every number drawn at random, whose windows fit."""
+    cases = [
+        Case(f"hidden {name}", {"convolutions": [convolution(*given) for given in fixed]})
+        for name, fixed in (("kernels of one", SMALL), ("tight", TIGHT), ("uneven", UNEVEN))
+    ]
+    for number in range(2):
         convolutions = []
         for _ in range(6):
             kernel, stride, padding, dilation = (
-                [random.randint(low, high) for _ in range(2)] for low, high in ((2, 5), (1, 4), (0, 3), (1, 3))
+                [random.randint(low, high) for _ in range(2)] for low, high in ((1, 5), (1, 4), (0, 3), (1, 3))
             )
             shape = [random.randint(1, 9), random.randint(1, 9), random.randint(14, 60), random.randint(14, 60)]
             convolutions.append(convolution(shape, random.randint(10, 30), kernel, stride, padding, dilation))
@@ -60,53 +104,60 @@ def shape_of(given: dict[str, Any]) -> list[int]:
     return list(functional.conv2d(values, weight, None, given["stride"], given["padding"], given["dilation"]).shape)
 
 
-Rule = Callable[[int, int, int, int, int], float]
+Rule = Callable[[int, int, int, int, int], int]
 """Output size of one direction from size, kernel, stride, padding and dilation."""
 
-MISTAKES: dict[str, Rule] = {
-    "padding on one side": lambda n, k, s, p, d: (n + p - d * (k - 1) - 1) // s + 1,
-    "rounded up": lambda n, k, s, p, d: math.ceil((n + 2 * p - d * (k - 1) - 1) / s) + 1,
-    "forgot the first window": lambda n, k, s, p, d: (n + 2 * p - d * (k - 1) - 1) // s,
-    "dilation ignored": lambda n, k, s, p, d: (n + 2 * p - k) // s + 1,
-    "stride ignored": lambda n, k, s, p, d: n + 2 * p - d * (k - 1),
-    "stride before room": lambda n, k, s, p, d: (n + 2 * p) // s - d * (k - 1),
+
+def by_formula(n: int, k: int, s: int, p: int, d: int) -> int:
+    """The size of one direction, computed from the numbers."""
+    return (n + 2 * p - d * (k - 1) - 1) // s + 1
+
+
+MISTAKES: dict[str, tuple[Rule, ...]] = {
+    "padding on one side": (lambda n, k, s, p, d: by_formula(n - p, k, s, p, d),),
+    "rounded up": (lambda n, k, s, p, d: math.ceil((n + 2 * p - d * (k - 1) - 1) / s) + 1,),
+    "forgot the first window": (lambda n, k, s, p, d: by_formula(n, k, s, p, d) - 1,),
+    "dilation ignored": (lambda n, k, s, p, d: by_formula(n, k, s, p, 1),),
+    "one gap too many": (lambda n, k, s, p, d: (n + 2 * p - d * k) // s + 1,),
+    "stride ignored": (lambda n, k, s, p, d: by_formula(n, k, 1, p, d),),
+    "stride before room": (lambda n, k, s, p, d: (n + 2 * p) // s - d * (k - 1),),
+    "kernel of one left alone": (
+        lambda n, k, s, p, d: n if k == 1 else by_formula(n, k, s, p, d),
+        lambda n, k, s, p, d: math.ceil(n / s) if k == 1 else by_formula(n, k, s, p, d),
+        lambda n, k, s, p, d: n + 2 * p if k == 1 else by_formula(n, k, s, p, d),
+    ),
 }
+"""The sizes that come out under a mistake about one direction, one rule for each way to make it."""
 
 
-def by_rule(given: dict[str, Any], rule: Rule) -> list[float]:
+def by_rule(given: dict[str, Any], rule: Rule) -> list[int]:
     """The shape under a rule for one direction."""
-    directions = zip(
-        given["input_shape"][2:],
-        given["kernel_size"],
-        given["stride"],
-        given["padding"],
-        given["dilation"],
-        strict=True,
-    )
+    directions = zip(given["input_shape"][2:], *(given[name] for name in ARGUMENTS), strict=True)
     return [given["input_shape"][0], given["out_channels"], *(rule(*direction) for direction in directions)]
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The one misconception that explains the answers best, if they are not right."""
-    asked, found = case.parameters["convolutions"], evidence.values["shapes"]
-    wanted = [shape_of(given) for given in asked]
+def under_mistakes(given: dict[str, Any]) -> dict[str, list[list[int]]]:
+    """The shapes that would come out under each mistake."""
+    right = by_rule(given, by_formula)
+    turned = {**given, **{name: given[name][::-1] for name in ARGUMENTS}}
+    both = [{**given, name: [given[name][0]] * 2} for name in ARGUMENTS]
+    both.append({**given, **{name: [given[name][0]] * 2 for name in ARGUMENTS}})
+    return {name: [by_rule(given, rule) for rule in rules] for name, rules in MISTAKES.items()} | {
+        "input channels kept": [[right[0], given["input_shape"][1], *right[2:]]],
+        "height and width swapped": [[*right[:2], right[3], right[2]], by_rule(turned, by_formula)],
+        "height for width": [by_rule(one, by_formula) for one in both],
+    }
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """The shapes one by one, each with the mistakes that would have given it."""
     if evidence.values["torch_calls"]:
-        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+        yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
-    if found == wanted:
-        return
-    first = next(i for i, (answer, right) in enumerate(zip(found, wanted, strict=True)) if answer != right)
-    yield _explain(asked, found, wanted), f"(for {asked[first]}: found {found[first]})"
-
-
-def _explain(asked: list[dict[str, Any]], found: list[Any], wanted: list[list[int]]) -> str:
-    if any(not isinstance(answer, list) or len(answer) != 4 for answer in found):
-        return "not four sizes"
-    if found == [[right[0], given["input_shape"][1], *right[2:]] for given, right in zip(asked, wanted, strict=True)]:
-        return "input channels kept"
-    if found == [[*right[:2], right[3], right[2]] for right in wanted]:
-        return "height and width swapped"
-    for name, rule in MISTAKES.items():
-        if found == [by_rule(given, rule) for given in asked]:
-            return name
-    return "wrong shape"
+    for given, found in zip(case.parameters["convolutions"], evidence.values["shapes"], strict=True):
+        wanted = shape_of(given)
+        asked = ", ".join(f"{name} {value}" for name, value in given.items())
+        if not isinstance(found, list) or len(found) != 4:
+            yield "not four sizes", f"(for {asked}: expected {wanted}, found {found})"
+            return
+        yield compared("wrong shape", found, wanted, under_mistakes(given), f"for {asked}", sum(given["input_shape"]))

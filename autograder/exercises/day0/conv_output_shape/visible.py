@@ -35,7 +35,7 @@ def visible_cases() -> list[Case]:
             {
                 "convolutions": [
                     convolution([4, 3, 20, 33], 5, [3, 5], [2, 3], [1, 2], [1, 1]),
-                    convolution([1, 6, 41, 18], 2, [5, 1], [3, 1], [0, 3], [2, 1]),
+                    convolution([1, 6, 41, 18], 2, [5, 1], [3, 1], [1, 3], [2, 1]),
                 ]
             },
         ),

@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day0.count_parameters.visible import conv, linear, norm
+from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
     "asked PyTorch": (
@@ -21,6 +23,7 @@ MISCONCEPTIONS = {
     "one number for all": "You added everything up: return a list with one count for each layer, also where it is 0.",
     "bias forgotten": "You left the bias out: where there is one, each output channel or feature has one number more.",
     "bias that is not there": "You counted a bias for layers that say `bias=False`.",
+    "bias counted once": "A bias is not one number for the whole layer: it has one for each output channel or feature.",
     "bias for each input": "The bias has one number for each *output*, not for each input.",
     "groups ignored": (
         "With groups, a filter looks at `in_channels / groups` channels only, so it has that many fewer weights."
@@ -32,17 +35,76 @@ MISCONCEPTIONS = {
     ),
     "batch norm has two": "A batch norm has two parameters for each channel: a scale and a shift.",
     "one filter only": "Each output channel has a filter of its own: multiply by `out_channels`.",
-    "layers without parameters": "ReLU and pooling have nothing to learn: their count is 0, and it stands in the list.",
-    "wrong counts": "These are not the counts.",
+    "layers without parameters": "A layer with nothing to learn counts 0, and its 0 stands in the list like any count.",
+    "not one count a layer": "The list has one count for each layer, in order: it is as long as `layers`.",
+    "took the layers apart": (
+        "Asked a second time about the same list, your function answers something else: it changes the layers that it "
+        "is given. Read them, and leave them as they are."
+    ),
+    "wrong count of a Conv2d": "This is not how many parameters the `Conv2d` has.",
+    "wrong count of a Linear": "This is not how many parameters the `Linear` has.",
+    "wrong count of a BatchNorm2d": "This is not how many parameters the `BatchNorm2d` has.",
+    "counted what does not learn": (
+        "You counted parameters of a layer that has none. Only `Conv2d`, `Linear` and `BatchNorm2d` learn here; every "
+        "other kind counts 0, whatever numbers stand in its dictionary."
+    ),
 }
+
+UNNAMED = (
+    "wrong count of a Conv2d",
+    "wrong count of a Linear",
+    "wrong count of a BatchNorm2d",
+    "counted what does not learn",
+    "not one count a layer",
+)
 
 Layer = dict[str, Any]
 
+OTHERS: tuple[Layer, ...] = (
+    {"kind": "InstanceNorm2d", "num_features": 8},
+    {"kind": "AvgPool2d", "kernel_size": [3, 2]},
+    {"kind": "Dropout", "p": 0.5},
+    {"kind": "Flatten"},
+    {"kind": "Softmax", "dim": 1},
+    {"kind": "Identity"},
+    {"kind": "MaxPool2d", "kernel_size": [2, 5]},
+)
+"""Layers without parameters, some with numbers that parameters might have been computed from."""
+
+FIXED: dict[str, tuple[Layer, ...]] = {
+    "without parameters": OTHERS,
+    "only one kind of layer": (norm(1), norm(7)),
+    "no layers": (),
+    "ones and exact fits": (
+        conv(1, 1, [1, 1]),
+        conv(1, 1, [1, 1], bias=False),
+        conv(4, 4, [3, 2], groups=4),
+        conv(6, 6, [1, 3], groups=6, bias=False),
+        conv(9, 3, [2, 1], groups=3),
+        conv(5, 2, [1, 4]),
+        linear(1, 1),
+        linear(1, 6, bias=False),
+        linear(6, 1),
+        norm(1),
+    ),
+    "equal layers": (
+        linear(4, 4),
+        conv(4, 4, [3, 3]),
+        linear(4, 4),
+        conv(4, 4, [3, 3]),
+        norm(4),
+        {"kind": "ReLU"},
+        norm(4),
+        {"kind": "ReLU"},
+    ),
+}
+"""Layers of a hidden case for each class, the same for every seed."""
+
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Layers of every kind with random numbers."""
+    """What is easily overlooked, then layers of every kind with random numbers."""
     cases = []
-    for number in range(3):
+    for number in range(2):
         layers: list[Layer] = []
         for _ in range(3):
             groups = random.randint(2, 4)
@@ -51,11 +113,11 @@ def hidden_cases(random: Random) -> list[Case]:
             layers.append(conv(random.randint(2, 9), random.randint(10, 19), kernel, bias=random.random() < 0.3))
             layers.append(linear(random.randint(20, 99), random.randint(2, 19), random.random() < 0.5))
             layers.append(norm(random.randint(3, 40)))
-            layers.append({"kind": "MaxPool2d", "kernel_size": random.sample(range(2, 5), 2)})
+            layers.append(random.choice(OTHERS))
         layers.append({"kind": "ReLU"})
         random.shuffle(layers)
         cases.append(Case(f"hidden {number}", {"layers": layers}))
-    return cases
+    return cases + [Case(f"hidden {name}", {"layers": list(layers)}) for name, layers in FIXED.items()]
 
 
 def by_pytorch(layer: Layer) -> int:
@@ -75,6 +137,7 @@ def by_numbers(
     kernel: Callable[[int, int], int] = lambda height, width: height * width,
     of_norm: int = 2,
     filters: bool = True,
+    one_bias: bool = False,
 ) -> int:
     """The count from the numbers; each argument stands for one mistake."""
     if layer["kind"] == "BatchNorm2d":
@@ -87,7 +150,7 @@ def by_numbers(
         count = count // (layer["groups"] if groups else 1) * kernel(*layer["kernel_size"])
     if filters or layer["kind"] == "Linear":
         count *= layer[f"out_{unit}"]
-    return count + (layer[f"{bias_for}_{unit}"] if bias(layer) else 0)
+    return count + (bias(layer) and (1 if one_bias else layer[f"{bias_for}_{unit}"]))
 
 
 MISTAKES: dict[str, dict[str, Any]] = {
@@ -96,34 +159,35 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "bias for each input": {"bias_for": "in"},
     "groups ignored": {"groups": False},
     "kernel side only": {"kernel": lambda height, width: height * height},
+    "bias counted once": {"one_bias": True},
     "running statistics counted": {"of_norm": 4},
     "batch norm has two": {"of_norm": 1},
     "one filter only": {"filters": False},
 }
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The one misconception that explains the counts best, if they are not right."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """The counts one by one, each with the mistakes that would have given it."""
     layers, found = case.parameters["layers"], evidence.values["counts"]
     wanted = [by_pytorch(layer) for layer in layers]
     if evidence.values["torch_calls"]:
-        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
-        return
-    if found == wanted:
+        yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
     if found is None:
         yield "not a list of counts", f"(found {evidence.values['kind']})"
         return
-    if isinstance(found, int):
-        yield "one number for all", f"(found {found})"
+    if not isinstance(found, list):
+        yield "one number for all" if found == sum(wanted) else "not a list of counts", f"(found {found})"
         return
-    yield _explain(layers, found, wanted), f"(found {found}, for layers with {len(wanted)} counts)"
-
-
-def _explain(layers: list[Layer], found: list[int], wanted: list[int]) -> str:
-    if found == [count for count in wanted if count] or len(found) != len(wanted):
-        return "layers without parameters"
-    for name, mistake in MISTAKES.items():
-        if found == [by_numbers(layer, **mistake) for layer in layers]:
-            return name
-    return "wrong counts"
+    if len(found) != len(wanted):
+        skipped = found == [count for count in wanted if count]
+        name = "layers without parameters" if skipped else "not one count a layer"
+        yield name, f"(expected {wanted}, found {found})"
+        return
+    for layer, count, right in zip(layers, found, wanted, strict=True):
+        kind = str(layer["kind"])
+        question = f"wrong count of a {kind}" if right else "counted what does not learn"
+        under = {name: [by_numbers(layer, **mistake)] for name, mistake in MISTAKES.items()} if right else {}
+        yield compared(question, count, right, under, f"for {layer}", right)
+    if found == wanted and evidence.values["again"] != wanted:
+        yield "took the layers apart", f"(the second time: {evidence.values['again']})"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 from math import prod
+from operator import mul
 from random import Random
-from typing import Any
 
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your functions ask PyTorch. Work the numbers out: an allocator and a compiler have to, too.",
@@ -18,36 +20,87 @@ MISCONCEPTIONS = {
         "`strides_of` returns a tuple of whole numbers, one for each dimension, and `position` returns one."
     ),
     "first dimension fastest": (
-        "Your strides grow from left to right. In PyTorch the *last* dimension is the fastest: its neighbours are "
+        "Your strides grow from left to right. In PyTorch the *last* dimension is the fastest: neighbours there are "
         "neighbours in memory, so its stride is 1."
     ),
     "sizes as strides": (
-        "A stride is not the size of its own dimension: it is how far one must go for the next index, which is the "
-        "product of the sizes of all faster dimensions."
+        "A stride is no size: it says how far you go in memory for the next index, which is the product of the sizes "
+        "of all faster dimensions."
+    ),
+    "own size counted": (
+        "You multiplied a dimension's own size into its stride. Only the sizes of the dimensions after it count, so "
+        "the last one has stride 1."
     ),
     "layout ignored": "You ignored `channels_last`: in this layout the channels lie next to one another.",
     "strides in the order of memory": (
         "Channels last changes where elements lie, not the order of the dimensions: the strides still stand in the "
         "order (batch, channels, height, width), and the 1 belongs to the channels."
     ),
-    "wrong strides": "These are not the strides.",
+    "columns before rows": (
+        "In the channels-last layout the pixels of a row lie side by side, and then comes the next row: a step in "
+        "width is `channels` elements, a step in height is a whole row of pixels."
+    ),
+    "strides in bytes": "Your strides are counted in bytes of four-byte numbers. PyTorch counts them in elements.",
+    "strides of ones": "A dimension of size 1 has a stride like any other: the product of the sizes that are faster.",
+    "wrong strides": "These are not the strides of a contiguous tensor.",
+    "wrong channels-last strides": "These are not the strides of a tensor in the channels-last layout.",
     "position in bytes": "The position is counted in elements, not in bytes.",
     "position without strides": "You left the strides out: an index of 1 goes as far as the stride of its dimension.",
     "position counted from one": "Positions count from 0: the first element lies at position 0.",
-    "wrong position": "These are not the positions: multiply each index by the stride of its dimension, then add.",
+    "position from sorted strides": (
+        "You put the strides in order first. Each index belongs to the stride at its own place, whatever their order: "
+        "in a transposed or channels-last tensor they do not fall from left to right."
+    ),
+    "stride of zero left out": (
+        "A stride may be 0: then all indices of that dimension lie at the same place, and it adds nothing."
+    ),
+    "wrong position": "This is not the position: multiply each index by the stride of its dimension, then add.",
 }
+
+UNNAMED = ("wrong strides", "wrong channels-last strides", "wrong position")
+
+PLACES: tuple[list[list[int]], ...] = (
+    [[0, 0, 0], [12, 4, 1]],
+    [[2, 0, 3], [1, 8, 2]],
+    [[1, 2, 3, 1], [90, 1, 18, 3]],
+    [[3, 2], [0, 1]],
+    [[4, 1, 2], [5, 0, 0]],
+    [[], []],
+    [[9], [1]],
+    [[2, 7, 1], [14, 2, 2]],
+)
+"""Indices of the first element, strides in every order, strides of 0, no dimensions at all."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Random shapes in both layouts, and random indices with the strides of other shapes."""
-    cases = []
+    """Sizes of 1 and no dimensions, then random shapes in both layouts, and random indices with others' strides."""
+    cases = [
+        Case(
+            "hidden sizes of one",
+            {
+                "channels_last": False,
+                "shapes": [[1], [], [3, 1], [1, 5], [2, 1, 4], [1, 1, 1], [6, 2, 1, 1, 3], [2, 2, 2, 2, 2, 2]],
+                "places": [list(place) for place in PLACES],
+            },
+        ),
+        Case(
+            "hidden channels last with ones",
+            {
+                "channels_last": True,
+                "shapes": [[1, 3, 4, 5], [2, 1, 4, 5], [2, 3, 1, 5], [2, 3, 4, 1], [1, 1, 1, 1], [5, 4, 3, 2]],
+                "places": [list(place) for place in PLACES[::-1]],
+            },
+        ),
+    ]
     for number in range(4):
         channels_last = number % 2 == 1
         shapes, places = [], []
         for _ in range(4):
             shapes.append(random.sample(range(2, 12), 4 if channels_last else random.randint(2, 5)))
             other = random.sample(range(2, 12), random.randint(2, 5))
-            places.append([[random.randrange(1, size) for size in other], list(right_strides(other, False))])
+            steps = list(right_strides(other, False))
+            random.shuffle(steps)
+            places.append([[random.randrange(size) for size in other], steps])
         parameters = {"channels_last": channels_last, "shapes": shapes, "places": places}
         cases.append(Case(f"hidden {number}", parameters))
     return cases
@@ -55,53 +108,73 @@ def hidden_cases(random: Random) -> list[Case]:
 
 def right_strides(shape: list[int], channels_last: bool) -> tuple[int, ...]:
     """What PyTorch says."""
-    made = torch.empty(shape, device="meta")
-    if channels_last:
-        made = made.contiguous(memory_format=torch.channels_last)
-    return tuple(made.stride())
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return tuple(torch.empty(shape, device="meta", memory_format=layout).stride())
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The misconceptions that explain strides and positions best, where they are not right."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """Strides and positions one by one, each with the mistakes that would have given it."""
     given, values = case.parameters, evidence.values
-    wanted = [list(right_strides(shape, given["channels_last"])) for shape in given["shapes"]]
-    places = [_sum_of_products(index, strides) for index, strides in given["places"]]
     if values["torch_calls"]:
-        yield "asked PyTorch", f"(it called {', '.join(values['torch_calls'])})"
+        yield "asked PyTorch", f"(it called {', '.join(map(str, values['torch_calls']))})"
         return
-    if None in values["strides"] or None in values["positions"]:
-        yield "not whole numbers", ""
-        return
-    if values["strides"] != wanted:
-        yield _why_these_strides(given, values["strides"]), f"(for {given['shapes'][0]}: found {values['strides'][0]})"
-    if values["positions"] != places:
-        yield _why_these_positions(given, places, values["positions"]), f"(found {values['positions']})"
+    channels_last = given["channels_last"]
+    for shape, found in zip(given["shapes"], values["strides"], strict=True):
+        wanted, asked = list(right_strides(shape, channels_last)), f"for {tuple(shape)}, {channels_last}"
+        if not isinstance(found, list):
+            yield "not whole numbers", f"({asked}: expected {tuple(wanted)})"
+            return
+        under = strides_under_mistakes(shape, channels_last)
+        question = "wrong channels-last strides" if channels_last else "wrong strides"
+        yield compared(question, found, wanted, under, asked, sum(shape))
+    for (index, strides), found in zip(given["places"], values["positions"], strict=True):
+        place, asked = position_of(index, strides), f"for {tuple(index)} and strides {tuple(strides)}"
+        if not isinstance(found, int):
+            yield "not whole numbers", f"({asked}: expected {place})"
+            return
+        mistaken = positions_under_mistakes(index, strides)
+        yield compared("wrong position", found, place, mistaken, asked, sum(strides))
 
 
-def _sum_of_products(index: list[int], factors: list[int]) -> int:
-    return sum(i * factor for i, factor in zip(index, factors, strict=True))
+def position_of(index: list[int], strides: list[int]) -> int:
+    """How many elements lie before the one at `index`."""
+    return sum(i * stride for i, stride in zip(index, strides, strict=True))
 
 
-def _why_these_strides(given: dict[str, Any], found: list[list[int]]) -> str:
-    shapes, channels_last = given["shapes"], given["channels_last"]
+def by_products(shape: list[int]) -> list[int]:
+    """The strides of a contiguous tensor, computed from its sizes."""
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def strides_under_mistakes(shape: list[int], channels_last: bool) -> dict[str, list[list[int]]]:
+    """The strides that would come out under each mistake."""
+    right = list(right_strides(shape, channels_last))
+    under = {
+        "first dimension fastest": [list(accumulate([1, *shape[:-1]], mul)) if shape else []],
+        "sizes as strides": [shape, [*shape[1:], 1]],
+        "own size counted": [[prod(shape[axis:]) for axis in range(len(shape))]],
+        "strides in bytes": [[4 * stride for stride in right]],
+        "strides of ones": [
+            [value if size == 1 else stride for size, stride in zip(shape, right, strict=True)] for value in (0, 1)
+        ],
+    }
     if channels_last:
-        if found == [list(right_strides(shape, False)) for shape in shapes]:
-            return "layout ignored"
-        in_memory = [[shape[0], shape[2], shape[3], shape[1]] for shape in shapes]
-        if found == [list(right_strides(shape, False)) for shape in in_memory]:
-            return "strides in the order of memory"
-    if found == [list(accumulate([1, *shape[:-1]], lambda a, b: a * b)) for shape in shapes]:
-        return "first dimension fastest"
-    if found in (shapes, [[*shape[1:], 1] for shape in shapes]):
-        return "sizes as strides"
-    return "wrong strides"
+        batch, channels, height, width = shape
+        under |= {
+            "layout ignored": [by_products(shape)],
+            "strides in the order of memory": [by_products([batch, height, width, channels])],
+            "columns before rows": [[height * width * channels, 1, channels, height * channels]],
+        }
+    return under
 
 
-def _why_these_positions(given: dict[str, Any], wanted: list[int], found: list[int]) -> str:
-    if found == [4 * place for place in wanted]:
-        return "position in bytes"
-    if found == [place + 1 for place in wanted]:
-        return "position counted from one"
-    if found == [prod(index) for index, _ in given["places"]] or found == [sum(index) for index, _ in given["places"]]:
-        return "position without strides"
-    return "wrong position"
+def positions_under_mistakes(index: list[int], strides: list[int]) -> dict[str, list[int]]:
+    """The positions that would come out under each mistake."""
+    right = position_of(index, strides)
+    return {
+        "position in bytes": [4 * right],
+        "position counted from one": [right + 1],
+        "position without strides": [prod(index), sum(index)],
+        "position from sorted strides": [position_of(index, sorted(strides, reverse=True))],
+        "stride of zero left out": [position_of(index, [stride or 1 for stride in strides])],
+    }

@@ -1,13 +1,17 @@
-"""The learner's side: graphs with every kind of node, the probe and what the check shows."""
+"""The learner's side: programs whose graphs have every kind of node, the probe and what the check shows."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import fx, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.learner_side.withheld import WithheldImportError
@@ -28,115 +32,247 @@ def times(x: torch.Tensor, factor: Factor) -> torch.Tensor:
     return x * factor.value
 
 
-STEPS: dict[str, Any] = {
-    "function": torch.tanh,
-    "keyword": torch.softmax,
-    "list": torch.cat,
-    "method": "abs",
-    "module": nn.Linear,
-    "weight": operator.mul,
-    "two": torch.sub,
-    "leaky": nn.functional.leaky_relu,
-}
-"""Steps of which graphs are made, by name."""
+class Scaled(nn.Module):
+    """A layer that takes keyword arguments, and a second tensor if it is given one."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: torch.Tensor, other: torch.Tensor | None = None, *, by: float = 1.0) -> torch.Tensor:
+        """(…, width) to the same."""
+        return x * self.weight * by if other is None else x * self.weight * by + other
+
+
+def program(
+    name: str,
+    body: str,
+    *,
+    state: dict[str, str] | None = None,
+    shapes: tuple[tuple[int, ...], ...] = ((2, 4), (2, 4)),
+    seed: int = 0,
+    hooked: tuple[str, ...] = (),
+    training: bool = False,
+) -> Case:
+    """A case that holds a program.
+
+    Args:
+        name: of the case.
+        body: the lines of `forward(self, x, y)`; they come from the course, and never from a learner.
+        state: what lies in `self.block`, by name, each as the expression that makes it.
+        shapes: of the inputs x and y.
+        seed: of all values.
+        hooked: paths of modules with a hook that doubles what they return.
+        training: whether the module is in training.
+    """
+    given = {"body": body, "state": state or {}, "shapes": [list(shape) for shape in shapes], "seed": seed}
+    return Case(name, given | {"hooked": list(hooked), "training": training})
+
+
+LAYER = {"layer": "nn.Linear(4, 4)", "scale": "nn.Parameter(torch.randn(4))"}
 
 
 def visible_cases() -> list[Case]:
     """A short chain, what needs care with arguments, and a graph that returns something from its middle."""
     return [
-        Case("a chain", {"steps": ["function", "method", "module"], "width": 4, "seed": 0, "returned": -1}),
-        Case(
-            "keywords, lists, weights", {"steps": ["keyword", "list", "weight"], "width": 3, "seed": 1, "returned": -1}
+        program("a chain", "return self.block.layer(torch.tanh(x).abs())", state=LAYER),
+        program(
+            "keywords, lists, weights",
+            "a = torch.softmax(input=x, dim=0)\nb = torch.cat([a, a * self.block.scale], dim=1)\nreturn b.sum(dim=1)",
+            state=LAYER,
+            seed=1,
         ),
-        Case(
+        program(
             "two inputs, two results",
-            {"steps": ["two", "leaky", "module", "method"], "width": 5, "seed": 2, "returned": 2},
+            "a = torch.sub(y, x)\nb = F.leaky_relu(a, negative_slope=0.5)\n"
+            "return self.block.layer(b), b.transpose(0, 1)",
+            state=LAYER,
+            seed=2,
+        ),
+        program(
+            "a write that nobody reads",
+            "self.block.count.add_(1.0)\na = torch.sin(x)\nb = a.view(-1)\nb.mul_(2.0)\nreturn a + y, self.block.count",
+            state={"count": "torch.zeros(1)"},
+            seed=3,
         ),
     ]
 
 
-def build(case: Case) -> tuple[fx.GraphModule, list[torch.Tensor]]:
-    """The case's graph and its two inputs of shape (2, width).
+READS_NOTHING = frozenset({torch.arange, torch.ones, torch.zeros, torch.full, torch._C._set_grad_enabled})
 
-    The code of the module is stale on purpose: it was written before the graph got one step more. And it cannot be
-    written anew, for that step has a `Factor` among its arguments.
+
+class _WithCreations(TorchFunctionMode):
+    """Makes nodes of calls that read no value, which Python alone would run."""
+
+    def __init__(self, tracer: fx.proxy.TracerBase) -> None:
+        super().__init__()
+        self._tracer = tracer
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function in READS_NOTHING:
+            return self._tracer.create_proxy("call_function", function, args, kwargs or {})
+        return function(*args, **(kwargs or {}))
+
+
+class _Path:
+    """What a program sees of a module: reading an attribute and calling make nodes.
+
+    While a notebook is graded tracers are hollow, so the graph is made with proxies and this.
+    """
+
+    def __init__(self, tracer: fx.proxy.GraphAppendingTracer, module: nn.Module, path: str = "") -> None:
+        self._tracer, self._module, self._path = tracer, module, path
+
+    def __getattr__(self, name: str) -> Any:
+        path, value = f"{self._path}.{name}".lstrip("."), getattr(self._module, name)
+        if isinstance(value, nn.Module):
+            return _Path(self._tracer, value, path)
+        return self._tracer.create_proxy("get_attr", path, (), {})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._tracer.create_proxy("call_module", self._path, args, kwargs)
+
+
+def build(case: Case) -> fx.GraphModule:
+    """The case's graph, whose module's code is stale on purpose: it was written before the graph got one step more.
+
+    It cannot be written anew, for that step has a `Factor` among its arguments.
     """
     given = case.parameters
+    lines = "\n".join(f"    {line}" for line in given["body"].splitlines())
+    names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional, "Scaled": Scaled, "operator": operator}
+    exec(compile(f"def forward(self, x, y):\n{lines}\n", "<program>", "exec"), names)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
-        root, graph = nn.Module(), fx.Graph()
+        root: Any = nn.Module()
         root.block = nn.Module()
-        values = [graph.placeholder("x"), graph.placeholder("y")]
-        width = given["width"]
-        for position, step in enumerate(given["steps"]):
-            values.append(_add(root, graph, step, position, values, width))
-            width = 2 * width if step == "list" else width
-        first = values[2 + given["returned"]] if given["returned"] >= 0 else values[-1]
-        # A result that other nodes read, too, is returned next to one that is computed last.
-        output = graph.output((first, values[-1]) if given["returned"] >= 0 else first)
-        graph_module = fx.GraphModule(root, graph)
-        inputs = [torch.randn(2, given["width"]) for _ in range(2)]
-    with graph.inserting_after(first):
+        for name, expression in given["state"].items():
+            value = eval(expression, names)
+            if type(value) is torch.Tensor:
+                root.block.register_buffer(name, value)
+            else:
+                setattr(root.block, name, value)
+    root.train(given["training"])
+    graph = fx.Graph()
+    tracer = fx.proxy.GraphAppendingTracer(graph)
+    inputs = [fx.Proxy(graph.placeholder(name), tracer) for name in ("x", "y")]
+    with _WithCreations(tracer):
+        graph.output(tracer.create_arg(names["forward"](_Path(tracer, root), *inputs)))
+    graph_module = fx.GraphModule(root, graph)
+    for path in given["hooked"]:
+        graph_module.get_submodule(path).register_forward_hook(lambda module, args, output: output * 2)
+    output = next(iter(reversed(graph.nodes)))
+    first = next(node for node in output.all_input_nodes)
+    with graph.inserting_after(first if first.op != "placeholder" else output.prev):
         # A graph takes any object for an argument, though its annotations do not say so.
         factor: Any = Factor(-1.0)
         last = graph.call_function(times, (first, factor))
     output.replace_input_with(first, last)
-    return graph_module, inputs
+    return graph_module
 
 
-def _add(root: nn.Module, graph: fx.Graph, step: str, position: int, values: list[fx.Node], width: int) -> fx.Node:
-    block = root.get_submodule("block")
-    value, target = values[-1] if position else values[0], STEPS[step]
-    match step:
-        case "keyword":
-            return graph.call_function(target, (), {"input": value, "dim": 0})
-        case "leaky":
-            return graph.call_function(target, (value,), {"negative_slope": 0.5})
-        case "list":
-            return graph.call_function(target, ([value, value],), {"dim": 1})
-        case "method":
-            return graph.call_method(target, (value,))
-        case "module":
-            block.add_module(f"layer{position}", nn.Linear(width, width))
-            return graph.call_module(f"block.layer{position}", (value,))
-        case "weight":
-            block.register_parameter("scale", nn.Parameter(torch.randn(width)))
-            return graph.call_function(target, (value, graph.get_attr("block.scale")))
-        case "two":
-            return graph.call_function(target, (values[1], value))
-    return graph.call_function(target, (value,))
+CALLS = 2
+"""How often a graph is run, on other inputs each time; buffers keep what it writes."""
+
+
+def inputs_of(case: Case, call: int) -> list[torch.Tensor]:
+    """The inputs x and y of one call, leaves of autograd."""
+    generator = torch.Generator().manual_seed(case.parameters["seed"] * 8 + call)
+    return [torch.randn(shape, generator=generator).requires_grad_() for shape in case.parameters["shapes"]]
+
+
+def observed(graph_module: fx.GraphModule, case: Case, call: int, run: Callable[..., Any]) -> dict[str, Any]:
+    """One call of `run(graph_module, x, y)`: what comes out, what is written, and the gradients.
+
+    Returns:
+        `shape` (how the results are nested; lists and tuples are alike), `values` (those that are no tensors, as text),
+        `gradients` (whether autograd was left switched on), and `tensors` by name: results, inputs and buffers
+        afterwards, and gradients of all results together.
+    """
+    leaves = inputs_of(case, call)
+    given = [leaf * 1.0 for leaf in leaves]  # a leaf of autograd may not be written, which a graph might do
+    torch.random.default_generator.manual_seed(call)
+    before = torch.is_grad_enabled()
+    try:
+        torch.set_grad_enabled(True)
+        found = run(graph_module, *given)
+        left_on = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
+        return _seen(found, given, leaves, graph_module) | {"gradients": left_on}
+    finally:
+        torch.set_grad_enabled(before)
+
+
+def _seen(
+    found: Any, given: list[torch.Tensor], leaves: list[torch.Tensor], graph_module: fx.GraphModule
+) -> dict[str, Any]:
+    flat, spec = tree_flatten(_plain(found))
+    results = [value for value in flat if isinstance(value, torch.Tensor)]
+    tensors = {f"result {i}": value.detach() for i, value in enumerate(results)}
+    tensors |= {f"input {i} afterwards": value.detach() for i, value in enumerate(given)}
+    tensors |= {f"buffer {name} afterwards": value.detach() for name, value in graph_module.named_buffers()}
+    trained = [value for value in results if value.requires_grad]
+    sources = dict(graph_module.named_parameters()) | {f"input {i}": leaf for i, leaf in enumerate(leaves)}
+    if trained:
+        loss = sum((value.float() * (i + 1)).sin().sum() for i, value in enumerate(trained))
+        # The graph of autograd is kept: an answer that keeps values between runs is told by its values.
+        gradients = torch.autograd.grad(loss, [*sources.values()], retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
+        pairs = zip(sources, gradients, strict=True)
+        tensors |= {f"gradient of {name}": value for name, value in pairs if value is not None}
+    others = [str(value)[:80] for value in flat if not isinstance(value, torch.Tensor)]
+    copies = {name: value.detach().clone() for name, value in tensors.items()}
+    return {"shape": str(spec)[:2000], "values": others, "tensors": copies}
+
+
+def _plain(found: Any) -> Any:
+    """Nested results with tuples for lists, so that either may come."""
+    if isinstance(found, (list, tuple)):
+        return tuple(map(_plain, found))
+    return {key: _plain(value) for key, value in found.items()} if isinstance(found, dict) else found
 
 
 def probe(case: Case, run_graph: Any) -> Evidence:
-    """Let the learner's function compute the graph, and note whether PyTorch's interpreter did."""
+    """Let the learner's function compute the graph, twice, and note who else did."""
     if not callable(run_graph):
         raise TypeError("run_graph is no function")
-    graph_module, inputs = build(case)
-    evidence = Evidence({"interpreted": False, "failed": "", "kind": ""})
-    run = fx.Interpreter.run
+    graph_module = build(case)
+    evidence = Evidence({"interpreted": False, "recompiled": False, "failed": "", "calls": []})
+    run, recompile = fx.Interpreter.run, fx.GraphModule.recompile
 
     def noting(self: Any, *arguments: Any, **options: Any) -> Any:
         evidence.values["interpreted"] = True
         return run(self, *arguments, **options)
 
+    def writing(self: Any) -> Any:
+        evidence.values["recompiled"] = True
+        return recompile(self)
+
     try:
-        with patch.object(fx.Interpreter, "run", noting), torch.no_grad():
-            found = run_graph(graph_module, *inputs)
+        with patch.object(fx.Interpreter, "run", noting), patch.object(fx.GraphModule, "recompile", writing):
+            for call in range(CALLS):
+                seen = observed(graph_module, case, call, run_graph)
+                evidence.tensors |= {f"{name} of call {call + 1}": value for name, value in seen["tensors"].items()}
+                evidence.values["calls"].append({key: value for key, value in seen.items() if key != "tensors"})
     except WithheldImportError:  # while graded, the interpreter is hollow
         evidence.values["interpreted"] = True
-        return evidence
-    except (AttributeError, TypeError, KeyError) as error:
-        evidence.values["failed"] = f"{type(error).__name__}: {error}"[:400]
-        return evidence
-    evidence.values["kind"] = type(found).__name__
-    results = [found] if isinstance(found, torch.Tensor) else found if isinstance(found, (tuple, list)) else []
-    if all(isinstance(result, torch.Tensor) for result in results):
-        evidence.tensors = {f"result{i}": result for i, result in enumerate(results)}
+    except NotImplementedError:
+        raise
+    except Exception as error:  # whatever an operation raises that gets what it cannot take
+        evidence.values["failed"] = failure(error)
     return evidence
+
+
+def failure(error: Exception) -> str:
+    """What an exception says, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:400]
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """The graph in text, and what the learner's function came to."""
-    graph_module, _ = build(case)
-    shapes = [tuple(result.shape) for result in evidence.tensors.values()]
-    return [f"{case.name}\n{graph_module.graph}\n\nyour results: {shapes or evidence.values['failed'] or 'no tensors'}"]
+    graph_module = build(case)
+    results = {name: tuple(value.shape) for name, value in evidence.tensors.items() if name.startswith("result")}
+    return [
+        f"{case.name}\n{graph_module.graph}\n\nyour results: {results or evidence.values['failed'] or 'no tensors'}"
+    ]

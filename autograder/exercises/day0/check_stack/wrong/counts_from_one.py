@@ -1,4 +1,4 @@
-"""wrong position
+"""counted from one
 
 Counts layers from 1.
 """

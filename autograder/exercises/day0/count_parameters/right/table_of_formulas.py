@@ -13,6 +13,7 @@ def shapes(
     in_features=0,
     out_features=0,
     num_features=0,
+    **others,
 ):
     if kind == "Conv2d":
         yield (out_channels, in_channels // groups, *kernel_size)

@@ -1,4 +1,4 @@
-"""Starts at the output and computes what it needs, by recursion with a memory."""
+"""Computes each node by recursion with a memory, and asks for every node in turn."""
 
 from functools import cache
 from operator import attrgetter
@@ -14,7 +14,11 @@ def run_graph(graph_module, *inputs):
         if isinstance(argument, fx.Node):
             return value(argument)
         if isinstance(argument, (list, tuple)):
-            return tuple(plain(item) for item in argument)
+            return (tuple if isinstance(argument, tuple) else list)(plain(item) for item in argument)
+        if isinstance(argument, dict):
+            return {key: plain(item) for key, item in argument.items()}
+        if isinstance(argument, slice):
+            return slice(plain(argument.start), plain(argument.stop), plain(argument.step))
         return argument
 
     @cache
@@ -30,4 +34,6 @@ def run_graph(graph_module, *inputs):
         call = node.target if node.op == "call_function" else attrgetter(node.target)(graph_module)
         return call(*args, **kwargs)
 
+    for node in nodes[:-1]:
+        value(node)
     return plain(nodes[-1].args[0])

@@ -12,10 +12,12 @@ class Machine:
     def value(self, argument):
         if isinstance(argument, fx.Node):
             return self.memory[argument.name]
-        if isinstance(argument, (list, tuple)):
-            return (
-                type(argument)(map(self.value, argument)) if type(argument) is tuple else [*map(self.value, argument)]
-            )
+        if isinstance(argument, tuple):
+            return tuple(map(self.value, argument))
+        if isinstance(argument, list):
+            return [*map(self.value, argument)]
+        if isinstance(argument, slice):
+            return slice(*map(self.value, (argument.start, argument.stop, argument.step)))
         if isinstance(argument, dict):
             return {key: self.value(item) for key, item in argument.items()}
         return argument

@@ -1,0 +1,17 @@
+"""cannot be trained
+
+Detaches the hidden layer, as one does before printing it.
+"""
+
+import torch
+from torch import fx
+
+
+def build_mlp(first, second):
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    hidden = graph.call_module("first", (x,))
+    active = graph.call_function(torch.relu, (graph.call_method("detach", (hidden,)),))
+    graph.output(graph.call_module("second", (active,)))
+    graph.lint()
+    return fx.GraphModule({"first": first, "second": second}, graph)
