@@ -13,15 +13,16 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex02-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 2: changing FX graphs
 #
-# You write the rewrites that compilers live on, each small, each with the traps that real compilers fell into. The
-# core takes about two hours; what goes beyond is marked as *stretch*.
+# You'll write the rewrites that compilers live on. They're short, and each has a trap that a real compiler once fell
+# into. The core takes about two hours. What goes beyond that is marked as *stretch*.
 #
-# Every rewrite takes a `torch.fx.GraphModule` and returns one: the same, changed, or a new one. A check runs your
-# function, draws the graph before and after, and says which trap you fell into. It tries visible cases only; `submit` at
-# the end also tries hidden ones. A task is passed whole: its points are for all cases, visible and hidden.
+# A rewrite takes a `torch.fx.GraphModule` and returns one: the same, changed, or a new one. A check runs your function
+# on some graphs, draws them before and after, and says which trap you fell into, if it can tell. `submit`, at the end,
+# tries hidden cases as well. You get a task's points when all of its cases pass.
 #
-# You may use everything in `torch.fx`, `effects_of` and `Storages` from `fxopt_core.graphs`; `help(effects_of)`,
-# `help(Storages)` tell what they know. The passes of `fxopt_core` are out of reach while grading.
+# You may use all of `torch.fx` but its finished answers (`passes.dialect.common.cse_pass`, `experimental.const_fold`,
+# `experimental.optimization`), and `effects_of` and `Storages` from `fxopt_core.graphs`: `help(effects_of)` tells you
+# what they know. While you're graded, the passes of `fxopt_core` are out of reach.
 
 # %% nbgrader={"grade": false, "grade_id": "ex02-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -35,20 +36,21 @@ from fxopt_workbench.pictures import draw
 # %% [markdown] nbgrader={"grade": false, "grade_id": "walk_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Who reads what, and the longest way through
 #
-# *12 minutes, easy.* Before you change a graph, ask it two questions, one of two minutes and one of ten.
+# *12 minutes, easy.* Before you change a graph, you'll want two answers from it. Asking changes nothing: leave the
+# graph as it is.
 #
-# 1. **Which values are shared?** `shared_values(graph_module)` returns the names of the nodes that more than one node
-#    reads, in the order of the graph. These are the values that a rewrite must not touch carelessly.
-# 2. **What bounds the time?** Operations that do not wait for each other may run side by side; a chain in which each reads
-#    the one before it cannot. `critical_path(graph_module)` returns the names of the operations (`call_function`,
-#    `call_method`, `call_module`) on a longest chain, first to last. Where there are several longest ones, any will do.
-#    It need not end at `output`: what writes in place takes time, though nobody may read what it returns.
+# 1. **Which values are shared?** `shared_values(graph_module)` returns the names of all nodes that more than one node
+#    reads, in the order of the graph. Change one of these values, and you change it for all its readers.
+# 2. **What bounds the time?** Operations in a chain, each reading the one before it, can't run side by side.
+#    `critical_path(graph_module)` returns the names of the operations (`call_function`, `call_method`, `call_module`)
+#    on a longest chain, first to last. If several chains are equally long, return any. The chain may end anywhere: an
+#    in-place write takes time even if its result is unread. If the graph has no operations, the list is empty.
 #
-# The cell below shows where a node keeps its readers.
+# The next cell shows who reads a node.
 #
-# <details><summary>Hint 1: a question</summary>A node stands in the list after everything that it reads. If you know the longest chain that ends in each of its inputs, what is the longest that ends in it?</details>
-# <details><summary>Hint 2: the idea</summary><code>node.users</code> is a dictionary whose keys are the readers; <code>node.all_input_nodes</code> lists what a node reads. One walk over the graph that fills a dictionary from node to chain.</details>
-# <details><summary>Hint 3: the shape</summary><code>before = max((longest[source] for source in node.all_input_nodes), key=len, default=[])</code>, then <code>longest[node] = [*before, node.name]</code> where the node is an operation.</details>
+# <details><summary>Hint 1: a question</summary>A node comes after everything that it reads. If you know the longest chain that ends in each of its inputs, what's the longest chain that ends in the node itself?</details>
+# <details><summary>Hint 2: the idea</summary><code>node.users</code> is a dictionary whose keys are the readers, and <code>node.all_input_nodes</code> lists what a node reads. Walk over the graph once and fill a dictionary from node to chain.</details>
+# <details><summary>Hint 3: the shape</summary>For each node, take the longest of its inputs' chains: <code>max(…, key=len, default=[])</code>. Add the node's own name if it counts as an operation, and store the chain. Then ask which of all chains is the longest.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "walk_graph-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
