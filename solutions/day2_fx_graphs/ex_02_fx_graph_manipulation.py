@@ -89,23 +89,23 @@ check.day2.walk_graph(shared_values, critical_path)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "replace_relu-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Replace an activation, everywhere
 #
-# *13 minutes, medium.* Write `replace_relu(graph_module)`: every ReLU becomes a SiLU, and the graph computes what the model
-# would compute had it been written with SiLU. A ReLU can be written in many ways:
+# *13 minutes, medium.* Write `replace_relu(graph_module)`. It turns every ReLU into one SiLU, so that the graph
+# computes what the model would have computed had it been written with SiLU. People write a ReLU in many ways:
 #
 # | form | `node.op` | what to look at |
 # | --- | --- | --- |
-# | `torch.relu(x)`, `F.relu(x)`, `F.relu(input=x)` | `call_function` | the target; where the input is |
+# | `torch.relu(x)`, `F.relu(x)`, `F.relu(input=x)` | `call_function` | the target, and where the input is |
 # | `x.relu()` | `call_method` | the target |
 # | `nn.ReLU()` | `call_module` | the class of the module at the path |
-# | `x.relu_()`, `torch.relu_(x)`, `F.relu(x, inplace=True)`, `nn.ReLU(inplace=True)` | all three | it *writes into its input* |
+# | `x.relu_()`, `torch.relu_(x)`, `F.relu(x, inplace=True)`, `F.relu(x, True)`, `nn.ReLU(inplace=True)` | all three | it *writes into its input* |
 #
-# Whoever reads the input of one that works in place reads what was written there: the new one must write, too
-# (`F.silu(x, inplace=True)`). Nothing else changes, and the modules of the model stay as they are: somebody else may use
-# them.
+# An in-place ReLU overwrites its input, and somebody may read that input later. So the new SiLU must write, too:
+# `F.silu(x, inplace=True)`. Leave the rest alone: no other operation changes, and the modules of the model stay as and
+# where they are. Somebody else may use them.
 #
-# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else, <code>relu6</code>, the module <code>nn.ReLU6</code> and a module that is merely <em>called</em> <code>relu</code> included?</details>
-# <details><summary>Hint 2: the idea</summary>A helper that says of a node: no ReLU, a ReLU, or a ReLU that works in place. Then the five steps of every rewrite.</details>
-# <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>. <code>value = node.args[0] if node.args else node.kwargs["input"]</code>; <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>.</details>
+# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else? Everything else includes <code>relu6</code>, the module <code>nn.ReLU6</code>, and a module that's merely <em>called</em> <code>relu</code>.</details>
+# <details><summary>Hint 2: the idea</summary>Write a helper that looks at a node and says: no ReLU, a ReLU, or a ReLU that works in place. Then follow the five steps of every rewrite.</details>
+# <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>, with one <code>if</code> for each kind of node. The loop takes the input from <code>args</code> or <code>kwargs</code> and makes <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>. Steps 3 to 5 are yours.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "replace_relu-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -142,7 +142,7 @@ def works_in_place(node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> b
     if node.target in (torch.relu_, F.relu_):
         return True
     if node.target in (torch.relu, F.relu):
-        return node.kwargs.get("inplace", False)
+        return node.kwargs.get("inplace", node.args[1] if len(node.args) > 1 else False)
     return None
     ### END SOLUTION
 

@@ -16,7 +16,6 @@ def critical_path(graph_module):
         still[node] = (node.op[:4] == "call") + max((still[user] for user in node.users), default=0)
     node, path = max(still, key=still.get), []
     while node is not None and still[node]:
-        if node.op[:4] == "call":
-            path.append(node)
+        path.append(node)
         node = max(node.users, key=still.get, default=None)
     return path
