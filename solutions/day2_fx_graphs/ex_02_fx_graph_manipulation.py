@@ -667,23 +667,23 @@ check.day2.fuse_linear_relu(fuse_linear_relu)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 9. Meet a memory budget *(stretch)*
 #
-# *40 minutes, hard, stretch.* A chain of blocks is trained. Block $i$ **keeps** `keeps[i]` bytes for its backward pass,
-# of which `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes
-# to it, it runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the
-# last block to the first, and frees what it is done with.
+# *40 minutes, hard, stretch.* You train a chain of blocks, and memory runs out. Block $i$ **keeps** `keeps[i]` bytes
+# for its backward pass; `inputs[i]` of them are its input. A block that you **recompute** holds only its input. When
+# the backward pass comes to it, it runs again, for `costs[i]`, and keeps everything until its gradients are done. The
+# backward pass takes one block at a time, last to first, and frees what it's done with.
 #
-# 1. `peak_bytes(keeps, inputs, recomputed)`: the most that is held at any time of the step.
-# 2. `choose_recomputed(keeps, inputs, costs, budget)`: the cheapest set of blocks with a peak within the budget;
-#    `ValueError` if there is none. There are at most ten blocks.
-# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks one after the other, and those in `recomputed`
-#    again in the backward pass. Gradients as without; dropout included.
+# 1. `peak_bytes(keeps, inputs, recomputed)`: the most bytes held at any moment.
+# 2. `choose_recomputed(keeps, inputs, costs, budget)`: a cheapest set of blocks (numbered from 0) with a peak within
+#    the budget, or a `ValueError`. Up to ten blocks.
+# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks in order, and those in `recomputed` once more in
+#    the backward pass. Gradients and random numbers are as without recomputation, dropout included.
 #
-# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what the blocks behind it, and what is there of block i itself?</details>
-# <details><summary>Hint 2: the idea</summary>The peak is a maximum over moments: the end of the forward pass, and each block's turn. With ten blocks there are 1024 sets: try them. For the run, see <code>torch.utils.checkpoint.checkpoint</code>.</details>
-# <details><summary>Hint 3: the shape</summary><code>max(sum(held), *(sum(held[:i]) + keeps[i] for i in …))</code>; <code>itertools.combinations</code>; <code>checkpoint(block, x, use_reentrant=False)</code>.</details>
+# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what do the blocks behind it hold, and what is there of block i itself?</details>
+# <details><summary>Hint 2: the idea</summary>The peak is the largest over some moments: the end of the forward pass, and each block's turn. Ten blocks have 1024 sets, so you can try them all. For the run, read about <code>torch.utils.checkpoint.checkpoint</code>.</details>
+# <details><summary>Hint 3: the shape</summary>Make a list <code>held</code> of what each block holds between its two turns; block i's turn costs what's held before it plus all that it keeps. For the choice, <code>itertools.combinations</code> of each size, a filter, and a <code>min</code> with a key. For the run, one loop with an <code>if</code>, and <code>use_reentrant=False</code>.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# The picture below shows three blocks of which the middle one is recomputed, at each moment.
+# The next cell draws three blocks at each moment of a step. The middle one is recomputed.
 #
 # **Prediction.** Can it help to recompute the *last* block?
 
@@ -699,9 +699,10 @@ for i in reversed(range(3)):
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-answer", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Can it help to recompute the last block?</summary>
 #
-# No. It makes the end of the forward pass smaller, but the very next moment is the last block's own turn: it keeps
-# everything again, while all blocks before it still hold theirs. That is as much as if it had never been recomputed,
-# and it has cost a second run. A block is worth recomputing only if something *else* happens between its two runs.
+# No. Less is held when the forward pass ends, but the very next moment is the last block's own turn. It keeps
+# everything again, while all the blocks before it still hold theirs. The peak is the same as if you had never
+# recomputed it, and you have paid for a second run. Recompute a block only if something *else* happens between its two
+# runs.
 # </details>
 
 
@@ -743,8 +744,8 @@ def run_with_recomputation(blocks: list[nn.Module], x: torch.Tensor, recomputed:
 check.day2.recompute(peak_bytes, choose_recomputed, run_with_recomputation)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your choice, measured: what PyTorch really keeps for a chain of blocks of different widths, without recomputation and
-# with yours, at the end of the forward pass.
+# Now see your choice at work: what PyTorch really keeps at the end of the forward pass, for a chain of blocks of
+# different widths, without recomputation and with yours.
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "recompute-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from fxopt_core.devices import choose_device

@@ -57,12 +57,12 @@ MISCONCEPTIONS = COMMON | {
         "others may share it."
     ),
     "overwrote a module": (
-        "You stored a module of your own at a path where the model already has another one, and that one is gone. Take a "
-        "free name: go on while `hasattr(graph_module, name)`."
+        "You stored a module of your own at a path where the model already has another one, and that one is gone. Take "
+        "a free name: go on while `hasattr(graph_module, name)`."
     ),
     "lost a SiLU": (
-        "There are fewer SiLUs than there were ReLUs. A SiLU that works in place is needed even if nobody reads what it "
-        "returns, because it writes: `eliminate_dead_code` does not know that."
+        "There are fewer SiLUs than there were ReLUs. A SiLU that works in place is needed even if nobody reads what "
+        "it returns, because it writes: `eliminate_dead_code` does not know that."
     ),
     "left the old node": "The SiLU is there, but so is the old ReLU: erase it.",
     "more operations": "There are more operations than before. One SiLU takes the place of one ReLU.",

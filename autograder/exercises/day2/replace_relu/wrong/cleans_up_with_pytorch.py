@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import nn
 
 
-
 def in_place(node, graph_module):
     """True or False for a ReLU, None for anything else."""
     if node.op == "call_module":
@@ -21,7 +20,6 @@ def in_place(node, graph_module):
     if node.target in (torch.relu, F.relu):
         return node.kwargs.get("inplace", node.args[1] if len(node.args) > 1 else False)
     return None
-
 
 
 def replace_relu(graph_module):

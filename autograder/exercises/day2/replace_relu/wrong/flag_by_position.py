@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import nn
 
 
-
 def in_place(node, graph_module):
     """True or False for a ReLU, None for anything else."""
     if node.op == "call_module":

@@ -8,7 +8,6 @@ def shared_values(graph_module):
     return [node.name for node in graph_module.graph.nodes if len(node.users) > 1]
 
 
-
 def critical_path(graph_module):
     graph, longest = graph_module.graph, {}
     for node in graph.nodes:
