@@ -118,18 +118,19 @@ class Composer:
         )
 
 
-def written_cases(text: str, more: Mapping[str, Mapping[str, Any]]) -> list[Case]:
+def written_cases(text: str, more: Mapping[str, Mapping[str, Any]], **common: Any) -> list[Case]:
     """Hidden cases from their text: `== name: trap`, then lines of `forward`, an empty line between two cases.
 
     Args:
         text: all cases.
         more: further entries by name of the case (see `program`); `two` gives a second input `y`.
+        common: entries of every case that says nothing else.
     """
     cases = []
     for block in text.strip().split("\n\n"):
         title, _, body = block.partition("\n")
         name, _, trap = title.removeprefix("== ").rpartition(": ")
-        given: dict[str, Any] = {"inputs": ([4, 4],)} | dict(more.get(name, {}))
+        given: dict[str, Any] = {"inputs": ([4, 4],)} | common | dict(more.get(name, {}))
         if given.pop("two", False):
             given |= {"arguments": "x, y", "inputs": ([4, 4], [4, 4])}
         cases.append(program(f"hidden {name}", body, trap=trap, **given))

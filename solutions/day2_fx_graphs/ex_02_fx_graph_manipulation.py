@@ -13,15 +13,16 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex02-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 2: changing FX graphs
 #
-# You write the rewrites that compilers live on, each small, each with the traps that real compilers fell into. The
-# core takes about two hours; what goes beyond is marked as *stretch*.
+# You'll write the rewrites that compilers live on. They're short, and each has a trap that a real compiler once fell
+# into. The core takes about two hours. What goes beyond that is marked as *stretch*.
 #
-# Every rewrite takes a `torch.fx.GraphModule` and returns one: the same, changed, or a new one. A check runs your
-# function, draws the graph before and after, and says which trap you fell into. It tries visible cases only; `submit` at
-# the end also tries hidden ones. A task is passed whole: its points are for all cases, visible and hidden.
+# A rewrite takes a `torch.fx.GraphModule` and returns one: the same, changed, or a new one. A check runs your function
+# on some graphs, draws them before and after, and says which trap you fell into, if it can tell. `submit`, at the end,
+# tries hidden cases as well. You get a task's points when all of its cases pass.
 #
-# You may use everything in `torch.fx`, `effects_of` and `Storages` from `fxopt_core.graphs`; `help(effects_of)`,
-# `help(Storages)` tell what they know. The passes of `fxopt_core` are out of reach while grading.
+# You may use all of `torch.fx` but its finished answers (`passes.dialect.common.cse_pass`, `experimental.const_fold`,
+# `experimental.optimization`), and `effects_of` and `Storages` from `fxopt_core.graphs`: `help(effects_of)` tells you
+# what they know. While you're graded, the passes of `fxopt_core` are out of reach.
 
 # %% nbgrader={"grade": false, "grade_id": "ex02-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -35,20 +36,21 @@ from fxopt_workbench.pictures import draw
 # %% [markdown] nbgrader={"grade": false, "grade_id": "walk_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Who reads what, and the longest way through
 #
-# *12 minutes, easy.* Before you change a graph, ask it two questions, one of two minutes and one of ten.
+# *12 minutes, easy.* Before you change a graph, you'll want two answers from it. Asking changes nothing: leave the
+# graph as it is.
 #
-# 1. **Which values are shared?** `shared_values(graph_module)` returns the names of the nodes that more than one node
-#    reads, in the order of the graph. These are the values that a rewrite must not touch carelessly.
-# 2. **What bounds the time?** Operations that do not wait for each other may run side by side; a chain in which each reads
-#    the one before it cannot. `critical_path(graph_module)` returns the names of the operations (`call_function`,
-#    `call_method`, `call_module`) on a longest chain, first to last. Where there are several longest ones, any will do.
-#    It need not end at `output`: what writes in place takes time, though nobody may read what it returns.
+# 1. **Which values are shared?** `shared_values(graph_module)` returns the names of all nodes that more than one node
+#    reads, in the order of the graph. Change one of these values, and you change it for all its readers.
+# 2. **What bounds the time?** Operations in a chain, each reading the one before it, can't run side by side.
+#    `critical_path(graph_module)` returns the names of the operations (`call_function`, `call_method`, `call_module`)
+#    on a longest chain, first to last. If several chains are equally long, return any. The chain may end anywhere: an
+#    in-place write takes time even if its result is unread. If the graph has no operations, the list is empty.
 #
-# The cell below shows where a node keeps its readers.
+# The next cell shows who reads a node.
 #
-# <details><summary>Hint 1: a question</summary>A node stands in the list after everything that it reads. If you know the longest chain that ends in each of its inputs, what is the longest that ends in it?</details>
-# <details><summary>Hint 2: the idea</summary><code>node.users</code> is a dictionary whose keys are the readers; <code>node.all_input_nodes</code> lists what a node reads. One walk over the graph that fills a dictionary from node to chain.</details>
-# <details><summary>Hint 3: the shape</summary><code>before = max((longest[source] for source in node.all_input_nodes), key=len, default=[])</code>, then <code>longest[node] = [*before, node.name]</code> where the node is an operation.</details>
+# <details><summary>Hint 1: a question</summary>A node comes after everything that it reads. If you know the longest chain that ends in each of its inputs, what's the longest chain that ends in the node itself?</details>
+# <details><summary>Hint 2: the idea</summary><code>node.users</code> is a dictionary whose keys are the readers, and <code>node.all_input_nodes</code> lists what a node reads. Walk over the graph once and fill a dictionary from node to chain.</details>
+# <details><summary>Hint 3: the shape</summary>For each node, take the longest of its inputs' chains: <code>max(…, key=len, default=[])</code>. Add the node's own name if it counts as an operation, and store the chain. Then ask which of all chains is the longest.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "walk_graph-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -87,23 +89,23 @@ check.day2.walk_graph(shared_values, critical_path)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "replace_relu-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Replace an activation, everywhere
 #
-# *13 minutes, medium.* Write `replace_relu(graph_module)`: every ReLU becomes a SiLU, and the graph computes what the model
-# would compute had it been written with SiLU. A ReLU can be written in many ways:
+# *13 minutes, medium.* Write `replace_relu(graph_module)`. It turns every ReLU into one SiLU, so that the graph
+# computes what the model would have computed had it been written with SiLU. People write a ReLU in many ways:
 #
 # | form | `node.op` | what to look at |
 # | --- | --- | --- |
-# | `torch.relu(x)`, `F.relu(x)`, `F.relu(input=x)` | `call_function` | the target; where the input is |
+# | `torch.relu(x)`, `F.relu(x)`, `F.relu(input=x)` | `call_function` | the target, and where the input is |
 # | `x.relu()` | `call_method` | the target |
 # | `nn.ReLU()` | `call_module` | the class of the module at the path |
-# | `x.relu_()`, `torch.relu_(x)`, `F.relu(x, inplace=True)`, `nn.ReLU(inplace=True)` | all three | it *writes into its input* |
+# | `x.relu_()`, `torch.relu_(x)`, `F.relu(x, inplace=True)`, `F.relu(x, True)`, `nn.ReLU(inplace=True)` | all three | it *writes into its input* |
 #
-# Whoever reads the input of one that works in place reads what was written there: the new one must write, too
-# (`F.silu(x, inplace=True)`). Nothing else changes, and the modules of the model stay as they are: somebody else may use
-# them.
+# An in-place ReLU overwrites its input, and somebody may read that input later. So the new SiLU must write, too:
+# `F.silu(x, inplace=True)`. Leave the rest alone: no other operation changes, and the modules of the model stay as and
+# where they are. Somebody else may use them.
 #
-# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else, <code>relu6</code>, the module <code>nn.ReLU6</code> and a module that is merely <em>called</em> <code>relu</code> included?</details>
-# <details><summary>Hint 2: the idea</summary>A helper that says of a node: no ReLU, a ReLU, or a ReLU that works in place. Then the five steps of every rewrite.</details>
-# <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>. <code>value = node.args[0] if node.args else node.kwargs["input"]</code>; <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>.</details>
+# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else? Everything else includes <code>relu6</code>, the module <code>nn.ReLU6</code>, and a module that's merely <em>called</em> <code>relu</code>.</details>
+# <details><summary>Hint 2: the idea</summary>Write a helper that looks at a node and says: no ReLU, a ReLU, or a ReLU that works in place. Then follow the five steps of every rewrite.</details>
+# <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>, with one <code>if</code> for each kind of node. The loop takes the input from <code>args</code> or <code>kwargs</code> and makes <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>. Steps 3 to 5 are yours.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "replace_relu-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -140,7 +142,7 @@ def works_in_place(node: torch.fx.Node, graph_module: torch.fx.GraphModule) -> b
     if node.target in (torch.relu_, F.relu_):
         return True
     if node.target in (torch.relu, F.relu):
-        return node.kwargs.get("inplace", False)
+        return node.kwargs.get("inplace", node.args[1] if len(node.args) > 1 else False)
     return None
     ### END SOLUTION
 
@@ -665,23 +667,23 @@ check.day2.fuse_linear_relu(fuse_linear_relu)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 9. Meet a memory budget *(stretch)*
 #
-# *40 minutes, hard, stretch.* A chain of blocks is trained. Block $i$ **keeps** `keeps[i]` bytes for its backward pass,
-# of which `inputs[i]` are its input. A block that is **recomputed** holds its input only; when the backward pass comes
-# to it, it runs again, for `costs[i]`, and keeps everything until its gradient is done. The backward pass goes from the
-# last block to the first, and frees what it is done with.
+# *40 minutes, hard, stretch.* You train a chain of blocks, and memory runs out. Block $i$ **keeps** `keeps[i]` bytes
+# for its backward pass; `inputs[i]` of them are its input. A block that you **recompute** holds only its input. When
+# the backward pass comes to it, it runs again, for `costs[i]`, and keeps everything until its gradients are done. The
+# backward pass takes one block at a time, last to first, and frees what it's done with.
 #
-# 1. `peak_bytes(keeps, inputs, recomputed)`: the most that is held at any time of the step.
-# 2. `choose_recomputed(keeps, inputs, costs, budget)`: the cheapest set of blocks with a peak within the budget;
-#    `ValueError` if there is none. There are at most ten blocks.
-# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks one after the other, and those in `recomputed`
-#    again in the backward pass. Gradients as without; dropout included.
+# 1. `peak_bytes(keeps, inputs, recomputed)`: the most bytes held at any moment.
+# 2. `choose_recomputed(keeps, inputs, costs, budget)`: a cheapest set of blocks (numbered from 0) with a peak within
+#    the budget, or a `ValueError`. Up to ten blocks.
+# 3. `run_with_recomputation(blocks, x, recomputed)`: runs the blocks in order, and those in `recomputed` once more in
+#    the backward pass. Gradients and random numbers are as without recomputation, dropout included.
 #
-# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what the blocks behind it, and what is there of block i itself?</details>
-# <details><summary>Hint 2: the idea</summary>The peak is a maximum over moments: the end of the forward pass, and each block's turn. With ten blocks there are 1024 sets: try them. For the run, see <code>torch.utils.checkpoint.checkpoint</code>.</details>
-# <details><summary>Hint 3: the shape</summary><code>max(sum(held), *(sum(held[:i]) + keeps[i] for i in …))</code>; <code>itertools.combinations</code>; <code>checkpoint(block, x, use_reentrant=False)</code>.</details>
+# <details><summary>Hint 1: a question</summary>The backward pass is at block i. What do the blocks before it hold, what do the blocks behind it hold, and what is there of block i itself?</details>
+# <details><summary>Hint 2: the idea</summary>The peak is the largest over some moments: the end of the forward pass, and each block's turn. Ten blocks have 1024 sets, so you can try them all. For the run, read about <code>torch.utils.checkpoint.checkpoint</code>.</details>
+# <details><summary>Hint 3: the shape</summary>Make a list <code>held</code> of what each block holds between its two turns; block i's turn costs what's held before it plus all that it keeps. For the choice, <code>itertools.combinations</code> of each size, a filter, and a <code>min</code> with a key. For the run, one loop with an <code>if</code>, and <code>use_reentrant=False</code>.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# The picture below shows three blocks of which the middle one is recomputed, at each moment.
+# The next cell draws three blocks at each moment of a step. The middle one is recomputed.
 #
 # **Prediction.** Can it help to recompute the *last* block?
 
@@ -697,9 +699,10 @@ for i in reversed(range(3)):
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-look-answer", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Can it help to recompute the last block?</summary>
 #
-# No. It makes the end of the forward pass smaller, but the very next moment is the last block's own turn: it keeps
-# everything again, while all blocks before it still hold theirs. That is as much as if it had never been recomputed,
-# and it has cost a second run. A block is worth recomputing only if something *else* happens between its two runs.
+# No. Less is held when the forward pass ends, but the very next moment is the last block's own turn. It keeps
+# everything again, while all the blocks before it still hold theirs. The peak is the same as if you had never
+# recomputed it, and you have paid for a second run. Recompute a block only if something *else* happens between its two
+# runs.
 # </details>
 
 
@@ -741,8 +744,8 @@ def run_with_recomputation(blocks: list[nn.Module], x: torch.Tensor, recomputed:
 check.day2.recompute(peak_bytes, choose_recomputed, run_with_recomputation)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompute-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your choice, measured: what PyTorch really keeps for a chain of blocks of different widths, without recomputation and
-# with yours, at the end of the forward pass.
+# Now see your choice at work: what PyTorch really keeps at the end of the forward pass, for a chain of blocks of
+# different widths, without recomputation and with yours.
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "recompute-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from fxopt_core.devices import choose_device

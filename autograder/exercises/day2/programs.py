@@ -7,6 +7,8 @@ made, and never from a learner.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -42,7 +44,9 @@ def program(
         inputs: one entry an argument: the shape of a float32 tensor, or a list of a shape and the name of a dtype.
         training: whether the module is in training.
         seed: of the values of parameters.
-        more: further entries. `modes` says of modules, by path, that they are in training whatever `training` says.
+        more: further entries. `modes` says of modules, by path, that they are in training whatever `training` says;
+            with `positional` functions of `torch.nn.functional` get all their arguments by position, as Dynamo may
+            record them.
     """
     given = {
         "body": body,
@@ -99,7 +103,20 @@ def trace(module: nn.Module) -> fx.GraphModule:
 
 def build(case: Case) -> fx.GraphModule:
     """The case's program as a graph module. Each call makes another one with equal parameters."""
-    return trace(make_module(case))
+    graph_module = trace(make_module(case))
+    if case.parameters.get("positional"):
+        _by_position(graph_module)
+    return graph_module
+
+
+def _by_position(graph_module: fx.GraphModule) -> None:
+    """Write arguments of functions by position: symbolic tracing gives `inplace` and the like by keyword, always."""
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and isinstance(node.target, FunctionType):
+            bound = signature(node.target).bind(*node.args, **node.kwargs)
+            bound.apply_defaults()
+            node.args, node.kwargs = bound.args, bound.kwargs
+    graph_module.recompile()
 
 
 def make_module(case: Case) -> nn.Module:

@@ -10,46 +10,52 @@ from typing import Any
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.graph_form import decode
 from autograder.exchange.graph_form.nodes import own_nodes
-from autograder.exercises.composed import written_cases
-from autograder.exercises.day2.programs import build, program
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.composed import DRAWS, WRITES, Composer, written_cases
+from autograder.exercises.day2.programs import build
 from fxopt_core.graphs import is_operation
 
 MISCONCEPTIONS = {
     "not a list": "Both functions must return a list of names, as in `[node.name for node in …]`.",
+    "changed while looking": (
+        "Your functions changed the graph. They answer a question about it, and whoever asked still needs it as it was."
+    ),
     "arguments counted": (
-        "You counted a value twice that one node reads twice (`a * a`). `node.users` holds each reader once."
+        "You counted a value twice when one node reads it twice (`a * a`). `node.users` holds each reader once."
     ),
     "nested arguments missed": (
-        "You missed a reader that holds the value in a list or by keyword, such as `torch.cat([a, b])`. "
+        "You missed readers that hold the value in a list, in a slice or by keyword, such as `torch.cat([a, b])`. "
         "`node.users` and `node.all_input_nodes` know these, too."
     ),
     "output forgotten": (
-        "The `output` node reads what it returns. A value that is returned and used has two readers, and a rewrite "
-        "that forgets the one breaks the other."
+        "The `output` node reads what it returns. A value that is both returned and used has two readers, and a "
+        "rewrite that forgets one of them breaks the other."
     ),
     "operations only": "An input (`placeholder`) or a weight can be shared as well: look at every node of the graph.",
-    "wrong order": "The names of shared values must come in the order of the graph.",
-    "wrong shared values": "The shared values are not right: a value is shared when more than one node reads it.",
+    "wrong order": "The names of the shared values must come in the order of the graph.",
+    "wrong shared values": "Your shared values are not right. A value is shared when more than one node reads it.",
     "inputs on the path": (
         "A critical path is made of operations: `placeholder`, `get_attr` and `output` compute nothing."
     ),
-    "not a chain": "Your path is no chain: each node on it must read the one before it.",
+    "not a chain": "Your path is not a chain: each node on it must read the one before it.",
     "only what is returned": (
-        "Yours is the longest chain that ends at `output`, and there is a longer one that does not. An operation that "
-        "writes in place (`h[0].exp_()`) takes its time, too, though nobody reads what it returns: look for the "
-        "longest chain among all nodes."
+        "You found the longest chain that ends at `output`, but a longer one ends elsewhere. An operation that writes "
+        "in place (`h[0].exp_()`) takes its time even though nobody reads what it returns: look for the longest chain "
+        "among all nodes."
     ),
     "path too short": (
-        "There is a longer chain. Which reader to follow cannot be decided at the fork: for every node you need the "
-        "length of the longest chain that ends in it."
+        "There is a longer chain than yours. To find it, you need to know for every node how long the longest chain is "
+        "that ends in it."
     ),
 }
 
-UNARY = ("torch.relu({})", "torch.tanh({})", "{}.exp()", "{}.sigmoid()", "torch.neg({})", "{}.sin()")
+UNNAMED = ("wrong shared values", "path too short")
+"""What says that an answer is not right, and names no mistake."""
 
-
-FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(20))
+FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(40))
+WEIGHTS = {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}
 
 FIXED = f"""
 == modules on the path: modules
@@ -75,7 +81,7 @@ return self.w, x, {{'x': [x]}}
 == many forks: forks
 a0 = x
 {FORKS}
-return a20
+return a40
 
 == a fork whose longer branch is read first: forks
 a = torch.sin(x)
@@ -96,38 +102,97 @@ a = torch.sin(input=x)
 b = a[: n - 1]
 c = torch.add(a[1:], other=b)
 return torch.clamp(c, min=-1.0), n
+
+== the longer branch has the smaller names: names
+a = torch.abs(x).ceil().cos()
+b = torch.tanh(x)
+return torch.stack([a, b]).sum(dim=0)
+
+== the longer branch has the greater names: names
+a = torch.tanh(x).sin().neg()
+b = torch.abs(x)
+return torch.stack([b, a]).sum(dim=0)
+
+== a weight makes the shorter branch look as long: attributes
+a = self.w.sin()
+b = x.cos().tanh()
+return torch.stack([a, b])
+
+== a weight on both branches: attributes
+a = torch.stack([self.p, self.w]).sum(dim=0)
+b = torch.cat([x.cos().tanh(), x], dim=0)[:4]
+return torch.stack([a, b])
+
+== inputs that are called like operations: names
+a = torch.relu(add)
+b = torch.neg(a)
+return a + b + relu
+
+== returned twice: arguments
+a = torch.relu(x)
+return a, [a, {{'a': a}}]
+
+== read in slices only: arguments
+n = x.size(0)
+m = x.size(1)
+return x[n - 2 :], x[:n, :m], x[0, :m]
+
+== a check is the end of the longest: writes
+h = torch.sin(x)
+torch._assert(h.cos().neg().sum() < 100, 'too large')
+return h + 1
+
+== nobody reads the end of the longest: writes
+h = torch.sin(x)
+g = h.cos().neg().tanh()
+torch.rand_like(g)
+return h + 1
+
+== only writes: writes
+x.mul_(2.0).add_(1.0)
+
+== a result taken apart: arguments
+a, b = torch.split(x, 2, dim=1)
+c = torch.max(a, dim=0)
+return c[0] + b.sum(), c[1]
 """
 """Name, trap and lines of a case for each class, the same for every seed."""
 
 MORE: dict[str, dict[str, Any]] = {
     "modules on the path": {"state": {"one": "nn.Linear(4, 4)", "two": "nn.ReLU()"}},
-    "weights that are shared": {"state": {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}},
-    "no operation, and a weight": {"state": {"w": "torch.rand(4, 4)"}},
+    "weights that are shared": {"state": WEIGHTS},
+    "no operation, and a weight": {"state": WEIGHTS},
+    "a weight makes the shorter branch look as long": {"state": WEIGHTS},
+    "a weight on both branches": {"state": WEIGHTS},
+    "inputs that are called like operations": {"arguments": "add, relu", "inputs": ([4, 4], [4, 4])},
 }
 """Further entries of these cases."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Random graphs of ten to sixteen operations with forks, joins, lists and several outputs; a chain of writes."""
-    cases = []
-    for number in range(4):
-        values, lines, unread = ["x", "y"], [], {"x", "y"}
-        for i in range(random.randint(10, 16)):
-            first, second = random.choice(values), random.choice(values[-3:])
-            form = random.choice([*UNARY, "torch.stack([{}, {}]).sum(dim=0)", "torch.add({}, other={})", "{} * {}"])
-            lines.append(f"v{i} = {form.format(first, second)}")
-            values.append(f"v{i}")
-            unread -= {first, second} if "{}" in form.replace("{}", "", 1) else {first}
-            unread |= {f"v{i}"}
-        # Everything is read in the end, so that no longest chain leads into nothing.
-        lines.append(f"return {', '.join(sorted(unread))}, {random.choice(values[2:])}, {values[-1]} * {values[-1]}")
-        seed = random.randrange(2**31)
-        shapes = ((2, 4), (2, 4))
-        cases.append(program(f"hidden {number}", "\n".join(lines), arguments="x, y", inputs=shapes, seed=seed))
-    writes = random.sample(["exp_()", "sin_()", "cos_()", "tanh_()", "neg_()"], random.randint(3, 5))
-    body = f"h = {random.choice(UNARY).format('x')}\nh[{random.choice([0, 1])}].{'.'.join(writes)}\nreturn h, h * 2"
-    drawn = [*cases, program("hidden writes", body, seed=random.randrange(2**31))]
-    return [*drawn, *written_cases(FIXED, MORE)]
+    """A case for each class, then random programs with forks, joins, lists, dead ends and several outputs."""
+    return [*(composed(random, number) for number in range(4)), *written_cases(FIXED, MORE)]
+
+
+def composed(random: Random, number: int = 0) -> Case:
+    """A random program: forks and joins in every spelling, chains that nobody reads, writes, weights."""
+    composer = Composer(random, ("x", "y"))
+    composer.state |= WEIGHTS
+    composer.values += ["self.w", "self.p"]
+    for _ in range(random.randint(6, 10)):
+        kind = random.random()
+        if kind < 0.15:
+            composer.do(composer.fill(WRITES, composer.let(f"torch.sin({composer.pick()})")))
+        elif kind < 0.25:
+            composer.do(composer.fill(DRAWS))
+        elif kind < 0.35:
+            chain = composer.pick()
+            for _ in range(random.randint(2, 4)):
+                chain = composer.let(f"torch.cos({chain})", known=False)
+        else:
+            composer.compute()
+    first, second = random.sample([value for value in composer.values if value.startswith("v")] * 2, 2)
+    return composer.case(f"hidden mixture {number}", f"{first}, [{second}, {first} * 2], x", trap="mixture")
 
 
 def shared_values(graph: fx.Graph) -> list[str]:
@@ -144,36 +209,61 @@ def lengths(graph: fx.Graph) -> dict[fx.Node, int]:
     return found
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The one misconception that explains each of the two lists best, if it is not right."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """Whether each of the two lists is right, and which mistakes would have given it if not."""
     shared, path = evidence.values["shared"], evidence.values["path"]
     if not isinstance(shared, list) or not isinstance(path, list):
-        yield "not a list", ""
+        yield "not a list", f"(found {evidence.values['kinds']})"
         return
     graph = build(case).graph
-    if shared != shared_values(graph):
-        yield _explain_shared(shared, graph), f"(found {', '.join(map(str, shared[:8])) or 'none'})"
+    if str(decode(evidence.graphs["looked at"]).graph) != str(graph):
+        yield "changed while looking", ""
+        return
+    yield from _shared(shared, graph)
+    yield from _path(path, graph)
+
+
+def _shared(found: list[Any], graph: fx.Graph) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    right, size = shared_values(graph), len(graph.nodes)
+    mistakes = mistaken_shared(graph)
+    if found == right:
+        yield Agreement("wrong shared values", tuple(name for name, names in mistakes.items() if names != right))
+        return
+    figures = f"(expected {_listed(right)}; found {_listed(found)})"
+    if sorted(map(str, found)) == sorted(right):
+        yield "wrong order", figures
+        return
+    fits = tuple(name for name, names in mistakes.items() if names == found)
+    yield Deviation("wrong shared values", fits, figures, size)
+
+
+def _path(path: list[Any], graph: fx.Graph) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     found = lengths(graph)
     longest, returned = max(found.values()), max(found[node] for node in own_nodes(graph) if node.op == "output")
     nodes = {node.name: node for node in own_nodes(graph)}
-    if not all(name in nodes for name in path):
-        yield "not a chain", "(it names what is no node of the graph)"
+    told = f"(found {' → '.join(map(str, path)) or 'an empty path'})"
+    if unknown := [str(name) for name in path if name not in nodes]:
+        yield "not a chain", f"(no node of the graph is called {', '.join(unknown[:3])})"
         return
     chain = [nodes[name] for name in path]
     if not all(map(is_operation, chain)):
-        yield "inputs on the path", f"(found {' → '.join(path)})"
+        yield "inputs on the path", told
     elif not all(chain[i] in chain[i + 1].all_input_nodes for i in range(len(chain) - 1)):
-        yield "not a chain", f"(found {' → '.join(path)})"
+        yield "not a chain", told
     elif len(chain) < longest:
-        kind = "only what is returned" if len(chain) == returned else "path too short"
-        yield kind, f"(found {len(chain)} operations, the longest chain has {longest})"
+        fits = ("only what is returned",) if len(chain) == returned else ()
+        figures = f"{told[:-1]}, which has {len(chain)}; the longest chain has {longest})"
+        yield Deviation("path too short", fits, figures, len(nodes))
+    elif returned < longest:
+        yield Agreement("path too short", ("only what is returned",))
 
 
-def _explain_shared(found: list[Any], graph: fx.Graph) -> str:
-    """The misconception that gives these names."""
-    right = shared_values(graph)
-    if sorted(map(str, found)) == sorted(right):
-        return "wrong order"
+def _listed(names: list[Any]) -> str:
+    return ", ".join(map(str, names[:8])) or "none"
+
+
+def mistaken_shared(graph: fx.Graph) -> dict[str, list[str]]:
+    """The shared values as each mistake gives them."""
     arguments: Counter[str] = Counter()
     plain: dict[str, set[str]] = {node.name: set() for node in own_nodes(graph)}
     for node in own_nodes(graph):
@@ -182,10 +272,9 @@ def _explain_shared(found: list[Any], graph: fx.Graph) -> str:
             if isinstance(argument, fx.Node):
                 plain[argument.name].add(node.name)
     inner = [n.name for n in own_nodes(graph) if sum(user.op != "output" for user in n.users) > 1]
-    explained = {
+    return {
         "arguments counted": [node.name for node in own_nodes(graph) if arguments[node.name] > 1],
         "output forgotten": inner,
         "nested arguments missed": [node.name for node in own_nodes(graph) if len(plain[node.name]) > 1],
-        "operations only": [node.name for node in own_nodes(graph) if is_operation(node) and node.name in right],
+        "operations only": [node.name for node in own_nodes(graph) if is_operation(node) and len(node.users) > 1],
     }
-    return next((name for name, names in explained.items() if found == names), "wrong shared values")

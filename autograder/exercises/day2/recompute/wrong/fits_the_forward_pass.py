@@ -1,6 +1,7 @@
 """over the budget
 
 Knows the peak, and chooses by what is held at the end of the forward pass.
+Also: impossible budget.
 """
 
 from itertools import combinations

@@ -1,6 +1,7 @@
 """not the cheapest
 
 Takes the block that saves most until the rest fits.
+Also: recomputed everything.
 """
 
 from itertools import combinations

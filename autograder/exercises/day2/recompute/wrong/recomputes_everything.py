@@ -1,6 +1,7 @@
 """recomputed for nothing
 
 Computes every block again, always.
+Also: recomputed everything; impossible budget.
 """
 
 from itertools import combinations

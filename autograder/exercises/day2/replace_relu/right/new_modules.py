@@ -13,7 +13,7 @@ def replace_relu(graph_module):
         graph_module.add_submodule(f"silu_{inplace}", nn.SiLU(inplace))
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in FUNCTIONS:
-            write = FUNCTIONS[node.target] or node.kwargs.get("inplace", False)
+            write = FUNCTIONS[node.target] or node.kwargs.get("inplace", True in node.args)
         elif node.op == "call_method" and node.target.strip("_") == "relu":
             write = node.target == "relu_"
         elif node.op == "call_module" and type(graph_module.get_submodule(node.target)) is nn.ReLU:

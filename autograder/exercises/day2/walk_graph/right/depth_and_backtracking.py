@@ -19,8 +19,6 @@ def critical_path(graph_module):
             [depth[source] for source in node.all_input_nodes] or [0]
         )
     node = max(depth, key=depth.get)
-    while node is not None and node.op == "output":
-        node = max(node.all_input_nodes, key=depth.get, default=None)
     path = []
     while node is not None and depth[node]:
         path.append(node.name)

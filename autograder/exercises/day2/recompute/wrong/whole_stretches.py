@@ -1,0 +1,35 @@
+"""ran again together
+
+Puts neighbours that are recomputed into one checkpoint.
+"""
+
+import copy
+from itertools import combinations
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+def peak_bytes(keeps, inputs, recomputed):
+    held = [inputs[i] if i in recomputed else keeps[i] for i in range(len(keeps))]
+    return max(sum(held), *(sum(held[:i]) + keeps[i] for i in range(len(keeps))))
+
+
+def choose_recomputed(keeps, inputs, costs, budget):
+    sets = (set(chosen) for size in range(len(keeps) + 1) for chosen in combinations(range(len(keeps)), size))
+    fitting = [chosen for chosen in sets if peak_bytes(keeps, inputs, chosen) <= budget]
+    if not fitting:
+        raise ValueError(f"no choice of blocks fits into {budget} bytes")
+    return min(fitting, key=lambda chosen: sum(costs[i] for i in chosen))
+
+
+def run_with_recomputation(blocks, x, recomputed):
+    stretch = []
+    for i, block in enumerate(blocks):
+        if i in recomputed:
+            stretch.append(block)
+            continue
+        if stretch:
+            x, stretch = checkpoint(torch.nn.Sequential(*stretch), x, use_reentrant=False), []
+        x = block(x)
+    return checkpoint(torch.nn.Sequential(*stretch), x, use_reentrant=False) if stretch else x
