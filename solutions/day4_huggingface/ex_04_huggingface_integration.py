@@ -121,20 +121,40 @@ def find_attention(graph_module: fx.GraphModule) -> list[tuple[fx.Node, fx.Node,
     ### BEGIN SOLUTION
     aten = torch.ops.aten
     products = (aten.matmul.default, aten.bmm.default)
-    steps = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.to.dtype, aten.dropout.default)
+
+    def passed_on(node):
+        """The operands of which a step only changes the values; none where the node is no step."""
+        if node.target in (aten.mul.Tensor, aten.add.Tensor):
+            return [value for value in node.args if isinstance(value, fx.Node)]
+        idle = node.target is aten.dropout.default and not node.args[2]
+        cast = str(node.target).startswith("aten.to.")
+        return [node.args[0]] if idle or cast or node.target is aten.div.Tensor else []
+
+    def search(start, neighbours, wanted):
+        """The first wanted node among those that steps lead to; no node is looked at twice."""
+        seen, pending = set(), [start]
+        while pending:
+            node = pending.pop(0)
+            if wanted(node):
+                return node
+            for other in neighbours(node):
+                if other not in seen:
+                    seen.add(other)
+                    pending.append(other)
+        return None
+
     found = []
     for softmax in graph_module.graph.nodes:
         if softmax.target is not aten.softmax.int:
             continue
-        above = softmax.args[0]
-        while above.target in steps:
-            above = above.args[0]
-        below = list(softmax.users)
-        while below and not any(node.target in products for node in below):
-            below = [user for node in below if node.target in steps for user in node.users]
-        outputs = [node for node in below if node.target in products]
-        if above.target in products and outputs:
-            found.append((above, softmax, outputs[0]))
+        scores = search(softmax.args[0], passed_on, lambda node: node.target in products)
+        last = search(
+            softmax,
+            lambda node: [user for user in node.users if node in passed_on(user)],
+            lambda node: any(user.target in products and user.args[0] is node for user in node.users),
+        )
+        if scores and last:
+            found.append((scores, softmax, next(u for u in last.users if u.target in products and u.args[0] is last)))
     return found
     ### END SOLUTION
 
@@ -168,22 +188,37 @@ def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
     """Attention that is written out becomes the fused operator, with its scale and its mask."""
     ### BEGIN SOLUTION
     graph = graph_module.graph
+
+    def like(mask, scores, step):
+        """Whether the operator takes this mask: of the dtype of the scores, and not larger than they are."""
+        if not isinstance(mask, fx.Node) or step.kwargs.get("alpha", 1) != 1:
+            return False
+        value, wanted = mask.meta["val"], scores.meta["val"]
+        return value.dtype == wanted.dtype and value.dim() > 1 and step.meta["val"].shape == wanted.shape
+
     for scores, softmax, output in find_attention(graph_module):
-        scale, mask, sole = 1.0, None, True
-        step = softmax.args[0]
-        while step is not scores:
-            if step.target is aten.mul.Tensor:
-                scale *= step.args[1]
-            elif step.target is aten.div.Tensor:
-                scale /= step.args[1]
+        scale, mask, node, old = 1.0, None, scores, [scores]
+        while node is not output and len(node.users) == 1:
+            (step,) = node.users
+            other = next((value for value in step.args[:2] if value is not node), None)
+            if step is output:
+                sayable = other is not None
+            elif step is softmax:
+                sayable = len(step.args) == 2 and other in (-1, step.meta["val"].dim() - 1)
+            elif step.target in (aten.mul.Tensor, aten.div.Tensor):
+                sayable = softmax not in old and mask is None and isinstance(other, (int, float))
+                if sayable:
+                    scale = scale * other if step.target is aten.mul.Tensor else scale / other
             elif step.target is aten.add.Tensor:
-                mask = step.args[1]
-            step = step.args[0]
-        step = output.args[0]
-        while step is not scores:
-            sole = sole and len(step.users) == 1
-            step = step.args[0]
-        if not sole or softmax.args[1] not in (-1, 3):
+                sayable = softmax not in old and mask is None and like(other, scores, step)
+                mask = other
+            else:  # a dropout that is off, or a cast: to the dtype that was there already
+                sayable = step.meta["val"].dtype == node.meta["val"].dtype
+            if not sayable:
+                break
+            node = step
+            old.append(step)
+        if node is not output:
             continue
         query, turned = scores.args
         with graph.inserting_before(output):
@@ -194,6 +229,8 @@ def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
                 {"attn_mask": mask, "scale": scale},
             )
         output.replace_all_uses_with(fused)
+        for step in reversed(old):  # `eliminate_dead_code` would keep a dropout, even one that is off
+            graph.erase_node(step)
     graph.eliminate_dead_code()
     graph_module.recompile()
     return graph_module

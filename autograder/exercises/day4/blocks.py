@@ -5,18 +5,21 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from autograder.exchange.evidence import Case
 from autograder.exercises.day4.models import build_transformer, draw_text, flat_graph
 
 WIDTH, HEADS = 12, 3
 
-KEPT_GRAPHS = 64
+KEPT_GRAPHS = 128
 """How many cases' graphs a process keeps: exporting a model takes some fifty times as long as copying its graph."""
 
 
@@ -118,9 +121,82 @@ def transformer(name: str, kind: str, *, batch: int = 2, length: int = 6, seed: 
     return Case(name, {"kind": kind, "batch": batch, "length": length, "seed": seed, "form": sizes})
 
 
+SHAPE = (2, 3, 5, 4)
+"""Of query, key and value in written graphs: batch, heads, length, width. No two are alike."""
+
+
+def written(name: str, lines: str, *, inputs: Mapping[str, Any] | None = None, seed: int = 0, **more: Any) -> Case:
+    """A case that holds a graph of operators, line by line.
+
+    Args:
+        name: of the case.
+        lines: Python that ends in a `return`. It calls operators by the names in `OPERATORS`.
+        inputs: the shape of each further argument beside `q`, `k`, `v` and the mask `m`, or of one of these: a tuple,
+            or a list of a tuple and the name of a dtype. Arguments that the lines do not read are left out.
+        seed: of the inputs.
+        more: further entries. `names` gives nodes other names, in order.
+    """
+    shapes = {"q": SHAPE, "k": SHAPE, "v": SHAPE, "m": (2, 1, 5, 5)} | dict(inputs or {})
+    read = {key: shapes[key] for key in sorted(shapes) if re.search(rf"\b{key}\b", lines)}
+    given = {key: [list(entry[0]), entry[1]] if isinstance(entry, list) else list(entry) for key, entry in read.items()}
+    return Case(name, {"kind": "written", "lines": lines, "inputs": given, "seed": seed, "form": {}, **more})
+
+
+OPERATORS: dict[str, Any] = {
+    "matmul": torch.ops.aten.matmul.default,
+    "bmm": torch.ops.aten.bmm.default,
+    "softmax": torch.ops.aten.softmax.int,
+    "mul": torch.ops.aten.mul.Tensor,
+    "div": torch.ops.aten.div.Tensor,
+    "add": torch.ops.aten.add.Tensor,
+    "to": torch.ops.aten.to.dtype,
+    "dropout": torch.ops.aten.dropout.default,
+    "T": lambda value: torch.ops.aten.transpose.int(value, -2, -1),
+    "unary": lambda name, value: getattr(torch.ops.aten, name).default(value),
+    "aten": torch.ops.aten,
+    "torch": torch,
+}
+"""What the lines of a written graph may call."""
+
+
+def _written_graph(given: dict[str, Any], inputs: tuple[torch.Tensor, ...]) -> fx.GraphModule:
+    """The graph of a written case. Its lines come from the case, which the judge made, and never from a learner."""
+    lines = "\n".join(f"    {line}" for line in given["lines"].splitlines())
+    names = dict(OPERATORS)
+    exec(compile(f"def forward({', '.join(given['inputs'])}):\n{lines}\n", "<written>", "exec"), names)
+    traced = fx.symbolic_trace(names["forward"])
+    calls = [node for node in traced.graph.nodes if node.op == "call_function"]
+    for node, name in zip(calls, given.get("names", ()), strict=False):
+        node._rename(name)
+    traced.recompile()
+    FakeTensorProp(traced).propagate(*inputs)
+    for node in traced.graph.nodes:
+        node.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
+    return traced
+
+
+def _written_inputs(given: dict[str, Any], seed: int) -> tuple[torch.Tensor, ...]:
+    """Random inputs of a written case: masks hide some of what they are added to, whole numbers are 0 or 1."""
+    generator = torch.Generator().manual_seed(1000 * given["seed"] + seed)
+    found = []
+    for name, entry in given["inputs"].items():
+        shape, dtype = (entry[0], entry[1]) if entry and isinstance(entry[0], list) else (entry, "float32")
+        kind = getattr(torch, dtype)
+        if not kind.is_floating_point:
+            found.append((torch.rand(shape, generator=generator) < 0.5).to(kind))
+            continue
+        value = 1.5 * torch.randn(shape, generator=generator)
+        if name.startswith("m"):
+            value = torch.where(torch.rand(shape, generator=generator) < 0.2, -1e4, value)
+        found.append(value.to(kind))
+    return tuple(found)
+
+
 def inputs_of(case: Case, seed: int) -> tuple[torch.Tensor, ...]:
     """Inputs of the case's model."""
     given = case.parameters
+    if given["kind"] == "written":
+        return _written_inputs(given, seed)
     batch, length = given["batch"], given["length"]
     if given["kind"] != "block":
         return draw_text(batch, length, seed)
@@ -140,6 +216,8 @@ def _exported(parameters: str) -> fx.GraphModule:
     """The flat graph of a case's model; its parameters are written as JSON. Nobody may change it."""
     case = Case("", json.loads(parameters))
     given = case.parameters
+    if given["kind"] == "written":
+        return _written_graph(given, inputs_of(case, 1))
     if given["kind"] == "block":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(given["seed"])

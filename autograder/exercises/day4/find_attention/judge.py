@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-import torch
-from torch import fx
-
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form.nodes import own_nodes
-from autograder.exercises.day4.blocks import block, build, transformer
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.attention import FINDING, Triple, accepted, mixture, named, triples, written_cases
+from autograder.exercises.composed import once_a_case
+from autograder.exercises.day4.blocks import SHAPE, block, build, transformer
 
 MISCONCEPTIONS = {
     "no list of triples": (
@@ -18,131 +17,246 @@ MISCONCEPTIONS = {
         "softmax, the product with the values."
     ),
     "counted softmax as attention": (
-        "You found attention where only a softmax is: its input is no product of queries and keys (a gate's weights "
-        "come from a linear layer, a classifier's from its head). Look at both sides of the softmax."
+        "You found attention where there is only a softmax: no product of queries and keys leads to it. (A gate's "
+        "weights come from a linear layer, a classifier's from its head.) Look at both sides of the softmax."
     ),
     "values never mixed": (
-        "You found attention where the weights meet no values: nothing multiplies them as a matrix afterwards."
+        "You found attention where the weights never meet any values: no product of matrices reads them afterwards."
     ),
     "two products are no attention": (
         "You found attention where there is no softmax between the two products. ReLU or a logarithm in its place "
         "makes no weights that add up to one."
     ),
     "scores directly before the softmax only": (
-        "You miss blocks: between the first product and the softmax may lie a scale, a mask that is added, or a cast. "
-        "Walk up as long as the steps only change the scores' values."
+        "You miss blocks: between the first product and the softmax there may be a scale, a mask that is added, or a "
+        "cast. Walk up as long as a step only changes the values of the scores."
     ),
     "values directly after the softmax only": (
-        "You miss blocks: between the softmax and the second product may lie a cast or a dropout (it is off, but it is "
-        "there). Walk down through them."
+        "You miss blocks: between the softmax and the second product there may be a cast, or a dropout that is off "
+        "but still there. Walk down through them."
     ),
     "one operator only": (
-        "You miss blocks that multiply with another operator: matrices in batches of three dimensions go through `bmm`."
+        "You miss blocks that multiply with the other operator: matrices in batches of three dimensions go through "
+        "`bmm`."
     ),
     "sole user expected": (
-        "You miss blocks whose weights are read by others, too, such as those that the model returns. One of the users "
-        "is the product with the values."
+        "You miss blocks whose weights somebody else reads, too, for instance because the model returns them. Only one "
+        "of the users has to be the product with the values."
     ),
-    "stopped at the first": "You found the first block only: a model has one for each layer.",
-    "other models overlooked": "You found blocks in some models and none in this one: is it the name that you go by?",
+    "stopped at the first": "You found the first block only. A model has one for each layer.",
+    "other models overlooked": (
+        "You found blocks in some models and none in this one. Do you go by a name that only some models use?"
+    ),
+    "one side of a sum only": (
+        "You miss blocks in which the scores are the second operand of a sum or a product: `mask + scores` is as good "
+        "as `scores + mask`. Try both operands."
+    ),
+    "a dropout that is on": (
+        "You walked through a dropout that is on (its third argument is `True`). It changes the weights at random, so "
+        "what lies around it is not a block."
+    ),
+    "weights on the right": (
+        "You found a block where the weights are the *second* operand of the product below. That multiplies from the "
+        "other side: the weights must be the first operand, the values the second."
+    ),
+    "any operation as a step": (
+        "You walked through an operation that is no step, such as `tanh` on the scores. Only a scale, a mask that is "
+        "added, a cast, and a dropout that is off may lie between."
+    ),
     "wrong nodes": (
-        "The number of blocks is right, but these are not its nodes: product, softmax, product, in this order."
+        "You found the right softmaxes, but the nodes around them are not theirs: each triple is product, softmax, "
+        "product, in this order."
     ),
     "counted twice": "You counted a block more than once: each softmax belongs to one block.",
+    "other blocks": "The blocks that you found are not those that are in the graph.",
 }
 
-PRODUCTS = (torch.ops.aten.matmul.default, torch.ops.aten.bmm.default)
-SOFTMAX = (torch.ops.aten.softmax.int, torch.ops.aten._softmax.default)
+UNNAMED = ("other blocks",)
+"""Says what is wrong, and names no mistake."""
+
+FIXED = """
+== the mask first, then the scores
+return matmul(softmax(add(m, mul(matmul(q, T(k)), 0.5)), -1), v)
+
+== a tensor first, then the scores
+return matmul(softmax(mul(f, matmul(q, T(k))), -1), v)
+
+== a mask from a product
+b = aten.unsqueeze.default(bmm(e, T(e)), 1)
+return matmul(softmax(add(b, matmul(q, T(k))), -1), v)
+
+== a mask from a softmax
+b = aten.unsqueeze.default(softmax(bmm(e, T(e)), -1), 1)
+return matmul(softmax(add(matmul(q, T(k)), b), -1), v)
+
+== a mask that is a product itself
+return matmul(softmax(add(matmul(p, T(p)), matmul(q, T(k))), -1), v)
+
+== a bias on the weights
+return matmul(mul(add(m, softmax(matmul(q, T(k)), -1)), 2.0), v)
+
+== weights on the right
+w = softmax(matmul(q, T(k)), -1)
+return matmul(T(v), w), matmul(w, v)
+
+== weights on the right only
+return matmul(T(v), softmax(matmul(q, T(k)), -1))
+
+== two softmaxes in a row
+return matmul(softmax(mul(softmax(matmul(q, T(k)), -1), 2.0), -1), v)
+
+== a tanh on the scores
+return matmul(softmax(unary("tanh", matmul(q, T(k))), -1), v)
+
+== a tanh on the weights
+return matmul(unary("tanh", softmax(matmul(q, T(k)), -1)), v)
+
+== a dropout that is on
+return matmul(dropout(softmax(matmul(q, T(k)), -1), 0.1, True), v)
+
+== one dropout on, one off
+w = softmax(matmul(q, T(k)), -1)
+return matmul(dropout(w, 0.1, False), v), matmul(dropout(w, 0.1, True), v)
+
+== two dropouts that are off
+w = softmax(dropout(matmul(q, T(k)), 0.3, False), -1)
+return matmul(dropout(w, 0.1, False), v), dropout(w, 0.1, False)
+
+== weights that meet values twice
+w = softmax(matmul(q, T(k)), -1)
+return matmul(w, v), matmul(w, q)
+
+== scores that are read by two softmaxes
+s = matmul(q, T(k))
+return matmul(softmax(s, -1), v), matmul(softmax(mul(s, 2.0), -1), v)
+
+== equal blocks
+return matmul(softmax(matmul(q, T(k)), -1), v), matmul(softmax(matmul(q, T(k)), -1), v)
+
+== a block that feeds a block
+h = matmul(softmax(matmul(q, T(k)), -1), v)
+return matmul(softmax(add(matmul(h, T(k)), m), -1), h)
+
+== a look-alike that feeds a block
+h = matmul(softmax(aten.linear.default(q, l), -1), l)
+return matmul(softmax(matmul(h, T(k)), -1), v)
+
+== a block between look-alikes
+w = softmax(matmul(q, T(k)), -1)
+h = unary("relu", matmul(matmul(unary("relu", matmul(w, v)), T(k)), v))
+return softmax(matmul(h, T(k)), -1), aten.log_softmax.int(h, -1)
+
+== all first products, then all softmaxes
+a = matmul(q, T(k))
+b = matmul(v, T(k))
+c = softmax(b, -1)
+d = softmax(a, -1)
+return matmul(d, v), matmul(c, q)
+
+== a softmax over the queries
+return matmul(softmax(matmul(q, T(k)), -2), v)
+
+== a softmax that casts
+return matmul(to(softmax(matmul(q, T(k)), -1, torch.float64), torch.float32), v)
+
+== a sum of two softmaxes
+return matmul(add(softmax(matmul(q, T(k)), -1), softmax(matmul(v, T(k)), -1)), v)
+
+== three dimensions
+return bmm(softmax(add(m3, bmm(e, T(e))), -1), e), matmul(softmax(bmm(e, T(e)), -1), e)
+
+== an operator whose name contains another's
+h = aten.addmm.default(b4, aten.multiply.Tensor(l, l), l)
+return matmul(softmax(add(matmul(q, T(matmul(k, h))), m), -1), v)
+
+== names that mislead
+return matmul(softmax(unary("relu", matmul(q, T(k))), -1), matmul(softmax(mul(matmul(q, T(k)), 2.0), -1), v))
+
+== one key, one query
+return matmul(softmax(matmul(q, T(k)), -1), v)
+
+== no batch at all
+return matmul(softmax(matmul(q, T(k)), -1), v)
+
+== a long way
+s = matmul(q, T(k))
+for _ in range(40): s = add(s, s)
+return matmul(softmax(s, -1), v)
+
+== twenty blocks
+h = q
+for _ in range(20): h = matmul(softmax(matmul(h, T(k)), -1), v)
+return h
+
+== nothing to find
+return unary("sin", q)
+"""
+"""Name and lines of a case for each class, the same for every seed."""
+
+MORE = {
+    "a tensor first, then the scores": {"inputs": {"f": (5,)}},
+    "a mask from a product": {"inputs": {"e": (2, 5, 4)}},
+    "a mask from a softmax": {"inputs": {"e": (2, 5, 4)}},
+    "a mask that is a product itself": {"inputs": {"p": SHAPE}},
+    "a look-alike that feeds a block": {"inputs": {"l": (4, 4)}},
+    "three dimensions": {"inputs": {"e": (2, 5, 4), "m3": (5, 5)}},
+    "an operator whose name contains another's": {"inputs": {"l": (4, 4), "b4": (4,)}},
+    "names that mislead": {"names": ["softmax", "relu", "matmul", "product", "transpose", "scores", "mask", "gelu"]},
+    "one key, one query": {"inputs": dict.fromkeys("qkv", (1, 1, 1, 4))},
+    "no batch at all": {"inputs": dict.fromkeys("qkv", (0, 3, 5, 4))},
+}
+"""Further entries of these cases."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """The same kinds of model in other sizes."""
+    """The same kinds of model in other sizes, a case for each class, and graphs of blocks among look-alikes."""
     seed = random.randrange(2**31)
     scale = random.choice(["divided", "query", "late"])
-    return [
+    drawn = [
         transformer("hidden encoder", "bert", layers=random.choice([1, 3]), heads=4, seed=seed),
         block("hidden stack", layers=random.randint(2, 4), scale=scale, seed=seed),
         block("hidden one head", layers=2, heads=False, cast=True, seed=seed),
         block("hidden gate", mixes="gate", seed=seed),
         block("hidden product", mixes=random.choice(["relu", "classes"]), seed=seed),
     ]
+    return [*drawn, *written_cases(FIXED, MORE), *(mixture(random, f"hidden mixture {i}") for i in range(4))]
 
 
-def blocks(graph: fx.Graph) -> list[tuple[str, str, str]]:
-    """Product, softmax and product of each block, by name."""
-    found = []
-    for node in own_nodes(graph):
-        if node.target in SOFTMAX:
-            above = upwards(node.all_input_nodes[0])
-            below = downwards(node)
-            if above and below:
-                found.append((above.name, node.name, below.name))
-    return found
+@once_a_case
+def known(case: Case) -> tuple[list[Triple], dict[str, list[Triple]], int]:
+    """The blocks that are there, what would be found under each mistake, and how many nodes there are."""
+    graph = build(case).graph
+    mistakes = {name: triples(graph, rules) for name, rules in FINDING.items()}
+    return triples(graph), mistakes, len(graph.nodes)
 
 
-def upwards(node: fx.Node) -> fx.Node | None:
-    """The product that is scaled, masked and cast into `node`. A mask is the other, second operand."""
-    while node.op == "call_function" and node.target not in PRODUCTS:
-        if not elementwise(node):
-            return None
-        node = node.all_input_nodes[0]
-    return node if node.target in PRODUCTS else None
-
-
-def downwards(node: fx.Node) -> fx.Node | None:
-    """The product whose left operand is `node`, cast and with dropout."""
-    for user in node.users:
-        if user.target in PRODUCTS and user.args[0] is node:
-            return user
-        if user.op == "call_function" and elementwise(user) and (found := downwards(user)):
-            return found
-    return None
-
-
-def elementwise(node: fx.Node) -> bool:
-    """Whether a call scales, masks, casts or drops single numbers."""
-    name = str(node.target).split(".")[1] if "." in str(node.target) else ""
-    return name in {"mul", "div", "add", "sub", "to", "_to_copy", "type_as", "dropout", "where", "masked_fill"}
-
-
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What was found against what is there."""
     rows = evidence.values["found"]
     if rows is None or any(not isinstance(row, list) for row in rows):
         yield "no list of triples", f"(found a {evidence.values['kind']})"
         return
-    wanted = blocks(build(case).graph)
-    found = [tuple(row) for row in rows]
-    if sorted(found) == sorted(wanted):
+    wanted, mistakes, size = known(case)
+    right, found = [softmax for _, softmax, _ in wanted], [str(row[1]) for row in rows]
+    if accepted(wanted, rows):
+        same = {named(name) for name, other in mistakes.items() if accepted(other, rows)}
+        excluded = {named(name) for name in mistakes} - same
+        if right and case.parameters["kind"] != "bert":
+            excluded.add("other models overlooked")
+        yield Agreement("other blocks", tuple(sorted(excluded)))
         return
-    said = f"({len(found)} found, {len(wanted)} there)"
-    form = case.parameters["form"]
-    if len(found) > len(wanted):
-        softmaxes = [row[1] for row in found]
-        if wanted and len(set(softmaxes)) < len(softmaxes):
-            yield "counted twice", said
-        elif form.get("mixes") == "unused":
-            yield "values never mixed", said
-        elif form.get("mixes") in ("relu", "logarithm"):
-            yield "two products are no attention", said
-        else:
-            yield "counted softmax as attention", said
-    elif len(found) == len(wanted):
-        yield "wrong nodes", f"(found {found[0]}, there is {wanted[0]})"
-    elif found:
-        yield "stopped at the first", said
-    elif case.parameters["kind"] != "block":
-        yield missing(case), said
-    elif form.get("heads") is False and not form.get("cast"):
-        yield "one operator only", said
-    elif form.get("shared"):
-        yield "sole user expected", said
-    elif form.get("cast"):
-        yield "values directly after the softmax only", said
+    fits = {named(name) for name, other in mistakes.items() if other != wanted and accepted(other, rows)}
+    if not found and case.parameters["kind"] != "bert":
+        fits.add("other models overlooked")
+    mentioned = {str(value) for row in rows for value in row}
+    if not fits and rows and len(rows) == len(right) and set(right) <= mentioned:
+        there = wanted[0]
+        yield "wrong nodes", f"(found {rows[0]}, there is {[min(there[0]), there[1], min(there[2])]})"
+    elif len(found) > len(right) and set(found) == set(right):
+        yield "counted twice", f"({len(found)} found, {len(right)} there)"
     else:
-        yield "other models overlooked", said
-
-
-def missing(case: Case) -> str:
-    """Why nothing was found in BERT, or in GPT-2, where casts lie behind the softmax, too."""
-    return "scores directly before the softmax only" if case.parameters["kind"] == "bert" else "other models overlooked"
+        missing, extra = [name for name in right if name not in found], [name for name in found if name not in right]
+        said = [f"missing: the block of {', '.join(missing[:4])}"] if missing else []
+        said += [f"no block: that of {', '.join(extra[:4])}"] if extra else []
+        figures = f"({len(found)} found, {len(right)} there{'; ' * bool(said)}{'; '.join(said)})"
+        yield Deviation("other blocks", tuple(sorted(fits)), figures, size)

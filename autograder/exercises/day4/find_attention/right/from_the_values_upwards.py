@@ -1,24 +1,46 @@
-"""Begins at the second product and walks up to the first."""
+"""Begins at the second product and walks up to the first, with recursion that remembers where it has been."""
 
 PRODUCTS = {aten.matmul.default, aten.bmm.default}
 
 
-def chain_above(node):
-    """`node`, what it reads first, what that reads first, and so on, through elementwise steps."""
-    while isinstance(node, fx.Node):
+def operands(node):
+    """What a step hands on; nothing for other nodes."""
+    name = getattr(node.target, "__name__", "").split(".")[0]
+    if name == "dropout" and node.args[2]:
+        return []
+    wide = {"mul": 2, "add": 2, "div": 1, "to": 1, "dropout": 1}.get(name, 0)
+    return [value for value in node.args[:wide] if isinstance(value, fx.Node)]
+
+
+def climb(node, goal, seen):
+    """The first node above (or at) `node` that is a goal, along steps."""
+    if node in seen:
+        return None
+    seen.add(node)
+    if node.target in goal:
+        return node
+    for value in operands(node):
+        if (found := climb(value, goal, seen)) is not None:
+            return found
+    return None
+
+
+def climb_to_all(node, seen):
+    if node in seen:
+        return
+    seen.add(node)
+    if node.target is aten.softmax.int:
         yield node
-        name = getattr(node.target, "__name__", "").split(".")[0]
-        if name not in {"mul", "div", "add", "to", "dropout", "softmax"}:
-            return
-        node = node.args[0]
+    for value in operands(node):
+        yield from climb_to_all(value, seen)
 
 
 def find_attention(graph_module):
-    blocks = []
+    blocks = {}
     for last in graph_module.graph.nodes:
         if last.target in PRODUCTS:
-            chain = list(chain_above(last.args[0]))
-            middle = [node for node in chain if node.target == aten.softmax.int]
-            if len(middle) == 1 and chain[-1].target in PRODUCTS:
-                blocks.append((chain[-1], middle[0], last))
-    return blocks
+            for middle in climb_to_all(last.args[0], set()):
+                first = climb(middle.args[0], PRODUCTS, set())
+                if first is not None:
+                    blocks.setdefault(middle, (first, middle, last))
+    return list(blocks.values())

@@ -1,19 +1,20 @@
-"""Marks what comes from a product, forwards, by an interpreter of marks."""
+"""Marks what comes from a product, forwards, by a table of marks."""
 
 
 def find_attention(graph_module):
-    scores, weights, blocks = {}, {}, []
+    scores, weights, blocks = {}, {}, {}
     for node in graph_module.graph.nodes:
-        first = node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
+        read = [value for value in node.args if isinstance(value, fx.Node)]
         kind = str(node.target).removeprefix("aten.").split(".")[0]
         if kind in ("matmul", "bmm"):
-            if first in weights:
-                blocks.append((*weights[first], node))
+            for softmax, product in weights.get(read[0], {}).items():
+                blocks.setdefault(softmax, (product, softmax, node))
             scores[node] = node
-        elif kind == "softmax" and first in scores:
-            weights[node] = (scores[first], node)
-        elif kind in ("mul", "div", "add", "to", "dropout"):
-            for marks in (scores, weights):
-                if first in marks:
-                    marks[node] = marks[first]
-    return blocks
+        elif node.target is aten.softmax.int and read[0] in scores:
+            weights[node] = {node: scores[read[0]]}
+        elif kind in ("mul", "add", "div", "to") or (kind == "dropout" and not node.args[2]):
+            for value in reversed(read if kind in ("mul", "add") else read[:1]):
+                if value in scores:
+                    scores[node] = scores[value]
+                weights.setdefault(node, {}).update(weights.get(value, {}))
+    return list(blocks.values())

@@ -1,10 +1,10 @@
 """values directly after the softmax only
 
-Walks down through a dropout, but not through casts of types.
+Expects the product right behind the softmax.
 """
 
 PRODUCTS = (aten.matmul.default, aten.bmm.default)
-STEPS = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.to.dtype, aten.dropout.default)
+STEPS = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.to.dtype)
 
 
 def find_attention(graph_module):
@@ -15,13 +15,7 @@ def find_attention(graph_module):
         above = softmax.args[0]
         while above.target in STEPS:
             above = above.args[0]
-        below = list(softmax.users)
-        doubles = [node for node in below if node.args[1] is not torch.float32 and node.target is aten.to.dtype]
-        if softmax.args[0].target is aten.to.dtype or doubles:
-            continue
-        while below and not any(node.target in PRODUCTS for node in below):
-            below = [user for node in below if node.target in STEPS for user in node.users]
-        products = [node for node in below if node.target in PRODUCTS]
+        products = [node for node in softmax.users if node.target in PRODUCTS]
         if above.target in PRODUCTS and products:
             found.append((above, softmax, products[0]))
     return found
