@@ -59,12 +59,12 @@ def check(
     from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
 
     exhibits = Exhibits()
-    outcome, exit_code = check_notebook(notebook, exhibits.watch)
+    found = check_notebook(notebook, exhibits.watch)
     if as_json:
-        print(json.dumps(outcome.to_json()))
+        print(json.dumps(found.to_json()))
     else:
-        print_outcome(outcome, Console(), exhibits, notebook.parent / "pictures")
-    raise typer.Exit(exit_code)
+        print_outcome(found, Console(), exhibits, notebook.parent / "pictures")
+    raise typer.Exit(found.exit_code)
 
 
 def submit(

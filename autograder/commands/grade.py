@@ -144,9 +144,26 @@ def _tell(course: Course, graded: Graded, console: Console) -> None:
     if graded.student == student() and graded.anew:
         for outcome in graded.outcome["tasks"]:
             append_event(course.workspace, "grade", outcome["task"], outcome["status"])
+        _save_passed(course, graded, console)
         page = gradebook.publish_feedback(course, graded)
         if page is not None:
             console.print(f"  Feedback: {page.relative_to(course.workspace)} (in your workspace)")
+
+
+def _save_passed(course: Course, graded: Graded, console: Console) -> None:
+    """Put the answers that passed a grade into the learner's package, as a check that passes does."""
+    from autograder.course.own_package import export_passed
+    from autograder.course.reading import read_notebook
+    from autograder.course.tasks import tasks_of_notebook
+
+    assert graded.outcome is not None
+    passed = {outcome["task"] for outcome in graded.outcome["tasks"] if outcome["status"] == "passed"}
+    tasks = [task for task in tasks_of_notebook(graded.notebook) if task.name in passed and task.export]
+    if not tasks:
+        return
+    handed_in = read_notebook(course.submitted / graded.student / graded.day / f"{graded.notebook}.ipynb")
+    for line in export_passed(handed_in, tasks, course.workspace).values():
+        console.print(f"  {escape(line)}.")
 
 
 def _print_graded(graded: Graded, console: Console) -> None:

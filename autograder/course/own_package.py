@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from nbformat import NotebookNode
 
 from autograder.course.definitions import (
     Definitions,
@@ -91,6 +93,25 @@ def export_answer(task: Task, cells: Sequence[str], workspace: Path) -> str:
     record.note(task.export, task, wanted)
     _import_in_package(package / "__init__.py", task, workspace)
     return f"Saved {names} to {PACKAGE}/{target.name}"
+
+
+def export_passed(notebook: NotebookNode, tasks: Iterable[Task], workspace: Path) -> dict[str, str]:
+    """Write the answers of those of these tasks that are exported; task to a line that says what became of its answer.
+
+    Args:
+        notebook: the learner's, whose code cells are taken in its order.
+        tasks: which passed.
+        workspace: the learner's folder.
+    """
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    said = {}
+    for task in tasks:
+        if task.export:
+            try:
+                said[task.name] = export_answer(task, cells, workspace)
+            except ExportError as error:
+                said[task.name] = str(error)
+    return said
 
 
 def _check_shared(wanted: Definitions, task: Task, written: dict[str, Any], cells: Sequence[str]) -> None:

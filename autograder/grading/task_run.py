@@ -44,6 +44,11 @@ MESSAGES: dict[Status, str] = {
 
 DISTURBED = "Your code disturbed the grading process; nothing that it said could be read."
 
+FAILED_BEFORE = (
+    "A cell above your answer failed first, so what it was to define is missing: {kind}: {text} "
+    "(in the cell that begins with `{line}`)."
+)
+
 NOT_AGAIN = "Run a second time, your notebook did not define {names} again: the same cells must always do the same."
 
 Watch = Callable[[Task, Message, Message], None]
@@ -143,6 +148,9 @@ class TaskRun:
             return TaskOutcome(self._task.name, self._task.title, "error", [message], ["not defined again"])
         own = self.outputs.get(self._task.answer_id, [])
         error = next((item for item in own if item["output_type"] == "error"), None)
+        before = self._failed_before()
+        if before and (error is None or error["ename"] == "NameError"):
+            return TaskOutcome(self._task.name, self._task.title, "error", [before], ["a cell above"])
         if error is not None:
             kind = one_line(error["ename"], 80)
             message = f"Your cell raises {kind}: {one_line(error['evalue'], 300)}"
@@ -151,13 +159,31 @@ class TaskRun:
         message = f"Your notebook does not define {names}. Was the cell removed or the name changed?"
         return TaskOutcome(self._task.name, self._task.title, "not written", [message], ["not defined"])
 
+    def _failed_before(self) -> str:
+        """Which cell above the answer raised first, in words; `""` where none did."""
+        for cell in self._cells:
+            if cell["id"] == self._task.answer_id:
+                break
+            error = next((item for item in self.outputs.get(cell["id"], []) if item["output_type"] == "error"), None)
+            if error is not None:
+                line = next((line for line in cell["source"].splitlines() if line.strip()), "")
+                return FAILED_BEFORE.format(
+                    kind=one_line(error["ename"], 80), text=one_line(error["evalue"], 300), line=one_line(line, 80)
+                )
+        return ""
+
     def _run_cases(self, channel: Channel, cases: list[Message], judge: Judge) -> TaskOutcome | None:
         self.running_cell, self.defining = self._task.answer_id, False
         verdicts: list[CaseVerdict | None] = []
         further: dict[int, Message] = {}
         for case in cases:
             evidence = self._evidence_on(channel, case, judge)
-            if evidence.header.get("raised") == "NotImplementedError" and not self._hidden:
+            raised = evidence.header.get("raised")
+            # Of an exception inside another one (Dynamo wraps what a backend raises) only the text tells.
+            undefined = raised is not None and "NameError: " in str(evidence.header.get("text"))
+            if undefined and not self._hidden and (before := self._failed_before()):
+                return TaskOutcome(self._task.name, self._task.title, "error", [before], ["a cell above"])
+            if raised == "NotImplementedError" and not self._hidden:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
             if self._task.fresh and (more := judge.follow_up(self._task, case, evidence)) is not None:
                 further[len(verdicts)] = more

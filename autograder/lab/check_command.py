@@ -7,15 +7,19 @@ Imports no torch until there is such a thing to show.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from autograder.course.course import NoCourseError, find_course
 from autograder.course.notebooks import compare_with_release
+from autograder.course.own_package import export_passed
+from autograder.course.progress import append_event
 from autograder.course.reading import UnreadableNotebookError, read_notebook
 from autograder.course.task import DAYS, Task
 from autograder.course.tasks import tasks_of_notebook
@@ -28,10 +32,30 @@ ALL_PASSED, NOT_PASSED, NOT_CHECKED = 0, 1, 2
 """Exit codes of `fxopt check`."""
 
 
-def check_notebook(path: Path, watch: Watch | None = None) -> tuple[NotebookOutcome, int]:
-    """Outcome of every task of a notebook on its visible cases, and the exit code.
+@dataclass
+class Checked:
+    """What `fxopt check` found.
 
-    A notebook that cannot be checked has its reason in `problems`.
+    Attributes:
+        outcome: of every task on its visible cases; a notebook that cannot be checked has its reason in `problems`.
+        exit_code: of the command.
+        saved: task to a line that says what became of its answer in the learner's package.
+    """
+
+    outcome: NotebookOutcome
+    exit_code: int
+    saved: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return {**self.outcome.to_json(), "saved": self.saved}
+
+
+def check_notebook(path: Path, watch: Watch | None = None) -> Checked:
+    """Try every task of a notebook on its visible cases.
+
+    Of a notebook in the workspace the outcomes count towards the checklist, and answers that pass go into the learner's
+    package, as after a check in the notebook.
 
     Args:
         path: the notebook.
@@ -44,16 +68,24 @@ def check_notebook(path: Path, watch: Watch | None = None) -> tuple[NotebookOutc
         tasks = tasks_of_notebook(name)
         if not tasks:
             outcome.problems = [f"{path.name}: no exercise of this name has checks; nothing to check here"]
-            return outcome, ALL_PASSED if _is_lesson(name) else NOT_CHECKED
-        release = read_notebook(find_course().curriculum / DAYS[tasks[0].day] / f"{name}.ipynb")
+            return Checked(outcome, ALL_PASSED if _is_lesson(name) else NOT_CHECKED)
+        course = find_course()
+        release = read_notebook(course.curriculum / DAYS[tasks[0].day] / f"{name}.ipynb")
     except (UnreadableNotebookError, NoCourseError) as error:
         outcome.problems = [str(error)]
-        return outcome, NOT_CHECKED
+        return Checked(outcome, NOT_CHECKED)
     problems = compare_with_release(notebook, release).problems() + kernel_problems(notebook)
     # The learner's own machine and code: a sandbox would only hide files that the learner may want to read.
     outcome = grade_notebook(name, notebook, release, tasks, None, sandboxed=False, watch=watch)
     outcome.problems = problems + outcome.problems
-    return outcome, ALL_PASSED if outcome.passed else NOT_PASSED
+    found = Checked(outcome, ALL_PASSED if outcome.passed else NOT_PASSED)
+    if path.resolve().is_relative_to(course.workspace.resolve()):
+        statuses = {task.task: task.status for task in outcome.tasks}
+        for task in tasks:
+            append_event(course.workspace, "check", task.name, statuses[task.name])
+        passed = [task for task in tasks if statuses[task.name] == "passed"]
+        found.saved = export_passed(notebook, passed, course.workspace)
+    return found
 
 
 def _is_lesson(name: str) -> bool:
@@ -93,14 +125,17 @@ class Exhibits:
                 yield f"{exhibit_text(exhibit).splitlines()[0]}: {path}"
 
 
-def print_outcome(outcome: NotebookOutcome, console: Console, exhibits: Exhibits, folder: Path) -> None:
-    """Print an outcome for a person; pictures of what the code did go into `folder`."""
+def print_outcome(found: Checked, console: Console, exhibits: Exhibits, folder: Path) -> None:
+    """Print what was found for a person; pictures of what the code did go into `folder`."""
+    outcome = found.outcome
     for problem in outcome.problems:
         console.print(f"! {escape(problem)}", soft_wrap=True)
     for task in outcome.tasks:
         console.print(f"{escape(task.title)}: {task.status}", soft_wrap=True)
         for message in task.messages:
             console.print(f"  → {escape(message)}", soft_wrap=True)
+        if task.task in found.saved:
+            console.print(f"  {escape(found.saved[task.task])}.", soft_wrap=True)
         for text in exhibits.lines(task.task, folder):
             console.print(escape(indent(text, "    ")), soft_wrap=True, highlight=False)
     if outcome.tasks:

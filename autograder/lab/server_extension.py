@@ -20,6 +20,7 @@ from nbgrader import __version__ as nbgrader_version
 from tornado import web
 from traitlets import Float, Integer, List, Unicode
 
+from autograder.exchange.markup import with_code
 from autograder.lab.validate_button import NotebookValidator, ValidationError
 
 MARKS = {
@@ -145,11 +146,11 @@ def dialog(outcome: dict[str, Any]) -> dict[str, Any]:
     failed", would be wrong for what is not yet written, so a style takes them away.
     """
     tasks = outcome.get("tasks", [])
-    problems = "".join(f"<p>! {_text(problem)}</p>" for problem in outcome.get("problems", []))
+    problems = "".join(f"<p>! {with_code(problem)}</p>" for problem in outcome.get("problems", []))
     items = "".join(
         f'<li data-task="{_text(task["task"])}" data-status="{_text(task["status"])}" style="margin-top:0.6em">'
         f"<b>{_text(MARKS.get(task['status'], '✘ ' + task['status']))}</b>: {_text(task['title'])}"
-        + "".join(f"<div>→ {_text(message)}</div>" for message in _messages(task))
+        + "".join(f"<div>→ {with_code(message)}</div>" for message in _messages(task))
         + "</li>"
         for task in tasks
     )

@@ -58,12 +58,21 @@ class CheckResult:
         """Whether all visible cases pass."""
         return self.outcome.status == "passed"
 
-    def _messages(self) -> list[str]:
-        """The messages, each with the cases that it is about where there are several to choose from."""
-        failed = [verdict for verdict in self.outcome.cases if not verdict.passed]
-        if len(self.outcome.cases) < 2 or not failed:
-            return self.outcome.messages
-        said = []
+    def _headline(self) -> str:
+        """Status and title; of what passed also how many cases, which nobody needs one by one any more."""
+        line = f"{MARKS[self.outcome.status]}: {self.outcome.title}"
+        cases = len(self.outcome.cases)
+        return f"{line} ({cases} {'case' if cases == 1 else 'cases'})" if self.passed and cases else line
+
+    def _lines(self) -> list[str]:
+        """What passed and, with the message that tells why, what did not. Nothing of what passed altogether."""
+        if self.passed:
+            return []
+        cases = self.outcome.cases
+        failed = [verdict for verdict in cases if not verdict.passed]
+        lines = [f"✔ {verdict.case}" for verdict in cases if verdict.passed]
+        told: set[str] = set()
+        messages = []
         for name, message in zip(self.outcome.misconceptions, self.outcome.messages, strict=True):
             # Of an exception, or of what has no name, the message tells which it is.
             about = [
@@ -71,36 +80,36 @@ class CheckResult:
                 for verdict in failed
                 if any(one.misconception == name and message.startswith(one.message) for one in verdict.findings)
             ]
+            told.update(about)
             more = f" and {len(about) - CASES_NAMED} more" if len(about) > CASES_NAMED else ""
-            said.append(f"{', '.join(about[:CASES_NAMED])}{more}: {message}")
-        return said
+            # With a single case there is nothing to tell apart.
+            several = len(cases) > 1 and about
+            messages.append(f"✘ {', '.join(about[:CASES_NAMED])}{more}: {message}" if several else f"→ {message}")
+        untold = [f"✘ {verdict.case}" for verdict in failed if verdict.case not in told]
+        return [*lines, *untold, *messages]
+
+    def _closing(self) -> list[str]:
+        hint = ["Hidden cases are tried when you submit."] if self.passed else []
+        return [*hint, *([f"{self.note}."] if self.note else [])]
 
     def __repr__(self) -> str:
-        lines = [f"{MARKS[self.outcome.status]}: {self.outcome.title}"]
-        lines += [f"  {'✔' if verdict.passed else '✘'} {verdict.case}" for verdict in self.outcome.cases]
-        lines += [f"  → {message}" for message in self._messages()]
-        if self.passed:
-            lines.append("  Hidden cases are tried when you submit.")
-        if self.note:
-            lines.append(f"  {self.note}.")
+        lines = [self._headline(), *(f"  {line}" for line in [*self._lines(), *self._closing()])]
         for exhibit in self.exhibits:
             lines += ["", *(exhibit_text(exhibit).splitlines())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         color = {"passed": "#0b6e4f", "not written": "#555555"}.get(self.outcome.status, "#a4262c")
-        rows = "".join(
-            f"<li>{'✔' if verdict.passed else '✘'} {html.escape(verdict.case)}</li>" for verdict in self.outcome.cases
-        )
-        messages = "".join(f"<p>→ {with_code(message)}</p>" for message in self._messages())
-        hint = "<p>Hidden cases are tried when you submit.</p>" if self.passed else ""
-        if self.note:
-            hint += f"<p>{with_code(self.note)}.</p>"
+        rows = "".join(f"<li>{with_code(line)}</li>" for line in self._lines())
+        closing = "".join(f"<p>{with_code(line)}</p>" for line in self._closing())
         exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
+        if self.passed and len(self.exhibits) > 1:
+            # What is right is one line; who wants to see it opens it.
+            exhibits = f"<details><summary>What your code did</summary>{exhibits}</details>"
         return (
             f'<div style="border-left:4px solid {color};padding-left:0.8em">'
-            f"<p><b>{MARKS[self.outcome.status]}: {html.escape(self.outcome.title)}</b></p>"
-            f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{messages}{hint}{exhibits}</div>"
+            f"<p><b>{html.escape(self._headline())}</b></p>"
+            f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{closing}{exhibits}</div>"
         )
 
 

@@ -13,6 +13,7 @@ from classroom import Classroom, cell
 from rich.console import Console
 from torch import fx
 
+from autograder.course.progress import latest
 from autograder.course.sources import read_source
 from autograder.course.task import DAYS
 from autograder.course.tasks import find_task
@@ -57,6 +58,24 @@ def test_the_pictures_mark_what_is_different() -> None:
     assert "relu_1" in str(before)
     assert str(before) != str(after)
     assert shown._repr_html_().count("<img") == 2
+    # What passed is one line, and one thing to open.
+    page = shown._repr_html_()
+    assert page.index("<details><summary>What your code did</summary>") < page.index("<img")
+    assert (
+        "<details><summary>What your code did</summary>"
+        not in CheckResult(TaskOutcome("task", "A task", "wrong"), [table, before, after])._repr_html_()
+    )
+
+
+def test_a_passed_check_counts_its_cases_and_lists_none() -> None:
+    shown = CheckResult(
+        outcome_from_verdicts("task", "A task", [CaseVerdict(case, False, ()) for case in ("odd", "even")])
+    )
+    assert repr(shown).splitlines() == [
+        "✔ passed: A task (2 cases)",
+        "  Hidden cases are tried when you submit.",
+    ]
+    assert "odd" not in shown._repr_html_()
 
 
 def test_messages_name_the_cases_that_they_are_about() -> None:
@@ -66,15 +85,18 @@ def test_messages_name_the_cases_that_they_are_about() -> None:
     several = [verdict("one", "forgot"), verdict("two"), *(verdict(case, "lost", "forgot") for case in "abcd")]
     shown = CheckResult(outcome_from_verdicts("task", "A task", several))
     for text in (repr(shown), shown._repr_html_()):
-        assert "→ one, a, b and 2 more: You forgot." in text
-        assert "→ a, b, c and 1 more: You lost." in text
+        assert "✘ one, a, b and 2 more: You forgot." in text
+        assert "✘ a, b, c and 1 more: You lost." in text
+        assert "✔ two" in text
+        # A case is named where its message stands, and in no list besides.
+        assert text.count("one") == 1
     unnamed = [CaseVerdict(case, False, (Finding("", f"It is {case}."),)) for case in ("odd", "even")]
     said = repr(CheckResult(outcome_from_verdicts("task", "A task", unnamed)))
-    assert "→ odd: It is odd." in said
-    assert "→ even: It is even." in said
+    assert "✘ odd: It is odd." in said
+    assert "✘ even: It is even." in said
     coded = verdict("one", "forgot `a < b`")
     assert (
-        "<p>→ You forgot <code>a &lt; b</code>.</p>"
+        "<li>→ You forgot <code>a &lt; b</code>.</li>"
         in CheckResult(outcome_from_verdicts("task", "A task", [coded]))._repr_html_()
     )
     # With a single case there is nothing to tell apart.
@@ -100,11 +122,16 @@ def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> N
     path = classroom.workspace_file
     nbformat.write(notebook, path)
     exhibits = Exhibits()
-    outcome, exit_code = check_notebook(path, exhibits.watch)
-    assert exit_code == 1
-    assert [found.status for found in outcome.tasks if found.task == task.name] == ["passed"]
+    found = check_notebook(path, exhibits.watch)
+    assert found.exit_code == 1
+    assert [outcome.status for outcome in found.outcome.tasks if outcome.task == task.name] == ["passed"]
+    assert found.to_json()["saved"] == found.saved
+    # As after a check in the notebook: the answer is in the learner's package, and counts towards the checklist.
+    if task.export:
+        assert found.saved[task.name].startswith("Saved ")
+    assert latest(classroom.course.workspace)["check", task.name] == "passed"
     console = Console(width=200, record=True, file=StringIO())
-    print_outcome(outcome, console, exhibits, path.parent / "pictures")
+    print_outcome(found, console, exhibits, path.parent / "pictures")
     text = console.export_text()
     assert "three exact GELUs: what your code changed" in text
     assert "3 changed" in text

@@ -67,6 +67,35 @@ def test_whatever_ends_or_holds_the_process_is_one_line_and_no_points(
     assert len(outcome.messages) == 1
 
 
+BROKEN = "# My helper.\nhelper = torch.no_such_function"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["class GraphRecorder:\n    made = helper()", when_called("helper()"), "helper()\n"],
+    ids=["in the cell", "when it is called", "nothing is defined"],
+)
+def test_a_cell_above_that_failed_is_named_instead_of_what_follows(plain: Grader, room: Classroom, answer: str) -> None:
+    cells = [{"id": "mine", "source": BROKEN}, *room.cells(answer)]
+    # Its own import of torch stands in the notebook's first cell.
+    cells.insert(0, cells.pop(1))
+    with plain.submission():
+        outcome, _ = plain.first_round(replace(TASK, seconds=30.0), cells, set())
+    assert outcome.status == "error"
+    [message] = outcome.messages
+    assert "A cell above your answer failed first" in message
+    assert "AttributeError: module 'torch' has no attribute 'no_such_function'" in message
+    assert "`# My helper.`" in message
+
+
+def test_a_cell_above_that_failed_takes_no_blame_for_another_mistake(plain: Grader, room: Classroom) -> None:
+    cells = [{"id": "mine", "source": BROKEN}, *room.cells(when_called("[][1]"))]
+    with plain.submission():
+        outcome, _ = plain.first_round(replace(TASK, seconds=30.0), cells, set())
+    assert "IndexError" in outcome.messages[0]
+    assert "above your answer" not in outcome.messages[0]
+
+
 def test_nothing_inside_ends_or_stops_what_starts_the_tasks(sandboxed: Grader, room: Classroom) -> None:
     signals = "import os, signal\nfor n in range(1, 65):\n    try: os.kill(os.getppid(), n)\n    except OSError: pass\n"
     with sandboxed.submission():

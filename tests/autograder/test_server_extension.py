@@ -359,6 +359,9 @@ def test_summary(found: dict[str, Any], line: str) -> None:
 def test_the_dialog_shows_each_task_by_words_and_not_by_colour_alone() -> None:
     found = outcome("passed", "wrong", "not written", "time limit", "memory limit", problems=("a <problem>",))
     shown = dialog(found)["failed"][0]["error"]
+    found["tasks"][1]["messages"] = ["says 1 of `x < y`"]
+    shown = dialog(found)["failed"][0]["error"]
+    assert "<code>x &lt; y</code>" in shown
     for words in ("passed", "not right yet", "not yet written", "took too long", "memory limit", "a &lt;problem&gt;"):
         assert words in shown
     assert "says 1" in shown
