@@ -34,6 +34,29 @@ TASKS = (
         evidence="answer",
         checklist=("debug-internals",),
     ),
+    Task(
+        name="toy_backend",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="A device of your own",
+        provides=("Fixed",),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="composite_or_explicit",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="One formula, two operators",
+        provides=("define", "seen_by_each_stage"),
+        evidence="answer",
+        measured=("open is opaque", "whole is taken apart", "not compiled", "no formula"),
+        checklist=("debug-internals",),
+        imports=("torch._dynamo.backends.common",),
+    ),
 )
 
-WRITTEN: tuple[WrittenTask, ...] = ()
+WRITTEN = (
+    WrittenTask(name="explain_unexpected_key", day="u3", notebook=NOTEBOOK, title="An error that names a key"),
+    WrittenTask(name="explain_new_backend", day="u3", notebook=NOTEBOOK, title="What a new backend has to write"),
+)

@@ -21,7 +21,6 @@
 
 # %% nbgrader={"grade": false, "grade_id": "ex13-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder import check, submit
-from fxopt_workbench.torch_sources import source
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_dispatcher-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. A dispatcher of your own
@@ -40,7 +39,6 @@ from fxopt_workbench.torch_sources import source
 # | `including(functionality)`, `excluding(functionality)` | for a `with` block: changes what the thread includes or excludes |
 #
 # A kernel is a function `kernel(operator, keys, value)`. Its result is the call's.
-
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_dispatcher-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # **What `call` does.** It unites the key sets, adds what the thread includes, takes away what it excludes, and takes out every
 # functionality whose entry is `FALLTHROUGH`. Then it runs the kernel for what is left.
@@ -66,12 +64,12 @@ from fxopt_workbench.torch_sources import source
 
 
 # %% nbgrader={"grade": false, "grade_id": "own_dispatcher-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
-from contextlib import contextmanager
-
 FUNCTIONALITIES = ("Dense", "Sparse", "BackendSelect", "ADInplaceOrView", "Autograd", "AutocastCPU")
 BACKENDS = ("CPU", "CUDA")
 PER_BACKEND = ("Dense", "Sparse", "Autograd")  # The other functionalities are keys by themselves.
 FALLTHROUGH = "fallthrough"
+
+from contextlib import contextmanager
 
 
 def runtime_key(keys: frozenset[str]) -> str:
@@ -165,13 +163,13 @@ class Dispatcher:
         own = self.registered.get(operator, {})
         explicit, implicit = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
         autograd = key.startswith("Autograd")
-        backend = key == "Undefined" or key.endswith(BACKENDS) and key != "AutocastCPU" and not autograd
+        backend = key == "Undefined" or (key.endswith(BACKENDS) and not key.startswith("Auto"))
         if key in own:
             return own[key]
         if backend and explicit in own:
             return own[explicit]
         steps_back = explicit in own or key.removeprefix("Autograd") in own
-        if implicit in own and (backend or autograd and not steps_back):
+        if implicit in own and (backend or (autograd and not steps_back)):
             return own[implicit]
         if autograd and "Autograd" in own:
             return own["Autograd"]
@@ -279,3 +277,169 @@ class Recorder(TorchDispatchMode):
 
 # %% nbgrader={"grade": true, "grade_id": "recording_mode", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u3.recording_mode(Recorder)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "toy_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. A device of your own
+#
+# *35 minutes, hard.* A new chip needs a backend: kernels for the operators that reach it, and nothing else. Autograd, `linear` and
+# the optimiser come along for free. See it on a device that calculates with whole numbers: `Fixed`, a kind of tensor that
+# keeps its numbers as **ticks** of 1/256.
+#
+# - `Fixed(ticks, requires_grad)` takes the ticks as an int64 tensor, and `tensor.ticks` gives them back.
+# - Each operator calculates with the exact numbers, in double precision, as the CPU does. Its result is rounded to the nearest
+#   tick by `torch.round`, and what is beyond -32768 or 32767 ticks stays at that limit. It's a `Fixed`.
+# - An operator that writes in place changes the ticks of its first argument. Nobody writes through a view.
+# - An operator that is not in `SUPPORTED` must be refused: `NotImplementedError`, with the operator's name.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "toy_backend-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# For example, a third on this device is 85 ticks, and three of them make 255: one less than 1.
+#
+# The network that is trained on it has linear layers, the loss is a sum of squares, and a step is `weight.sub_(weight.grad,
+# alpha=rate)`. Look at what `linear` and its derivative turn into: no kernel of yours has these names.
+#
+# <details><summary>Hint 1: a question</summary>The class in the lesson's mode stood at the key <code>Python</code>. What differs when a <em>tensor</em> stands there, and not a block?</details>
+# <details><summary>Hint 2: the idea</summary>One method serves all operators: turn each <code>Fixed</code> among the arguments into an ordinary tensor of double precision, call the operator on those, and turn the result into ticks. <code>tree_map_only(Fixed, …, (args, kwargs))</code> does the first step.</details>
+# <details><summary>Hint 3: the shape</summary><code>__new__</code> is given below, and <code>__init__</code> keeps the ticks. In <code>__torch_dispatch__</code>: refuse, unwrap, call, round and clamp. <code>operator._schema.is_mutable</code> tells which operators write; for them, put the new ticks into <code>args[0]</code>.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "toy_backend-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import torch
+from torch.utils._pytree import tree_map_only
+
+TICKS = 256
+SUPPORTED = {
+    *(
+        "aten.add.Tensor",
+        "aten.sub.Tensor",
+        "aten.mul.Tensor",
+        "aten.mul.Scalar",
+        "aten.div.Tensor",
+        "aten.sub_.Tensor",
+    ),
+    *("aten.mm.default", "aten.addmm.default", "aten.relu.default", "aten.threshold_backward.default"),
+    *("aten.sum.default", "aten.sum.dim_IntList", "aten.ones_like.default", "aten.neg.default"),
+    *("aten.t.default", "aten.view.default", "aten.expand.default", "aten.detach.default"),
+}
+
+
+class Fixed(torch.Tensor):
+    """A tensor on a device that calculates with whole numbers of ticks."""
+
+    @staticmethod
+    def __new__(cls, ticks, requires_grad=False):
+        return torch.Tensor._make_wrapper_subclass(cls, ticks.shape, dtype=torch.float32, requires_grad=requires_grad)
+
+    def __init__(self, ticks, requires_grad=False):
+        ### BEGIN SOLUTION
+        self.ticks = ticks
+        ### END SOLUTION
+
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
+        ### BEGIN SOLUTION
+        if str(operator) not in SUPPORTED:
+            raise NotImplementedError(f"the device Fixed has no kernel for {operator}")
+        plain, options = tree_map_only(Fixed, lambda one: one.ticks.double() / TICKS, (args, kwargs or {}))
+        result = operator(*plain, **options)
+        ticks = torch.round(result * TICKS).clamp(-32768, 32767).long()
+        if operator._schema.is_mutable:
+            args[0].ticks = ticks
+            return args[0]
+        return Fixed(ticks)
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "toy_backend", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u3.toy_backend(Fixed)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "composite_or_explicit-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. One formula, two operators
+#
+# *25 minutes, medium.* Should a compiler see your operator, or look through it? You decide when you register it. Write
+# `define(library)`, which defines and registers two operators in a `torch.library.Library`. Both compute
+# `x * sigmoid(slope * x)`, for a tensor `x` and a Python number:
+#
+# - `open(Tensor x, float slope) -> Tensor`: composite implicit, so that autograd and compilers see its parts;
+# - `whole(Tensor x, float slope) -> Tensor`: explicit, with a derivative of its own. AOTAutograd records it as one operator. Its
+#   gradient must be differentiable again.
+#
+# Both also run on the `meta` device. Then write `seen_by_each_stage()`: for each operator and each stage, whether it
+# sees the `"operator"` or its `"parts"`. The stages are Dynamo's graph, a `TorchDispatchMode`, and AOTAutograd's graph of the
+# forward pass.
+#
+# <details><summary>Hint 1: a question</summary>Somebody computes the sigmoid in the forward pass and saves it for the backward pass. Why is the second derivative wrong then?</details>
+# <details><summary>Hint 2: the idea</summary>The two kernels may be the same function. Only the key under which you register it differs, and that the second one needs a formula. Let the check print the graphs before you write the second function.</details>
+# <details><summary>Hint 3: the shape</summary><code>library.define(schema)</code>, <code>library.impl(name, function, key)</code>, and <code>torch.library.register_autograd(f"{library.ns}::whole", backward, setup_context=…, lib=library)</code>. The formula returns one gradient for each argument, <code>None</code> for the number.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "composite_or_explicit-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import torch
+
+
+def define(library: torch.library.Library) -> None:
+    """Define and register open and whole."""
+    ### BEGIN SOLUTION
+    library.define("open(Tensor x, float slope) -> Tensor")
+    library.define("whole(Tensor x, float slope) -> Tensor")
+
+    def kernel(x, slope):
+        return x * torch.sigmoid(slope * x)
+
+    def setup_context(ctx, inputs, output):
+        x, ctx.slope = inputs
+        ctx.save_for_backward(x)
+
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        s = torch.sigmoid(ctx.slope * x)
+        return gradient * s * (1 + ctx.slope * x * (1 - s)), None
+
+    library.impl("open", kernel, "CompositeImplicitAutograd")
+    library.impl("whole", kernel, "CompositeExplicitAutograd")
+    torch.library.register_autograd(f"{library.ns}::whole", backward, setup_context=setup_context, lib=library)
+    ### END SOLUTION
+
+
+def seen_by_each_stage() -> dict[tuple[str, str], str]:
+    """For each pair of operator ("open", "whole") and stage ("dynamo", "mode", "aot"): "operator" or "parts"."""
+    ### BEGIN SOLUTION
+    found = dict.fromkeys(
+        [(name, stage) for name in ("open", "whole") for stage in ("dynamo", "mode", "aot")], "operator"
+    )
+    return found | {("open", "mode"): "parts", ("open", "aot"): "parts"}
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "composite_or_explicit", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u3.composite_or_explicit(define, seen_by_each_stage)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "explain_unexpected_key-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Question 1. An error that names a key
+#
+# *10 minutes, medium.* A colleague moves half of a model to `meta` to save memory, forgets a sparse mask on the CPU, and
+# reads *could not run 'aten::…' with arguments from the 'SparseMeta' backend*. No tensor of theirs is sparse **and** on meta.
+# Explain in at most 150 words where that key comes from, how you'd find the two tensors that made it, and which of three
+# remedies you'd choose: another kernel, another device, or another layout. Show the error in a few lines of code.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "explain_unexpected_key", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"functionality and backend are joined from all arguments, each the highest": 4, "a way to find the two tensors: their key sets, a mode, a breakpoint": 3, "a remedy with its reason, and code that raises the error": 3}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "explain_new_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Question 2. What does a new backend have to write?
+#
+# *10 minutes, medium.* You support a new chip. PyTorch has more than 3,000 operators. Count with the tables of the lesson how
+# many of them would work on your chip without a kernel of its own, and say in at most 150 words which ones those are, which
+# kernels you'd write first, and what you do about an operator that nobody has written. What speaks against a fallback that
+# copies everything to the CPU?
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "explain_new_backend", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"a count of one's own, from the tables": 3, "composite kernels serve every backend; backends write the operators they end in": 4, "a choice for what is missing, with what it costs": 3}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "ex13-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Submit
+#
+# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and where the
+# feedback page lies.
+
+# %%
+# submit("ex_13")

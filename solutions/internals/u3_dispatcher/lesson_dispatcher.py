@@ -20,7 +20,7 @@
 # 'aten::add' with arguments from the 'SparseMeta' backend* is the end of the road.
 
 # %% [markdown]
-# The **dispatcher** decides. It's a table for each operator and a handful of bits for each call, and nothing else. By the
+# The [**dispatcher**](../Glossary.md#dispatcher) decides. It's a table for each operator and a handful of bits for each call, and nothing else. By the
 # end of this lesson you'll compute its decision yourself, on paper, before PyTorch does. Then you'll put kernels of your
 # own into its tables and watch a call walk through them.
 #
@@ -104,11 +104,15 @@ for name, tensor in tensors.items():
 # use it for training.
 
 # %% [markdown]
-# The keys have an order, and the order is the whole point. Here's the beginning of the list, from the header. The later a
-# key stands, the earlier its kernel runs:
+# The keys have an order, and the order is the whole point. Here they are, read from the header. The later a key stands,
+# the earlier its kernel runs:
 
 # %%
-source("c10/core/DispatchKey.h", "DispatchKey", most=24)
+from fxopt_workbench.torch_sources import installed
+
+header = installed("c10/core/DispatchKey.h").read_text()
+functionalities = header.split("enum class DispatchKey")[1].split("EndOfFunctionalityKeys")[0]
+print(" < ".join(re.findall(r"^  (\w+)(?: = .*)?,", functionalities, re.MULTILINE)))
 
 # %% tags=["nbval-check-output"]
 from torch._C import DispatchKey, DispatchKeySet
@@ -130,7 +134,7 @@ print("the last to run first:", " < ".join(ORDER))
 print("sparse on the CPU, together with meta:", keys_of("SparseCPU", "Meta").highestPriorityTypeId())
 
 # %% [markdown]
-# Look at the last line. 64 bits aren't enough for one bit per key, so the set holds two kinds of bits: *what* (dense,
+# Look at the last line of this one. 64 bits aren't enough for one bit per key, so the set holds two kinds of bits: *what* (dense,
 # sparse, autograd) and *where* (CPU, CUDA, Meta). The highest of each together name the key.
 #
 # ## From keys to one kernel
@@ -176,8 +180,11 @@ print(f"{'vmap':16} {seen[0]}")
 
 # %% [markdown]
 # `no_grad` changes nothing here. It sets a flag that the autograd kernel reads. `inference_mode` goes further: it excludes
-# the autograd keys, so that the kernel doesn't run at all. `autocast` works the other way round. Every tensor has the key
-# `AutocastCPU`, and normally the thread excludes it; the `with` block stops excluding.
+# the autograd keys, so that the kernel doesn't run at all. `autocast` works the other way round. Every tensor on the CPU
+# has the key `AutocastCPU`, and normally the thread excludes it. The `with` block stops excluding.
+#
+# `vmap` includes a key above all others, `FuncTorchDynamicLayerFrontMode`. Its kernel asks which transformation is the
+# innermost. If that's `vmap` and a tensor is batched, the kernel for `FuncTorchBatched` comes next.
 
 # %% [markdown]
 # ## The table
@@ -219,11 +226,12 @@ for operator in ("aten::relu", "aten::linear", "aten::ones_like"):
 # | why | what it means |
 # | --- | --- |
 # | kernel | somebody registered a kernel for exactly this key |
-# | math kernel | the operator is **composite implicit**: one kernel for every backend and for autograd, written with other operators, which bring their own derivatives |
+# | math kernel | the operator is [composite](../Glossary.md#composite-operator) **implicit**: one kernel for every backend and for autograd, written with other operators, which bring their own derivatives |
 # | default backend kernel | **composite explicit**: one kernel for every backend, with a derivative of its own |
 # | autograd kernel | registered for the alias key `Autograd`, which stands for all autograd keys |
 # | backend fallback | registered for the key, for all operators at once |
-# | falls through | there's nothing to do for this key: look at the next one |
+# | batched kernel | registered for `vmap` by taking the operator apart |
+# | falls through | a [fallthrough](../Glossary.md#fallthrough): there's nothing to do for this key, so look at the next one |
 
 # %% [markdown]
 # An [**alias key**](../Glossary.md#alias-key) such as `Autograd` or `CompositeImplicitAutograd` never arrives in a call.
@@ -236,8 +244,6 @@ for operator in ("aten::relu", "aten::linear", "aten::ones_like"):
 reasons = Counter(table(name).get("CPU", ("", "no entry"))[1] or "no entry" for name in operators[::5])
 for why, count in reasons.most_common():
     print(f"{why:24} {count:5}  {'█' * round(40 * count / max(reasons.values()))}")
-
-# %%
 figure, axes = pyplot.subplots(figsize=(7, 2.6), layout="constrained")
 axes.barh(list(reasons), list(reasons.values()), color="tab:blue")
 axes.set(title="Why the entry for CPU is what it is, every fifth operator", xlabel="operators")
@@ -354,7 +360,7 @@ try:
     source("c10/core/TensorImpl.h", "type_id_")
 except LookupError as error:
     print(str(error).split(". It may")[0])
-source("c10/core/TensorImpl.h", "key_set", occurrence=1)
+source("c10/core/TensorImpl.h", "key_set")
 
 # %% [markdown]
 # One type id became a set of keys, the set's bits were split into features and backends when there were too many for 64,

@@ -1,6 +1,6 @@
 """Which kernels run: asked of PyTorch, which gets the same kernels in a library of its own.
 
-What is right is what PyTorch's dispatcher does. Only to name a mistake there is a small dispatcher here as well, which can
+What is right is what PyTorch's dispatcher does. Only to name a mistake there is a small dispatcher beside it, which can
 make each of the mistakes: the one that does what the learner's did has its name.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -29,37 +30,42 @@ MISCONCEPTIONS = {
         "arguments they come, make `SparseCUDA`."
     ),
     "no functionality": (
-        "Where no functionality is left the key is `Undefined`, even if a backend is left. Composite kernels serve that key, "
-        "too."
+        "Where no functionality is left the key is `Undefined`, even if a backend is left. Composite kernels serve "
+        "that key, too."
     ),
-    "wrong key": "`runtime_key` named another key than PyTorch: take the highest functionality and the highest backend.",
+    "wrong key": (
+        "`runtime_key` named another key than PyTorch: take the highest functionality and the highest backend."
+    ),
     "first argument only": "The keys of *all* arguments count. You looked at one of them.",
     "thread sets forgotten": (
-        "What the thread includes and excludes was not taken into account: add what it includes to the keys of the arguments, "
-        "then take away what it excludes."
+        "What the thread includes and excludes was not taken into account: add what it includes to the keys of the "
+        "arguments, then take away what it excludes."
     ),
     "include wins": "A key that is included and excluded is excluded: add first, then take away.",
     "not restored after an error": (
-        "A kernel raised inside a `with` block, and afterwards the thread's sets were not what they had been before the block. "
-        "Put the old set back in `finally`."
+        "A kernel raised inside a `with` block, and afterwards the thread's sets were not what they had been before "
+        "the block. Put the old set back in `finally`."
     ),
     "not restored to what it was": (
         "At the end of a `with` block the thread's sets must be what they were before it. Blocks can stand inside one "
         "another and name the same functionality: put the old set back, and do not take the functionality out."
     ),
     "exact kernel last": "A kernel registered for exactly this key comes before every alias.",
-    "implicit before explicit": "If an operator has both composite kernels, the explicit one fills the entries of backends.",
+    "implicit before explicit": (
+        "If an operator has both composite kernels, the explicit one fills the entries of backends."
+    ),
     "no composite at autograd": (
         "`CompositeImplicitAutograd` fills the autograd entries as well: its kernel runs *instead* of autograd, and "
         "the operators that it calls bring their derivatives."
     ),
     "implicit hides a derivative": (
-        "At an autograd key, `CompositeImplicitAutograd` steps back where the backend has a kernel of its own, and where there "
-        "is a `CompositeExplicitAutograd`: such an operator is no longer made of others, so autograd must see it whole."
+        "At an autograd key, `CompositeImplicitAutograd` steps back where the backend has a kernel of its own, and "
+        "where there is a `CompositeExplicitAutograd`: such an operator is no longer made of others, so autograd must "
+        "see it whole."
     ),
     "any kernel counts": (
-        "Only a kernel for the *same* backend, dense, keeps the composite kernel out of an autograd entry. One for sparse "
-        "tensors, or for another backend, does not."
+        "Only a kernel for the *same* backend, dense, keeps the composite kernel out of an autograd entry. One for "
+        "sparse tensors, or for another backend, does not."
     ),
     "autograd before implicit": "In an autograd entry, `CompositeImplicitAutograd` comes before `Autograd`.",
     "composite for every key": (
@@ -67,22 +73,27 @@ MISCONCEPTIONS = {
         "`AutocastCPU` or `ADInplaceOrView`, it stands aside."
     ),
     "no fallback": "Where the operator has nothing for a key, the fallback for all operators fills the entry.",
-    "fallback too early": "A fallback fills what nothing else fills: look for the operator's own kernels and aliases first.",
+    "fallback too early": (
+        "A fallback fills what nothing else fills: look for the operator's own kernels and aliases first."
+    ),
     "fallthrough ends the walk": (
-        "An entry that falls through must not be chosen: take its functionality out of the keys, and choose among the others."
+        "An entry that falls through must not be chosen: take its functionality out of the keys, and choose among the "
+        "others."
     ),
     "redispatch starts anew": (
-        "`redispatch` takes the keys as they are. The thread's sets were applied when the call began: applied again, they bring "
-        "back a key from which the kernel has just gone on."
+        "`redispatch` takes the keys as they are. The thread's sets were applied when the call began: applied again, "
+        "they bring back a key from which the kernel has just gone on."
     ),
     "below keeps its own key": (
-        "`below` takes out the functionality itself and everything above it. With its own key still in the set, a kernel "
-        "calls itself."
+        "`below` takes out the functionality itself and everything above it. With its own key still in the set, a "
+        "kernel calls itself."
     ),
     "below drops too much": (
         "`below` keeps every lower functionality, and all backends: without a backend no kernel can be found."
     ),
-    "old table": "A kernel that is registered after a call must count from then on: an entry kept from before is out of date.",
+    "old table": (
+        "A kernel that is registered after a call must count from then on: an entry kept from before is out of date."
+    ),
     "nothing there": "Where an entry is empty, raise `NotImplementedError`.",
     "unnamed": "The error must name the operator and the key for which it has no kernel.",
     "value lost": "A call returns what the kernel returned.",
@@ -283,7 +294,7 @@ def bits(names: Any) -> DispatchKeySet:
 
 
 def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
-    """What each call does: PyTorch's tables, thread-local sets and redispatch, with kernels that write down their names."""
+    """What each call does: PyTorch's tables, thread-local sets and redispatch, with kernels that note their names."""
     space = f"fxopt_u3_{next(_numbers)}"
     log: list[str] = []
     runs: list[dict[str, Any]] = []
@@ -349,7 +360,7 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
                         if block == "excluding"
                         else torch._C._IncludeDispatchKeyGuard(getattr(DispatchKey, BITS[functionality]))
                     )
-                runs.append({**_outcome(lambda name=operator: invoke(name)), "log": list(log)})
+                runs.append({**_outcome(partial(invoke, operator)), "log": list(log)})
     return runs
 
 
@@ -385,12 +396,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     wanted_runs = by_pytorch(steps)
     calls = [step for step in steps if step[0] == "call"]
     found_runs = evidence.values["runs"]
-    for number, (step, wanted, found) in enumerate(zip(calls, wanted_runs, found_runs, strict=True)):
-        if not told and (name := _difference(wanted, found)) is not None:
+    for number, (step, right, run) in enumerate(zip(calls, wanted_runs, found_runs, strict=True)):
+        if not told and (name := _difference(right, run)) is not None:
             told = True
             if name == "wrong kernels":
                 name = _named(steps, found_runs, number)
-            yield name, f"({_in_words(step)}: found {_outcome_words(found)}, wanted {_outcome_words(wanted)})"
+            yield name, f"({_in_words(step)}: found {_outcome_words(run)}, wanted {_outcome_words(right)})"
     if not told and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 
@@ -420,7 +431,7 @@ def _difference(wanted: dict[str, Any], found: dict[str, Any]) -> str | None:
 
 def _named(steps: list[Step], found: list[dict[str, Any]], number: int) -> str:
     """The mistake that leads to the same kernels up to the first wrong call, and with luck beyond it."""
-    fits = []
+    fits: list[tuple[int, int, str]] = []
     for flaw in Model.FLAWS:
         runs = run_steps(steps, Model(flaw))
         agreeing = [_alike(one, other) for one, other in zip(runs, found, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
@@ -138,8 +139,8 @@ def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str,
     for kind, operator, *rest in steps:
         if kind == "register":
             key, name, does = rest
-            kernel = FALLTHROUGH if does == [FALLTHROUGH] else _kernel(dispatcher, below, log, given, name, does)
-            dispatcher.register(operator, key, kernel)
+            entry = FALLTHROUGH if does == [FALLTHROUGH] else _kernel(dispatcher, below, log, given, name, does)
+            dispatcher.register(operator, key, entry)
             continue
         keysets, blocks = rest
         log.clear()
@@ -147,9 +148,7 @@ def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str,
         with ExitStack() as stack:
             for block, functionality in blocks:
                 stack.enter_context(getattr(dispatcher, block)(functionality))
-            runs.append(
-                {**_outcome(lambda name=operator: dispatcher.call(name, list(given), 0)), "log": log[:LONGEST_LOG]}
-            )
+            runs.append({**_outcome(partial(dispatcher.call, operator, list(given), 0)), "log": log[:LONGEST_LOG]})
     return runs
 
 

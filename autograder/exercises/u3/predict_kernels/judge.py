@@ -17,51 +17,59 @@ from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u3.predict_kernels.visible import Call, call, in_words, tensor
 
 MISCONCEPTIONS = {
-    "asked PyTorch": "Your function asks PyTorch. Predict it: that is what you want to be able to do when you read an error.",
+    "asked PyTorch": (
+        "Your function asks PyTorch. Predict it: that is what you want to be able to do when you read an error."
+    ),
     "not names": "Return a list of the names of kernels, in the order in which they run.",
     "requires_grad decides": (
-        "`requires_grad` changes no key. The autograd kernel runs for every ordinary tensor, and finds out itself whether "
-        "there is anything to record."
+        "`requires_grad` changes no key. The autograd kernel runs for every ordinary tensor, and finds out itself "
+        "whether there is anything to record."
     ),
     "no_grad decides": (
         "`no_grad` changes no key. It sets a flag, and the autograd kernel, which runs all the same, reads it."
     ),
-    "inference_mode ignored": "Within `inference_mode` the thread excludes the autograd keys: their kernel does not run.",
+    "inference_mode ignored": (
+        "Within `inference_mode` the thread excludes the autograd keys: their kernel does not run."
+    ),
     "inference_mode removes too much": (
-        "Within `inference_mode` the thread no longer *includes* ADInplaceOrView, but does not exclude it. A tensor that was made "
-        "outside still carries the key, so its kernel runs."
+        "Within `inference_mode` the thread no longer *includes* ADInplaceOrView, but does not exclude it. A tensor "
+        "that was made outside still carries the key, so its kernel runs."
     ),
     "made inside ignored": (
-        "A tensor that was made inside `inference_mode` carries neither an autograd key nor ADInplaceOrView. Where all tensors are "
-        "like that, no autograd kernel runs, not even outside the block."
+        "A tensor that was made inside `inference_mode` carries neither an autograd key nor ADInplaceOrView. Where "
+        "all tensors are like that, no autograd kernel runs, not even outside the block."
     ),
     "thread's ADInplaceOrView forgotten": (
-        "Outside `inference_mode` the thread includes ADInplaceOrView. Its kernel runs also for tensors that do not carry "
-        "the key."
+        "Outside `inference_mode` the thread includes ADInplaceOrView. Its kernel runs also for tensors that do not "
+        "carry the key."
     ),
     "views are new tensors": (
-        "A view has the keys of its base: of an ordinary tensor also a view that was taken inside `inference_mode` is an "
-        "ordinary one. A clone is a new tensor, and belongs to where it was made."
+        "A view has the keys of its base: of an ordinary tensor also a view that was taken inside `inference_mode` is "
+        "an ordinary one. A clone is a new tensor, and belongs to where it was made."
     ),
     "clones are like views": (
         "A clone is a new tensor. What it was copied from does not matter: it belongs to where the clone was made."
     ),
     "autocast always": "Outside an `autocast` block the thread excludes AutocastCPU, although tensors carry the key.",
-    "autocast for all devices": "Only tensors on the CPU carry AutocastCPU. Where all are on meta there is no such key.",
-    "blocks not nested": (
-        "The innermost block decides: `inference_mode(False)` within `inference_mode`, and `autocast` switched off within "
-        "`autocast`, bring back the usual state. And the other way round."
+    "autocast for all devices": (
+        "Only tensors on the CPU carry AutocastCPU. Where all are on meta there is no such key."
     ),
-    "vmap always": "Only where a tensor is *batched* does it carry FuncTorchBatched. `vmap` around other tensors changes nothing.",
+    "blocks not nested": (
+        "The innermost block decides: `inference_mode(False)` within `inference_mode`, and `autocast` switched off "
+        "within `autocast`, bring back the usual state. And the other way round."
+    ),
+    "vmap always": (
+        "Only where a tensor is *batched* does it carry FuncTorchBatched. `vmap` around other tensors changes nothing."
+    ),
     "vmap ends the walk": (
-        "The batching kernel unwraps its tensors and calls the operator again on them: below it comes everything that would "
-        "run without `vmap`."
+        "The batching kernel unwraps its tensors and calls the operator again on them: below it comes everything that "
+        "would run without `vmap`."
     ),
     "vmap in the wrong place": "FuncTorchBatched is the highest of these keys: its kernel is the first to run.",
     "first tensor only": "The keys of *all* tensors count, not only those of the first.",
     "parts not joined": (
-        "Layout and device are found apart: sparse is above strided and meta above CPU, wherever they come from. Sparse on the "
-        "CPU together with strided on meta makes `SparseMeta`."
+        "Layout and device are found apart: sparse is above strided and meta above CPU, wherever they come from. "
+        "Sparse on the CPU together with strided on meta makes `SparseMeta`."
     ),
     "autograd of the first device": (
         "The autograd key takes the highest device, too: where one of the tensors is on meta it is `AutogradMeta`."
@@ -176,6 +184,7 @@ class Operator:
 
     def _unwraps(self, keys: DispatchKeySet, tensors: Any) -> None:
         level = torch._C._functorch.maybe_current_level()
+        assert level is not None
         with torch._C._ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.FuncTorchBatched)):
             self.operator([torch._C._functorch._unwrap_batched(one, level)[0] for one in tensors])
 
@@ -192,28 +201,31 @@ class Operator:
                 if block == "vmap":
                     rest = blocks[number + 1 :]
 
-                    def inner(x: torch.Tensor, *slices: torch.Tensor) -> torch.Tensor:
-                        given = iter(slices)
-                        self._within(rest, [next(given) if is_slice else one for one, is_slice in pairs], batched)
-                        return x
-
-                    pairs = list(zip(tensors, batched, strict=True))
-                    stacked = [one for one, is_slice in pairs if is_slice]
-                    torch.func.vmap(inner)(torch.ones(2), *stacked)
+                    self._mapped(rest, tensors, batched)
                     return
                 stack.enter_context(_block(block))
             self.operator(tensors)
 
+    def _mapped(self, blocks: list[str], tensors: list[torch.Tensor], batched: list[bool]) -> None:
+        pairs = list(zip(tensors, batched, strict=True))
+
+        def inner(x: torch.Tensor, *slices: torch.Tensor) -> torch.Tensor:
+            given = iter(slices)
+            self._within(blocks, [next(given) if is_slice else one for one, is_slice in pairs], batched)
+            return x
+
+        torch.func.vmap(inner)(torch.ones(2), *(one for one, is_slice in pairs if is_slice))
+
 
 def _block(name: str) -> AbstractContextManager[Any]:
-    found: AbstractContextManager[Any] = {
+    blocks: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         "no_grad": torch.no_grad,
         "inference_mode": torch.inference_mode,
         "inference_mode off": lambda: torch.inference_mode(False),
         "autocast": lambda: torch.autocast("cpu"),
         "autocast off": lambda: torch.autocast("cpu", enabled=False),
-    }[name]()
-    return found
+    }
+    return blocks[name]()
 
 
 def _made(described: dict[str, Any]) -> torch.Tensor:

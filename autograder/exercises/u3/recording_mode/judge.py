@@ -20,29 +20,30 @@ MISCONCEPTIONS = {
         "Each record is a pair: the operator's name as text, and a list with the key set of each tensor, as text."
     ),
     "results changed": (
-        "With the mode the program computes something else than without it. Call the operator with *all* its arguments, and "
-        "return what it returns."
+        "With the mode the program computes something else than without it. Call the operator with *all* its "
+        "arguments, and return what it returns."
     ),
     "above the dispatcher": (
-        "Your mode meets the functions of Python, before the dispatcher: `linear` arrives whole, and a backward pass not at all. "
-        "Use `TorchDispatchMode` and `__torch_dispatch__`."
+        "Your mode meets the functions of Python, before the dispatcher: `linear` arrives whole, and a backward pass "
+        "not at all. Use `TorchDispatchMode` and `__torch_dispatch__`."
     ),
     "overload missing": (
         "The name lacks its overload. `str(operator)` has it: aten.add.Tensor and aten.add.Scalar are two operators."
     ),
     "lists forgotten": (
-        "Tensors may come inside a list, as for `cat`. Flatten the arguments: `torch.utils._pytree.tree_leaves` does it."
+        "Tensors may come inside a list, as for `cat`. Flatten the arguments: `torch.utils._pytree.tree_leaves` does "
+        "it."
     ),
     "keyword arguments forgotten": "Tensors may come as keyword arguments, too, such as `out=`.",
     "keys of results": "You wrote down the keys of the result. Write down those of the tensors that go in.",
     "first tensor only": "An operator has a key set for *each* tensor among its arguments.",
     "calls without tensors left out": (
-        "Operators without a tensor among their arguments, such as `zeros`, reach the mode as well: write them down with "
-        "an empty list."
+        "Operators without a tensor among their arguments, such as `zeros`, reach the mode as well: write them down "
+        "with an empty list."
     ),
     "failures left out": (
-        "An operator that raised is missing. When you look for a fault it is the one that you want to see: write down first, "
-        "call afterwards."
+        "An operator that raised is missing. When you look for a fault it is the one that you want to see: write down "
+        "first, call afterwards."
     ),
     "once each": "The same operator with the same keys may come often. Write it down every time.",
     "shared between recorders": "Each recorder has a list of its own: make it in `__init__`, not in the class.",

@@ -3,12 +3,12 @@
 Takes a composite kernel for whatever key.
 """
 
-from contextlib import contextmanager
-
 FUNCTIONALITIES = ("Dense", "Sparse", "BackendSelect", "ADInplaceOrView", "Autograd", "AutocastCPU")
 BACKENDS = ("CPU", "CUDA")
 PER_BACKEND = ("Dense", "Sparse", "Autograd")  # The other functionalities are keys by themselves.
 FALLTHROUGH = "fallthrough"
+
+from contextlib import contextmanager
 
 
 def runtime_key(keys: frozenset[str]) -> str:
@@ -91,7 +91,7 @@ class Dispatcher:
         if backend and explicit in own:
             return own[explicit]
         steps_back = explicit in own or key.removeprefix("Autograd") in own
-        if implicit in own and (backend or autograd and not steps_back):
+        if implicit in own and (backend or (autograd and not steps_back)):
             return own[implicit]
         if autograd and "Autograd" in own:
             return own["Autograd"]

@@ -3,12 +3,12 @@
 Leaves the functionality itself in the set.
 """
 
-from contextlib import contextmanager
-
 FUNCTIONALITIES = ("Dense", "Sparse", "BackendSelect", "ADInplaceOrView", "Autograd", "AutocastCPU")
 BACKENDS = ("CPU", "CUDA")
 PER_BACKEND = ("Dense", "Sparse", "Autograd")  # The other functionalities are keys by themselves.
 FALLTHROUGH = "fallthrough"
+
+from contextlib import contextmanager
 
 
 def runtime_key(keys: frozenset[str]) -> str:
@@ -85,13 +85,13 @@ class Dispatcher:
         own = self.registered.get(operator, {})
         explicit, implicit = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
         autograd = key.startswith("Autograd")
-        backend = key == "Undefined" or key.endswith(BACKENDS) and key != "AutocastCPU" and not autograd
+        backend = key == "Undefined" or (key.endswith(BACKENDS) and not key.startswith("Auto"))
         if key in own:
             return own[key]
         if backend and explicit in own:
             return own[explicit]
         steps_back = explicit in own or key.removeprefix("Autograd") in own
-        if implicit in own and (backend or autograd and not steps_back):
+        if implicit in own and (backend or (autograd and not steps_back)):
             return own[implicit]
         if autograd and "Autograd" in own:
             return own["Autograd"]

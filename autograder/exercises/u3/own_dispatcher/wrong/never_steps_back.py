@@ -3,12 +3,12 @@
 Lets the implicit composite kernel fill every autograd entry.
 """
 
-from contextlib import contextmanager
-
 FUNCTIONALITIES = ("Dense", "Sparse", "BackendSelect", "ADInplaceOrView", "Autograd", "AutocastCPU")
 BACKENDS = ("CPU", "CUDA")
 PER_BACKEND = ("Dense", "Sparse", "Autograd")  # The other functionalities are keys by themselves.
 FALLTHROUGH = "fallthrough"
+
+from contextlib import contextmanager
 
 
 def runtime_key(keys: frozenset[str]) -> str:
@@ -85,7 +85,7 @@ class Dispatcher:
         own = self.registered.get(operator, {})
         explicit, implicit = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
         autograd = key.startswith("Autograd")
-        backend = key == "Undefined" or key.endswith(BACKENDS) and key != "AutocastCPU" and not autograd
+        backend = key == "Undefined" or (key.endswith(BACKENDS) and not key.startswith("Auto"))
         if key in own:
             return own[key]
         if backend and explicit in own:
