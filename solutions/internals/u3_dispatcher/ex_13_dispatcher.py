@@ -22,26 +22,13 @@
 # %% nbgrader={"grade": false, "grade_id": "ex13-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder import check, submit
 
-# %% [markdown] nbgrader={"grade": false, "grade_id": "own_dispatcher-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# %% [markdown] nbgrader={"grade": false, "grade_id": "own_dispatcher-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. A dispatcher of your own
 #
-# *40 minutes, hard.* Once you've written a dispatcher, PyTorch's error messages read like your own. A set of keys holds
-# functionalities and backends (see the constants in the answer cell, lowest first). Write:
+# Once you've written a dispatcher, PyTorch's error messages read like your own. These are its rules, for a small set of keys.
 #
-# | function or method | what it does |
-# | --- | --- |
-# | `runtime_key(keys)` | the key to look up: the highest functionality, named together with the highest backend (`"CPU"`, `"SparseCPU"`, `"AutogradCPU"`) if it is one of `PER_BACKEND`; `"Undefined"` if there is no functionality |
-# | `below(keys, functionality)` | the keys without that functionality and all above it; backends stay |
-# | `register(operator, key, kernel)` | a kernel for a key or an alias; it counts from then on |
-# | `register_fallback(key, kernel)` | a kernel for all operators that have nothing else for the key |
-# | `call(operator, keysets, value)` | a call whose arguments have these key sets: see the next cell |
-# | `redispatch(operator, keys, value)` | run the kernel for these keys, as they are |
-# | `including(functionality)`, `excluding(functionality)` | for a `with` block: changes what the thread includes or excludes |
-#
-# A kernel is a function `kernel(operator, keys, value)`. Its result is the call's.
-# %% [markdown] nbgrader={"grade": false, "grade_id": "own_dispatcher-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# **What `call` does.** It unites the key sets, adds what the thread includes, takes away what it excludes, and takes out every
-# functionality whose entry is `FALLTHROUGH`. Then it runs the kernel for what is left.
+# **What a call does.** It unites the key sets of the arguments, adds what the thread includes, takes away what it excludes, and
+# takes out every functionality whose entry is `FALLTHROUGH`. Then it runs the kernel for what is left.
 #
 # **What fills the entry for a key.** The first of these that the operator has:
 #
@@ -54,6 +41,22 @@ from autograder import check, submit
 # | 5 | the fallback for the key | |
 #
 # If nothing fills it, raise a `NotImplementedError` that names the operator and the key.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "own_dispatcher-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# *40 minutes, hard.* Write that dispatcher. A set of keys holds functionalities and backends, which the answer cell lists from
+# the lowest to the highest.
+#
+# | function or method | what it does |
+# | --- | --- |
+# | `runtime_key(keys)` | the key to look up: the highest functionality, named together with the highest backend (`"CPU"`, `"SparseCPU"`, `"AutogradCPU"`) if it is one of `PER_BACKEND`; `"Undefined"` if there is no functionality |
+# | `below(keys, functionality)` | the keys without that functionality and all above it; backends stay |
+# | `register(operator, key, kernel)` | a kernel for a key or an alias; it counts from then on |
+# | `register_fallback(key, kernel)` | a kernel for all operators that have nothing else for the key |
+# | `call(operator, keysets, value)` | a call whose arguments have these key sets, by the rules above |
+# | `redispatch(operator, keys, value)` | run the kernel for these keys, as they are |
+# | `including(functionality)`, `excluding(functionality)` | for a `with` block: changes what the thread includes or excludes |
+#
+# A kernel is a function `kernel(operator, keys, value)`, and gets the keys that are left. Its result is the call's.
 #
 # For example, a tensor `{CPU, Dense, Autograd}` meets an operator with kernels for `CPU` and `Autograd`: the second one
 # runs, and may call `redispatch(operator, below(keys, "Autograd"), value)` to get to the first.
@@ -278,24 +281,27 @@ class Recorder(TorchDispatchMode):
 # %% nbgrader={"grade": true, "grade_id": "recording_mode", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u3.recording_mode(Recorder)
 
-# %% [markdown] nbgrader={"grade": false, "grade_id": "toy_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# %% [markdown] nbgrader={"grade": false, "grade_id": "toy_backend-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. A device of your own
 #
-# *35 minutes, hard.* A new chip needs a backend: kernels for the operators that reach it, and nothing else. Autograd, `linear` and
-# the optimiser come along for free. See it on a device that calculates with whole numbers: `Fixed`, a kind of tensor that
-# keeps its numbers as **ticks** of 1/256.
+# A new chip needs a backend: kernels for the operators that reach it, and nothing else. Autograd, `linear` and the optimiser
+# come along for free. See it on a device that calculates with whole numbers: `Fixed`, a kind of tensor that keeps its
+# numbers as **ticks** of 1/256. A third is 85 ticks there, and three of them make 255: a tick less than 1.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "toy_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# *35 minutes, hard.* Write `Fixed`.
 #
 # - `Fixed(ticks, requires_grad)` takes the ticks as an int64 tensor, and `tensor.ticks` gives them back.
 # - Each operator calculates with the exact numbers, in double precision, as the CPU does. Its result is rounded to the nearest
 #   tick by `torch.round`, and what is beyond -32768 or 32767 ticks stays at that limit. It's a `Fixed`.
 # - An operator that writes in place changes the ticks of its first argument. Nobody writes through a view.
 # - An operator that is not in `SUPPORTED` must be refused: `NotImplementedError`, with the operator's name.
-
-# %% [markdown] nbgrader={"grade": false, "grade_id": "toy_backend-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# For example, a third on this device is 85 ticks, and three of them make 255: one less than 1.
 #
-# The network that is trained on it has linear layers, the loss is a sum of squares, and a step is `weight.sub_(weight.grad,
-# alpha=rate)`. Look at what `linear` and its derivative turn into: no kernel of yours has these names.
+# A network is trained on it. It has linear layers, its loss is a sum of squares, and a step is
+# `weight.sub_(weight.grad, alpha=rate)`. Look at what `linear` and its derivative turn into: no kernel of yours has these
+# names.
+#
+# For example, `Fixed(torch.tensor([256]), False) / 3` has the ticks `[85]`.
 #
 # <details><summary>Hint 1: a question</summary>The class in the lesson's mode stood at the key <code>Python</code>. What differs when a <em>tensor</em> stands there, and not a block?</details>
 # <details><summary>Hint 2: the idea</summary>One method serves all operators: turn each <code>Fixed</code> among the arguments into an ordinary tensor of double precision, call the operator on those, and turn the result into ticks. <code>tree_map_only(Fixed, …, (args, kwargs))</code> does the first step.</details>
