@@ -13,7 +13,11 @@ TASKS = (
         provides=("GraphRecorder",),
         evidence="artefact",
         measured=(
+            "copies kept",
             "example outputs baked in",
+            "gradients lost",
+            "model computes something else",
+            "ran while compiling",
             "returned nothing callable",
         ),
         withheld=("fxopt_core.capture", "torch._dynamo.testing", "torch._dynamo.debug_utils"),
