@@ -95,13 +95,14 @@ MODELS: dict[str, type[Straight]] = {
 
 
 def visible_cases() -> list[Case]:
-    """One model that compiles whole, one with a graph break, and one that writes into a buffer."""
+    """One model that compiles whole, one with a graph break, two equal graphs, and a model that writes into a buffer."""
     return [
         Case("no graph break", {"model": "straight", "width": 4, "activation": "relu", "batch": 3, "seed": 0}),
         Case(
             "one graph break",
             {"model": "interrupted", "width": 5, "activation": "tanh", "batch": 2, "seed": 1},
         ),
+        Case("two equal graphs", {"model": "repeating", "width": 4, "activation": "sigmoid", "batch": 3, "seed": 3}),
         Case("a model that writes", {"model": "counting", "width": 3, "activation": "relu", "batch": 4, "seed": 2}),
     ]
 
