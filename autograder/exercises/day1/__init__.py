@@ -52,6 +52,7 @@ TASKS = (
         title="Count compilations, then stop them",
         provides=("count_compilations", "compile_once"),
         evidence="artefact",
+        measured=("ran without the graph",),
         withheld=("torch._dynamo.testing",),
         checklist=("explain-dynamo",),
     ),

@@ -41,14 +41,15 @@ MISCONCEPTIONS = {
     "each operation once": "You counted each operation once for a graph: count how often it occurs.",
     "kinds counted": "You counted kinds of node (`node.op`); the histogram is over what the nodes call.",
     "each module once": (
-        "You counted modules by their place in the model. A module that the graph calls twice counts twice: count nodes."
+        "You counted modules by their place in the model. A module that the graph calls twice counts twice: count "
+        "nodes."
     ),
     "unread nodes missed": (
         "You left out operations whose value nobody reads. They run, too (a write such as `add_` may well be one), so "
         "they count."
     ),
     "forms merged": (
-        "You cut the names: `relu_` and `relu`, or `add.Tensor` and `add`, are names of their own. Count each under its "
+        "You cut the names: `relu_` and `relu`, or `add.Tensor` and `add`, are different names. Count each under its "
         "whole name."
     ),
     "wrong counts": "These are not the counts.",

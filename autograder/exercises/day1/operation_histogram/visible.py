@@ -53,8 +53,8 @@ def visible_cases() -> list[Case]:
 def build(case: Case) -> list[fx.GraphModule]:
     """The case's graphs: chains of nodes, each reading the one before.
 
-    `weight` adds a stored tensor (`get_attr`), `same` calls the last module once more, `unread` makes a method call whose
-    value nobody reads, and `as` gives a node another name.
+    `weight` adds a stored tensor (`get_attr`), `same` calls the last module once more, `unread` makes a method call
+    whose value nobody reads, and `as` gives a node another name.
     """
     return [build_graph(steps) for steps in case.parameters["graphs"]]
 

@@ -95,7 +95,7 @@ MODELS: dict[str, type[Straight]] = {
 
 
 def visible_cases() -> list[Case]:
-    """One model that compiles whole, one with a graph break, two equal graphs, and a model that writes into a buffer."""
+    """A model that compiles whole, one with a graph break, one with two equal graphs, and one that writes."""
     return [
         Case("no graph break", {"model": "straight", "width": 4, "activation": "relu", "batch": 3, "seed": 0}),
         Case(
