@@ -66,7 +66,8 @@ MISCONCEPTIONS = {
         "while the graph runs, so both must be in it."
     ),
     "relu at exactly 0": (
-        "Where the mean is exactly 0, the given model takes the tanh side: it asks whether the mean is *greater* than 0."
+        "Where the mean is exactly 0, the given model takes the tanh side: it asks whether the mean is *greater* than "
+        "0."
     ),
     "sides swapped": "Your graph takes the relu side when the given model takes the tanh side, and the reverse.",
     "decides for each element": (

@@ -54,7 +54,10 @@ MISCONCEPTIONS = {
         "The graph is rewritten, but the code is not: after changing `graph_module.graph`, call "
         "`graph_module.recompile()`, or the module goes on computing the old thing."
     ),
-    "only one rewritten": "Some exact GELUs are left: go through all nodes, not only to the first match.",
+    "only one rewritten": (
+        "Some exact GELUs are left. Go through all nodes, past the first match, and tell a GELU by its `target`: a "
+        "name says nothing about what a node calls."
+    ),
     "one form missed": (
         "An exact GELU in another form is left: it says so explicitly (`approximate='none'`), or does not say "
         "anything, or takes its input by name."
@@ -107,7 +110,7 @@ def capture(model: torch.nn.Module, x: torch.Tensor) -> list[tuple[fx.GraphModul
 
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(model, backend=backend)(x)
+        torch.compile(model, backend=backend, dynamic=False)(x)
     torch._dynamo.reset()
     return captured
 
@@ -121,7 +124,7 @@ def compiled_by(model: torch.nn.Module, factor: float, change: Callable[[fx.Grap
         return lambda *inputs: [output * factor for output in forward(*inputs)]
 
     torch._dynamo.reset()
-    compiled: Callable[..., Any] = torch.compile(model, backend=backend)
+    compiled: Callable[..., Any] = torch.compile(model, backend=backend, dynamic=False)
     return compiled
 
 

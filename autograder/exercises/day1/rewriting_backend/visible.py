@@ -157,7 +157,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
         returned.append(callable(result))
         return result if callable(result) else graph_module.forward
 
-    compiled = torch.compile(model, backend=recording)
+    compiled = torch.compile(model, backend=recording, dynamic=False)
     try:
         with torch.no_grad():
             outputs = [compiled(x) for x in inputs]

@@ -1,4 +1,4 @@
-"""original handed on
+"""only one rewritten
 
 Believes that a node is named after what it calls.
 """
