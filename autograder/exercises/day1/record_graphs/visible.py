@@ -72,6 +72,8 @@ class Repeating(Straight):
 class Counting(Straight):
     """A model that writes: it counts its calls in a buffer, and what it returns depends on the count."""
 
+    count: torch.Tensor
+
     def __init__(self, width: int, activation: str) -> None:
         super().__init__(width, activation)
         self.register_buffer("count", torch.zeros(1))

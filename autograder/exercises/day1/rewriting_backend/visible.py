@@ -43,6 +43,8 @@ class Stack(nn.Module):
         writes: whether it counts its calls in a buffer, which nobody reads.
     """
 
+    count: torch.Tensor
+
     def __init__(
         self,
         widths: Sequence[int],
