@@ -521,19 +521,22 @@ check.day2.fold_batchnorm(folded_weights, fold_batchnorm)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "write_a_pass-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 7. Make it a pass
 #
-# *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** can be asked for by name, runs on any model,
-# says what it did and what it refused, and is verified. For that it works in two steps: `analyze` finds every place and
-# changes nothing; `transform` takes one place, through an **editor** that logs each change.
+# *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** goes further: people ask for it by
+# name, it runs on any model, it says what it did and what it refused, and it gets verified. For that, it works in two
+# steps. `analyze` finds all places and leaves the graph alone. `transform` takes one place, through an **editor** that
+# logs each change. Verification may leave one out, so each one has to work by itself.
 #
-# Make your Task 4 a pass: a class `MergePass`, registered under the name `my_merging`, with
+# Make your Task 4 a pass: a class `MergePass`, registered under the name `my_merging`.
 #
-# - `analyze(self, editor)`: an `Analysis` with one `Opportunity(node, stand_in)` for each entry of `find_duplicates`
-#   (the graph module is `editor.graph_module`), and a refusal for each node that draws, with a reason in words;
-# - `transform(self, editor, opportunity)`: takes it, with `editor.replace(node, stand_in)`.
+# - `analyze(self, editor)` returns an `Analysis`. It has one `Opportunity(node, stand_in)` for each entry of
+#   `find_duplicates(editor.graph_module)`, and a refusal for each node that draws (and for no other), with a reason of
+#   at least three words.
+# - `transform(self, editor, opportunity)` takes the one opportunity that it's given, with `editor.replace(node,
+#   stand_in)`.
 #
 # <details><summary>Hint 1: a question</summary>Which of the two steps knows the answer of Task 4, and which one needs only a pair?</details>
-# <details><summary>Hint 2: the idea</summary>An <code>Opportunity</code> carries what <code>transform</code> needs: <code>opportunity.node</code> and <code>opportunity.data</code>.</details>
-# <details><summary>Hint 3: the shape</summary><code>analysis = Analysis()</code>, <code>analysis.opportunities.append(Opportunity(node, first))</code>, <code>analysis.refuse(node, "…")</code>, <code>return analysis</code>. In <code>transform</code> one line.</details>
+# <details><summary>Hint 2: the idea</summary>An <code>Opportunity</code> carries what <code>transform</code> needs: <code>opportunity.node</code> and <code>opportunity.data</code>. An <code>Analysis()</code> has a list <code>opportunities</code> and a method <code>refuse(node, reason)</code>.</details>
+# <details><summary>Hint 3: the shape</summary>In <code>analyze</code>, two loops: one over the entries of the dictionary, one over the nodes of the graph, where <code>effects_of(node).random</code> decides. Don't forget to return the analysis. In <code>transform</code>, one line.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "write_a_pass-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -567,8 +570,8 @@ class MergePass(OptimizationPass):
 check.day2.write_a_pass(MergePass)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "write_a_pass-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your pass at work on a network full of waste, next to the course's own constant folding and dead-code elimination,
-# verified against the original on ordinary and nasty inputs.
+# Now watch your pass work on a network full of waste, next to the course's own constant folding and dead-code
+# elimination. The result is verified against the original on ordinary and nasty inputs.
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "write_a_pass-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from IPython.display import display

@@ -617,13 +617,14 @@ def _seen(case: Case) -> dict[fx.Node, Seen]:
     return seen_effects(original_of(case).graph_module, inputs_of(case, 11))
 
 
-def _pairs(case: Case, *mistakes: str) -> dict[fx.Node, fx.Node]:
+def pairs_of(case: Case, *mistakes: str) -> dict[fx.Node, fx.Node]:
+    """Each node of the case's graph that may go, and the earlier one that stands in for it, with these mistakes."""
     return _Merging(original_of(case).graph_module, _seen(case), *mistakes).run()
 
 
 def solved(case: Case, *mistakes: str) -> fx.GraphModule:
     """The case's graph, merged by the judge, with these mistakes."""
-    return merged(original_of(case).graph_module, _names(_pairs(case, *mistakes)))
+    return merged(original_of(case).graph_module, _names(pairs_of(case, *mistakes)))
 
 
 Counted = Counter[tuple[str, Any]]
@@ -634,7 +635,7 @@ def _counted(graph_module: fx.GraphModule) -> Counted:
 
 
 def _left(case: Case, *mistakes: str) -> Counted:
-    gone = Counter((node.op, node.target) for node in _pairs(case, *mistakes))
+    gone = Counter((node.op, node.target) for node in pairs_of(case, *mistakes))
     return _counted(original_of(case).graph_module) - gone
 
 
