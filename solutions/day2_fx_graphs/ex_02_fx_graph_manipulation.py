@@ -172,20 +172,20 @@ check.day2.replace_relu(replace_relu)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "remove_dead_code-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Remove what nobody needs
 #
-# *15 minutes, medium.* Code is **dead** when nobody can tell whether it ran. That is more than "nobody reads its value":
-# a node may also write into a tensor, draw from the random stream, update running statistics or stop a wrong run.
+# *15 minutes, medium.* Code is **dead** when nobody can tell whether it ran. An unread value isn't enough: a node may
+# also write into a tensor, draw from the random stream, switch a mode, update running statistics or stop a wrong run.
 #
-# Write `remove_dead_code(graph_module)`. It removes every operation and every `get_attr` that is dead, keeps all inputs,
-# and recompiles. `effects_of(node)` tells what a node does besides computing; the next cell prints it. A write counts
-# even where it goes into a local tensor that nobody reads afterwards: it stays.
+# Write `remove_dead_code(graph_module)`. It removes every operation and every `get_attr` that is dead, keeps all
+# inputs, adds no nodes, and recompiles. `effects_of(node)` tells you what a node does besides computing. Two cases are
+# a matter of convention. A write counts even if it goes into a local tensor that nobody reads afterwards: it stays. An
+# operation that could only fail, on an index out of range, is dead.
 #
-# **Prediction.** Which of the seven lines before `return` may go? Two of them may. (The cell prints a row for each of the
-# twelve nodes, the input, the output and what others read included. Not `observable` are seven: that alone does not make
-# a node dead.)
+# **Prediction.** Two of the seven lines before `return` in the next cell are dead. Which ones? (The cell prints one row
+# a node, twelve in all. Seven of them aren't `observable`, but some of those are read.)
 #
-# <details><summary>Hint 1: a question</summary>A node is dead. What about a node that only the dead one read? In which order do you meet both in one walk?</details>
-# <details><summary>Hint 2: the idea</summary>Walk backwards over a copy of the list: a reader comes after what it reads. Erase what has no users and no observable effect.</details>
-# <details><summary>Hint 3: the shape</summary><code>for node in reversed(list(graph.nodes))</code>, a condition on <code>node.op</code>, <code>node.users</code> and <code>effects_of(node).observable</code>, then <code>graph.erase_node(node)</code>; at the end <code>lint</code> and <code>recompile</code>.</details>
+# <details><summary>Hint 1: a question</summary>A node is dead. What about a node that only the dead one read? In which order do you meet the two in one walk?</details>
+# <details><summary>Hint 2: the idea</summary>Walk backwards over a copy of the list: then you meet a reader before what it reads. Erase a node if it has no users and no observable effect.</details>
+# <details><summary>Hint 3: the shape</summary>A loop over <code>reversed(list(graph.nodes))</code>; one condition with three parts (the kind of node, its users, its effects); <code>graph.erase_node(node)</code>. Then the two calls that end every rewrite.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "remove_dead_code-look", "locked": true, "schema_version": 3, "solution": false, "task": false}

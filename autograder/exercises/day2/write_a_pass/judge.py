@@ -180,9 +180,9 @@ def _seen(case: Case) -> dict[fx.Node, Seen]:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """What is wrong with the pass, the most telling first."""
     values = evidence.values
-    for name, problem in (("is_pass", "no pass"), ("is_analysis", "no analysis")):
+    for name, lacks in (("is_pass", "no pass"), ("is_analysis", "no analysis")):
         if not values[name]:
-            yield problem, ""
+            yield lacks, ""
             return
     original, wanted = original_of(case).graph_module, merging.least(case)
     draws = {node.name for node, seen in _seen(case).items() if seen.drew}
