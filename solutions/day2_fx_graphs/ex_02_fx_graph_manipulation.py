@@ -181,7 +181,7 @@ check.day2.replace_relu(replace_relu)
 # operation that could only fail, on an index out of range, is dead.
 #
 # **Prediction.** Two of the seven lines before `return` in the next cell are dead. Which ones? (The cell prints one row
-# a node, twelve in all. Seven of them aren't `observable`, but some of those are read.)
+# a node. Seven aren't `observable`, but some of those are read.)
 #
 # <details><summary>Hint 1: a question</summary>A node is dead. What about a node that only the dead one read? In which order do you meet the two in one walk?</details>
 # <details><summary>Hint 2: the idea</summary>Walk backwards over a copy of the list: then you meet a reader before what it reads. Erase a node if it has no users and no observable effect.</details>
@@ -427,21 +427,23 @@ check.day2.fold_constants(fold_constants)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_batchnorm-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Fold a BatchNorm into the convolution before it
 #
-# *22 minutes, medium.* In evaluation a BatchNorm computes, for each channel $c$,
+# *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift, and the convolution before it can do both by
+# itself. That saves you a whole pass over the activations. For channel $c$ it computes
 #
 # $$n_c = \gamma_c \cdot \frac{h_c - \mu_c}{\sqrt{\sigma^2_c + \varepsilon}} + \beta_c ,\qquad\text{with } h_c = w_c * x + b_c$$
 #
-# from the convolution before it ($*$). Nothing in it depends on the input but $h$: it is a scale and a shift, which the
-# convolution can do itself. Take a pencil: which $w'_c$ and $b'_c$ make $w'_c * x + b'_c = n_c$?
+# from the convolution before it ($*$). Take a pencil: which $w'_c$ and $b'_c$ make $w'_c * x + b'_c = n_c$?
 #
-# 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as 1.
-# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution: a new one, the
-#    old keeps its weights. It leaves alone what must be left alone: a BatchNorm in training, or without running
-#    statistics, and a convolution whose result somebody else reads. And the new one reads what the old one read.
+# 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as
+#    1.
+# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution, a new one that
+#    reads and pads as the old one did. The old one keeps its weights. Leave a pair alone if the BatchNorm is in
+#    training or has no running statistics, or if somebody else reads the convolution's result. A convolution that's
+#    called twice you may fold or leave.
 #
 # <details><summary>Hint 1: a question</summary>Call γ/√(σ²+ε) the scale s. What is s·(w*x + b − μ) + β, sorted into a part with x and a part without?</details>
-# <details><summary>Hint 2: the idea</summary>w' = s·w, once for each <em>output</em> channel, which is dimension 0 of the weight; b' = s·(b − μ) + β. In the graph: start from the BatchNorm, and look at what its argument is.</details>
-# <details><summary>Hint 3: the shape</summary><code>copy.deepcopy(conv)</code>, give the copy new <code>nn.Parameter</code>s, <code>graph_module.add_submodule(name, copy)</code>, a <code>call_module</code> node with the arguments of the old convolution, <code>replace_all_uses_with</code>, erase both.</details>
+# <details><summary>Hint 2: the idea</summary>Multiply the weight by the scale, one number for each <em>output</em> channel; shift and scale the bias. In the graph, start from the BatchNorm and look at its argument.</details>
+# <details><summary>Hint 3: the shape</summary><code>copy.deepcopy(conv)</code> gives you a convolution that you may change. Give it new <code>nn.Parameter</code>s, add it to the graph module under a free name, and call it with everything that the old one was called with. Think about where the new node has to stand. Then the last steps of every rewrite, for two nodes.</details>
 
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "fold_batchnorm-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -503,6 +505,8 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         )
         folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
         name = f"{node.name}_folded"
+        while hasattr(graph_module, name):  # the model may have a module of this name
+            name += "_"
         graph_module.add_submodule(name, folded)
         with graph.inserting_before(source):  # not before `node`: the input may be written in between
             new = graph.call_module(name, source.args, source.kwargs)

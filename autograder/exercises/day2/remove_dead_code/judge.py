@@ -75,8 +75,8 @@ MISCONCEPTIONS = COMMON | {
         "A `get_attr` node is left that nobody reads: to read a weight is no effect, and it goes like any operation."
     ),
     "graph within": (
-        "You put operations into a graph of their own, which yours calls. Remove what is dead, and leave the rest where "
-        "it is."
+        "You put operations into a graph of their own, which yours calls. Remove what is dead, and leave the rest "
+        "where it is."
     ),
     "added nodes": "There are nodes that the original does not have: this task only removes.",
     "something else": "The graph that is left computes something else than the original.",
