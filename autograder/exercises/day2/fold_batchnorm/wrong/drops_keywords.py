@@ -1,4 +1,4 @@
-"""raised
+"""failed on a hidden case
 
 Hands on the positional arguments of the convolution only.
 """
