@@ -485,7 +485,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield problem
         return
     original, theirs = original_of(case).graph_module, decode(evidence.graphs["graph"])
-    size = len(original.graph.nodes)
+    size = len(own_nodes(original))
     reasons: dict[str, set[str]] = {}
     for node in _norms(original):
         reasons.setdefault(str(node.target), set()).add(refused(node))

@@ -134,7 +134,7 @@ FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
     ("keywords", "torch.sum(x, dim=0, keepdim=True)\nF.softmax(input=x, dim=1)\nreturn x * 2", {}, {}),
     (
         "weights with misleading names",
-        "a = self.mul_ * 2\nb = self.rand_like + 1\nself.dropout.t()\nreturn torch.erf(x)",
+        "a = self.mul_ * 2\nb = self.rand_like + 1\nself.dropout.t()\nreturn torch.expm1(x)",
         {"mul_": "torch.rand(4, 4)", "rand_like": "torch.rand(4, 4)", "dropout": "nn.Parameter(torch.rand(4, 4))"},
         {},
     ),

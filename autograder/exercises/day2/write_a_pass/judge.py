@@ -13,7 +13,7 @@ from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
 from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exercises.composed import once_a_case, original_of, written_cases
-from autograder.exercises.day2.merge_duplicates import judge as merging
+from autograder.exercises.day2.merge_duplicates import cases, oracle
 from autograder.exercises.day2.programs import inputs_of, program
 from autograder.exercises.graph_comparison import Difference, behaviour, first_difference, operations
 from autograder.exercises.seen_effects import Seen, seen_effects
@@ -168,7 +168,7 @@ def hidden_cases(random: Random) -> list[Case]:
 
 def composed(random: Random, number: int = 0) -> Case:
     """A random program whose lines come again among writes, draws and switches, as in `merge_duplicates`."""
-    made = merging.composed(random, number)
+    made = cases.composed(random, number)
     return Case(made.name, made.parameters | {"by_optimizer": False})
 
 
@@ -184,7 +184,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if not values[name]:
             yield lacks, ""
             return
-    original, wanted = original_of(case).graph_module, merging.least(case)
+    original, wanted = original_of(case).graph_module, oracle.least(case)
     draws = {node.name for node, seen in _seen(case).items() if seen.drew}
     if str(decode(evidence.graphs["looked at"]).graph) != str(original.graph):
         yield "touched while looking", ""
@@ -248,7 +248,7 @@ def _opportunities(case: Case, evidence: Evidence, merged: int) -> tuple[str, st
     rewritten = [name for name, _ in evidence.values["rewrites"]]
     if sorted(found) != sorted(rewritten) or len(set(found)) != merged:
         return "other opportunities", f"(found {', '.join(found) or 'none'}; {merged} nodes can go)"
-    earlier = {first.name for first in merging.pairs_of(case).values()}
+    earlier = {first.name for first in oracle.pairs_of(case).values()}
     if swapped := sorted(earlier & set(found)):
         return "other opportunities", f"({', '.join(swapped)}: the earlier node stays)"
     kept = {node.name for node in own_nodes(decode(evidence.graphs["graph"]))}
