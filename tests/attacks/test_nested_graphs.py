@@ -34,7 +34,7 @@ def hidden(graph_module: fx.GraphModule) -> fx.GraphModule:
     ("task", "case", "misconception"),
     [
         ("merge_duplicates", "the same twice", "merged too little"),
-        ("remove_dead_code", "a dead chain", "something else"),
+        ("remove_dead_code", "a dead chain", "graph within"),
         ("fold_constants", "a chain of three operations", "folded too little"),
         ("fuse_linear_relu", "two layers, two forms of ReLU", "froze the weights"),
     ],
