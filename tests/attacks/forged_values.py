@@ -124,6 +124,8 @@ def forged(task: Task) -> Iterator[tuple[str, str, bool]]:
 
 def _believed(task: Task, case: Case, ours: Evidence, theirs: Evidence) -> bool:
     mixed = Evidence(ours.values, ours.tensors, theirs.graphs)
+    if task.instrument:  # its record lies outside
+        mixed.values = mixed.values | {"seen": theirs.values.get("seen", [])}
     if task.fresh:  # what came back from the fresh process was computed where the learner's code was not
         mixed = Evidence(theirs.values, theirs.tensors, theirs.graphs)
     try:
