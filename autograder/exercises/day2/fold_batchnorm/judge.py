@@ -472,7 +472,8 @@ def _differs(case: Case, wanted: dict[str, Any], found: dict[str, Any]) -> Diffe
             of_inputs = {name: value for name, value in gradients["gradients"].items() if name.startswith("input ")}
             gradients = {"trained": [], "gradients": of_inputs}
         compared.append(seen | {"calls": calls, "gradients": gradients})
-    return first_difference(*compared, **CLOSE)
+    before, after = compared
+    return first_difference(before, after, **CLOSE)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
