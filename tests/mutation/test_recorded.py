@@ -39,7 +39,7 @@ UNRECORDED = frozenset(
     dynamic_export exportable_control_flow round_trip extract_any text_to_bert find_attention
     fuse_attention layer_costs dynamic_gpt2 compile_profile recompile_log branch_evidence
     insert_after dynamic_sizes pipeline choose_engine strided_tensor view_strides
-    common_elements memory_formats broadcast_strides
+    common_elements memory_formats broadcast_strides own_dispatcher recording_mode toy_backend composite_or_explicit
     """.split()
 )
 """Tasks whose mutants nobody has tried yet. The set only becomes smaller."""

@@ -1,10 +1,10 @@
 """Keeps sets of keys, as PyTorch does: what tensors carry, what the thread includes and excludes."""
 
-ORDER = ("Dense", "Sparse", "ADInplaceOrView", "Autograd", "AutocastCPU", "FuncTorchBatched")
+ORDER = ("FuncTorchBatched", "AutocastCPU", "Autograd", "ADInplaceOrView")
 
 
 def carried(tensor):
-    keys = {"Sparse" if tensor["layout"] == "sparse" else "Dense"}
+    keys = set()
     if tensor["device"] == "cpu":
         keys.add("AutocastCPU")
     if tensor["made"] not in ("inside", "clone inside"):
@@ -27,10 +27,8 @@ def kernels(tensors, blocks):
             excluded.discard("AutocastCPU")
         elif block == "autocast off":
             excluded.add("AutocastCPU")
-    keys = set(included).union(*map(carried, tensors)) - excluded
-    # Once a kernel computes, nothing is below it.
-    if "Sparse" in keys:
-        keys.discard("Dense")
+    keys = included.union(*map(carried, tensors)) - excluded
     device = "Meta" if "meta" in {tensor["device"] for tensor in tensors} else "CPU"
-    joined = {"Dense": device, "Sparse": "Sparse" + device, "Autograd": "Autograd" + device}
-    return [joined.get(key, key) for key in reversed(ORDER) if key in keys]
+    layout = "Sparse" if "sparse" in {tensor["layout"] for tensor in tensors} else ""
+    walked = [key + device if key == "Autograd" else key for key in ORDER if key in keys]
+    return [*walked, layout + device]

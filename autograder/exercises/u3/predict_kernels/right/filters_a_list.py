@@ -13,7 +13,7 @@ def last(blocks, name, default):
 def kernels(tensors, blocks):
     values = set(chain.from_iterable(((name, value) for name, value in tensor.items()) for tensor in tensors))
     device = "Meta" if ("device", "meta") in values else "CPU"
-    ordinary = bool(values & {("made", "outside"), ("made", "view inside"), ("made", "clone outside")})
+    ordinary = values & {("made", "outside"), ("made", "view inside"), ("made", "clone outside")}
     inference = last(blocks, "inference_mode", False)
     runs = {
         "FuncTorchBatched": ("batched", True) in values,

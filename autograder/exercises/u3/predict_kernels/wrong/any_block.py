@@ -3,11 +3,9 @@
 Asks whether there is such a block, not which one is the last.
 """
 
-
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
-    inference = ["inference_mode", *[block for block in blocks if block.startswith("inference_mode")]][-1]
-    within_inference = inference in blocks and "inference_mode" in blocks
+    within_inference = "inference_mode" in blocks
     autocast = "autocast" in blocks
     ordinary = any(tensor["made"] in ("outside", "view inside", "clone outside") for tensor in tensors)
     device = "Meta" if any(tensor["device"] == "meta" for tensor in tensors) else "CPU"

@@ -3,11 +3,9 @@
 Lets the autograd kernel run for tensors that ask for gradients only.
 """
 
-
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
-    inference = ["inference_mode", *[block for block in blocks if block.startswith("inference_mode")]][-1]
-    within_inference = inference in blocks and inference == "inference_mode"
+    within_inference = [block for block in blocks if block.startswith("inference_mode")][-1:] == ["inference_mode"]
     autocast = [block for block in blocks if block.startswith("autocast")][-1:] == ["autocast"]
     ordinary = any(tensor["made"] in ("outside", "view inside", "clone outside") for tensor in tensors)
     device = "Meta" if any(tensor["device"] == "meta" for tensor in tensors) else "CPU"

@@ -3,10 +3,8 @@
 Takes inference mode for another no_grad.
 """
 
-
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
-    inference = ["inference_mode", *[block for block in blocks if block.startswith("inference_mode")]][-1]
     within_inference = False
     autocast = [block for block in blocks if block.startswith("autocast")][-1:] == ["autocast"]
     ordinary = any(tensor["made"] in ("outside", "view inside", "clone outside") for tensor in tensors)
