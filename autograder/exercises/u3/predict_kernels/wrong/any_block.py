@@ -3,6 +3,7 @@
 Asks whether there is such a block, not which one is the last.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     within_inference = "inference_mode" in blocks

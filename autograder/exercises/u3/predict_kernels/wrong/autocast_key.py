@@ -3,6 +3,7 @@
 Sees the key on every tensor on the CPU and not that the thread excludes it.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     within_inference = [block for block in blocks if block.startswith("inference_mode")][-1:] == ["inference_mode"]

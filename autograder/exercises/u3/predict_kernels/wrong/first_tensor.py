@@ -3,6 +3,7 @@
 Looks at the first tensor.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     tensors = tensors[:1]

@@ -3,6 +3,7 @@
 Takes inference mode for another no_grad.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     within_inference = False

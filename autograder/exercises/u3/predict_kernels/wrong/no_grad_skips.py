@@ -3,6 +3,7 @@
 Takes no_grad for a block that keeps the autograd kernel away.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     within_inference = [block for block in blocks if block.startswith("inference_mode")][-1:] == ["inference_mode"]

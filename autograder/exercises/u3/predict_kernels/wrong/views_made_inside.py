@@ -3,6 +3,7 @@
 Takes a view for a tensor that is made where the view is taken.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     within_inference = [block for block in blocks if block.startswith("inference_mode")][-1:] == ["inference_mode"]

@@ -3,6 +3,7 @@
 Lets the block decide, whether a tensor is batched or not.
 """
 
+
 def kernels(tensors: list[dict], blocks: list[str]) -> list[str]:
     """The kernels that run, in order."""
     within_inference = [block for block in blocks if block.startswith("inference_mode")][-1:] == ["inference_mode"]
