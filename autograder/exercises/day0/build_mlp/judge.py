@@ -28,8 +28,8 @@ MISCONCEPTIONS = {
         "what is returned."
     ),
     "hidden in a module": (
-        "Your graph calls something of your own, such as a `Sequential`, that hides what is computed. Make a node of each "
-        "operation: the first layer, the ReLU, the second layer."
+        "Your graph calls something of your own, such as a `Sequential`, that hides what is computed. Make a node of "
+        "each operation: the first layer, the ReLU, the second layer."
     ),
     "not one input": "Your graph must take one input: make one `placeholder`, and nothing else.",
     "result is no tensor": "Your graph returns no tensor: hand the node itself to `graph.output`, not a list of nodes.",
