@@ -225,8 +225,8 @@ check.day0.check_stack(shapes_through)
 #
 # *12 minutes, medium.* Every optimisation of this course makes nodes and wires them up. Do it once by hand. Write
 # `build_mlp(first, second)`: it takes two linear layers and returns a `torch.fx.GraphModule` that computes
-# `second(relu(first(x)))`. Build its graph with the methods of `fx.Graph`. Don't trace: `fx.symbolic_trace`, `fx.Tracer`
-# and `fxopt_core.capture` are out of reach while this task is graded.
+# `second(relu(first(x)))`. Build its graph with the methods of `fx.Graph`, with a node for each operation. Don't trace:
+# `fx.symbolic_trace`, `fx.Tracer` and `fxopt_core.capture` are out of reach while this task is graded.
 #
 # The graph must pass `graph.lint()`, and run for any batch size and dtype of the layers. It must leave its input as it is,
 # and use the very layers that it was given: to train it must be to train them.

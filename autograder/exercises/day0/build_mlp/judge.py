@@ -27,6 +27,10 @@ MISCONCEPTIONS = {
         "Your graph has no output node, so running it gives `None`: the last node is `graph.output(...)`, and it says "
         "what is returned."
     ),
+    "hidden in a module": (
+        "Your graph calls something of your own, such as a `Sequential`, that hides what is computed. Make a node of "
+        "each operation: the first layer, the ReLU, the second layer."
+    ),
     "not one input": "Your graph must take one input: make one `placeholder`, and nothing else.",
     "result is no tensor": "Your graph returns no tensor: hand the node itself to `graph.output`, not a list of nodes.",
     "does not lint": "`graph.lint()` complains about your graph: each node may read only nodes that stand before it.",
@@ -105,6 +109,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if values["lint"]:
         yield "does not lint", f"({values['lint']})"
+        return
+    if "opaque" in values:
+        yield "hidden in a module", f"({values['opaque']})"
         return
     theirs = decode(evidence.graphs["built"])
     inputs = len(placeholders(theirs))

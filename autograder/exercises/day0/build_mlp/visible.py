@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form import decode, encode
+from autograder.exchange.graph_form import GraphFormatError, decode, encode
 from autograder.learner_side.withheld import WithheldImportError
 
 
@@ -70,7 +70,11 @@ def probe(case: Case, build_mlp: Any) -> Evidence:
     if evidence.values["lint"] or "output" not in evidence.values["kinds"]:
         return evidence  # such a graph has no encoded form
     train(first, second)
-    evidence.graphs["built"] = encode(made)
+    try:
+        evidence.graphs["built"] = encode(made)
+    except GraphFormatError as error:
+        evidence.values["opaque"] = str(error)[:300]
+        return evidence
     try:
         result = made(x)
     except Exception as error:  # a graph of the learner may raise anything when it runs

@@ -40,8 +40,8 @@ MISCONCEPTIONS = {
         "divides the room that is left to move in."
     ),
     "kernel of one left alone": (
-        "You left the size as it is where the kernel is 1. Such a kernel also moves in steps of `stride` over an input "
-        "that `padding` has made larger."
+        "Where the kernel is 1, you left out the stride or the padding. Such a kernel moves in steps of `stride`, too, "
+        "over an input that `padding` has made larger."
     ),
     "height for width": "You used one of the height's numbers for the width, too. They may differ.",
     "height and width swapped": "You have height and width the wrong way round: every pair is (height, width).",

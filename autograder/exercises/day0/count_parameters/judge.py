@@ -37,9 +37,9 @@ MISCONCEPTIONS = {
     "one filter only": "Each output channel has a filter of its own: multiply by `out_channels`.",
     "layers without parameters": "A layer with nothing to learn counts 0, and its 0 stands in the list like any count.",
     "not one count a layer": "The list has one count for each layer, in order: it is as long as `layers`.",
-    "took the layers apart": (
-        "Asked a second time about the same list, your function answers something else: it changes the layers that it "
-        "is given. Read them, and leave them as they are."
+    "another answer the second time": (
+        "Asked a second time about the same list, your function answers something else. Leave the layers as they are, "
+        "and keep nothing from one call to the next."
     ),
     "wrong count of a Conv2d": "This is not how many parameters the `Conv2d` has.",
     "wrong count of a Linear": "This is not how many parameters the `Linear` has.",
@@ -190,4 +190,4 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         under = {name: [by_numbers(layer, **mistake)] for name, mistake in MISTAKES.items()} if right else {}
         yield compared(question, count, right, under, f"for {layer}", right)
     if found == wanted and evidence.values["again"] != wanted:
-        yield "took the layers apart", f"(the second time: {evidence.values['again']})"
+        yield "another answer the second time", f"(the second time: {evidence.values['again']})"

@@ -24,7 +24,7 @@ class Factor:
         self.value = value
 
     def __repr__(self) -> str:
-        return f"<a factor of {self.value}>"
+        return "<a factor>"  # whoever writes code from this knows neither its name nor its value
 
 
 def times(x: torch.Tensor, factor: Factor) -> torch.Tensor:

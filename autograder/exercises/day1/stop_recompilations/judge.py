@@ -16,8 +16,9 @@ from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
     "counted calls": (
-        "You counted how often the model ran. A backend is called once for each *compilation*; what it returns is "
-        "called for each run. Count in the backend."
+        "Your count is how often the model ran, once for each of its graphs. Dynamo compiles only when no compiled "
+        "graph fits: count in the backend, which is called once for each *compilation*, and reset once, before the "
+        "first call."
     ),
     "counted shapes": (
         "You counted shapes. Dynamo does not compile for each shape: when a size changes for the first time it "

@@ -77,7 +77,12 @@ def visible_cases() -> list[Case]:
         Case("four calls, one batch size", {"width": 13, "batches": [4, 4, 4, 4], "seed": 1}),
         Case(
             "a model with a graph break",
-            {"width": 12, "batches": [2, 6], "seed": 2, "counted": [["interrupted", [3, 3, 5, 7]]]},
+            {
+                "width": 12,
+                "batches": [2, 6],
+                "seed": 2,
+                "counted": [["interrupted", [3, 3, 5, 7]], ["aware", [1, 4, 6]]],
+            },
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""took the layers apart
+"""another answer the second time
 
 Works the list off until nothing is left.
 """

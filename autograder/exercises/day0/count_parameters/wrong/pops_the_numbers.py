@@ -1,4 +1,4 @@
-"""took the layers apart
+"""another answer the second time
 
 Takes each number out of its dictionary.
 """

@@ -1,4 +1,4 @@
-"""wrong count
+"""counted calls
 
 Resets before each call, so that nothing is ever served twice.
 """
