@@ -55,7 +55,8 @@ MISCONCEPTIONS = COMMON | {
         "layer, not copies."
     ),
     "fused without a bias": (
-        "You fused a layer that has no bias. The operator adds one, which is more work, not less: leave this layer alone."
+        "You fused a layer that has no bias. The operator adds one, which is more work, not less: leave this layer "
+        "alone."
     ),
     "lost the bias": "Without the bias the layer is another one: it is the first argument of the operator.",
     "weights not transposed": (
