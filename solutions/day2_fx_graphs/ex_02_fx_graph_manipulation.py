@@ -528,7 +528,7 @@ check.day2.fold_batchnorm(folded_weights, fold_batchnorm)
 # ## Task 7. Make it a pass
 #
 # *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** goes further: people ask for it by
-# name, it runs on any model, it says what it did and what it refused, and it gets verified. For that, it works in two
+# name, and it runs on any model, says what it did and what it refused, and gets verified. For that, it works in two
 # steps. `analyze` finds all places and leaves the graph alone. `transform` takes one place, through an **editor** that
 # logs each change. Verification may leave one out, so each one has to work by itself.
 #

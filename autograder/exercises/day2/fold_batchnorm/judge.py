@@ -103,7 +103,7 @@ MISCONCEPTIONS = COMMON | {
 UNNAMED = ("wrong algebra", "something else")
 """What says that an answer is not right, and names no mistake."""
 
-CLOSE = {"relative": 1e-3, "absolute": 1e-4}
+CLOSE: dict[str, Any] = {"relative": 1e-3, "absolute": 1e-4}
 """How far the folded graph may be off."""
 
 PAIR = {"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)", "act": "nn.ReLU()"}

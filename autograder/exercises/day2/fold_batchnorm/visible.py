@@ -125,6 +125,8 @@ def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
         try:
             pair = folded_weights(**given)
         except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+            if name == "everything":
+                raise
             raised[name] = f"{type(error).__name__}: {error}"[:200]
             continue
         for what, value in zip(("weight", "bias"), pair, strict=False):

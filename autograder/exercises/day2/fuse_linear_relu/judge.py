@@ -54,6 +54,10 @@ MISCONCEPTIONS = COMMON | {
         "After a training step your graph still computes with the old weights: it must read the parameters of the "
         "layer, not copies."
     ),
+    "fused without a bias": (
+        "You fused a layer that has no bias. The operator adds one, which is more work, not less: leave this layer "
+        "alone."
+    ),
     "lost the bias": "Without the bias the layer is another one: it is the first argument of the operator.",
     "weights not transposed": (
         "A linear layer multiplies with its weight transposed: `x @ weight.t() + bias`. With a square weight nothing "
@@ -321,7 +325,7 @@ def _refused(node: fx.Node, layer: fx.Node, dimensions: int) -> str | None:
     if not may:
         return "another activation"
     if isinstance(linear, nn.Linear) and linear.bias is None:
-        return "lost the bias"
+        return "fused without a bias"
     if len(layer.users) > 1:
         return "fused what another reads"
     if dimensions != 2:

@@ -34,7 +34,7 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
     from fxopt_core.optimizer import GraphOptimizer
     from fxopt_core.passes import Analysis, GraphEditor, OptimizationPass, make_pass, pass_names
 
-    if not (isinstance(merge_pass, type) and issubclass(merge_pass, OptimizationPass)):
+    if not issubclass(merge_pass, OptimizationPass):
         return Evidence({"is_pass": False})
     evidence = Evidence({"is_pass": True, "registered": NAME in pass_names()})
     looked_at = build(case)
