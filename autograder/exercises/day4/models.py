@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,7 +13,15 @@ WORDS, POSITIONS = 60, 32
 
 
 def build_transformer(
-    kind: str, *, width: int = 16, heads: int = 2, layers: int = 2, inner: int = 32, seed: int = 0, fused: bool = False
+    kind: str,
+    *,
+    width: int = 16,
+    heads: int = 2,
+    layers: int = 2,
+    inner: int = 32,
+    seed: int = 0,
+    fused: bool = False,
+    inners: Sequence[int] = (),
 ) -> nn.Module:
     """BERT or GPT-2 with random weights, in evaluation mode. It returns a plain tuple.
 
@@ -23,6 +32,7 @@ def build_transformer(
         layers: how many.
         inner: width of the layer between the two linear ones of the feed-forward part.
         seed: of the weights.
+        inners: the same of each layer, where layers differ.
         fused: attention by `scaled_dot_product_attention`, not written out.
 
     Raises:
@@ -63,9 +73,22 @@ def build_transformer(
         torch.manual_seed(seed)
         config = model_class.config_class(**common, **special, return_dict=False)
         model: nn.Module = model_class(config).eval()
+        for number, size in enumerate(inners):
+            _with_inner(model, kind, number, width, size)
         for parameter in model.parameters():  # as after training: biases are not zero, scores are not all alike
             parameter.data += 0.1 * torch.randn_like(parameter)
     return model
+
+
+def _with_inner(model: Any, kind: str, number: int, width: int, inner: int) -> None:
+    """Give one layer a feed-forward part of another width."""
+    if kind == "bert":
+        layer = model.encoder.layer[number]
+        layer.intermediate.dense, layer.output.dense = nn.Linear(width, inner), nn.Linear(inner, width)
+    else:
+        from transformers.pytorch_utils import Conv1D
+
+        model.h[number].mlp.c_fc, model.h[number].mlp.c_proj = Conv1D(inner, width), Conv1D(width, inner)
 
 
 def draw_text(batch: int, length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -64,10 +64,14 @@ BETWEEN = {
 def hidden_cases(random: Random) -> list[Case]:
     """Every other model, and the loop at another length."""
     names = [name for name in MODELS if name not in PREDICTED] + ["loop"]
-    return [
+    cases = [
         Case(f"hidden {i}", {"model": name, "length": random.randint(2, 6), "seed": random.randrange(2**31)})
         for i, name in enumerate(names)
     ]
+    for case in cases:
+        if case.parameters["model"] in ("picky", "counting"):
+            case.parameters["refusing first"] = True
+    return cases
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -96,6 +96,25 @@ class Variadic(Plain):
         return torch.stack(values).sum(dim=0)
 
 
+class Picky(Plain):
+    """Keeps the length as a plain number, and decides on values."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, 4) to (batch, 4 * length)."""
+        hidden = self.layer(x).reshape(int(x.shape[0]), 4 * int(x.shape[1]))
+        if x.mean() > 0:
+            return hidden + 1.0
+        return hidden - 1.0
+
+
+class Counting(Plain):
+    """Makes as many rows as there are texts, by a plain number."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, 4) to (batch, 4)."""
+        return torch.zeros(int(x.shape[0]), 4) + self.layer(x).mean(dim=[0, 1])
+
+
 MODELS: dict[str, type[Plain]] = {
     "plain": Plain,
     "branch": Branch,
@@ -104,6 +123,8 @@ MODELS: dict[str, type[Plain]] = {
     "talkative": Talkative,
     "cautious": Cautious,
     "variadic": Variadic,
+    "picky": Picky,
+    "counting": Counting,
 }
 PREDICTED = ("plain", "branch", "loop")
 """The models for which the learner writes a prediction."""
@@ -122,6 +143,8 @@ def build(case: Case) -> tuple[Plain, torch.Tensor, list[torch.Tensor]]:
         model = MODELS[given["model"]]().eval()
         example = torch.rand(2, given["length"], 4)
         others = [-torch.rand_like(example) - 0.1, 3 * torch.rand_like(example), torch.randn(2, given["length"] + 3, 4)]
+        if given.get("refusing first"):  # for this length most captures refuse, and only what comes after it tells
+            others = [others[2], torch.rand(5, given["length"], 4), others[0], torch.rand(1, given["length"], 4)]
         return model, example, others
 
 

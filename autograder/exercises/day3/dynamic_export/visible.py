@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, encode
-from autograder.exercises.day3.ranges import promised_ranges
+from autograder.exchange.ranges import promised_ranges
 
 VOCABULARY, WIDTH, CLASSES = 40, 8, 3
 

@@ -60,6 +60,10 @@ MISCONCEPTIONS = {
         "that is *not* wanted, and changes the one that is. There is no need for it: `torch.where` and `torch.cond` "
         "take one side and drop the other, `nan` and all."
     ),
+    "level of zero": (
+        "Your graph is right but where the level is exactly 0: there the given model takes the *second* side. The "
+        "condition is `level > 0`."
+    ),
     "baked the steps in": (
         "Your graph makes as many steps as the example asked for, whatever `steps` says. The count was recorded as a "
         "plain number."
@@ -125,7 +129,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     graph = decode(evidence.graphs["graph"])
     ordinary = list(samples_of(case, given))
-    samples = [*ordinary, *small_samples_of(case, given)]
+    small = list(small_samples_of(case, given))
+    samples = [*ordinary, *small, *zero_samples_of(case, given)]
     found = []
     with torch.no_grad():
         for sample, count in samples:
@@ -138,6 +143,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         wrong = [i for i, (one, other) in enumerate(zip(found, wanted, strict=True)) if not close(one, other)]
         if wrong:
             sample, count = samples[wrong[0]]
+            if wrong[0] >= len(ordinary) + len(small):
+                yield "level of zero", "(on all other inputs right)"
+                return
             if wrong[0] >= len(ordinary):
                 level = float(given.first(sample).mean())
                 yield "small levels changed", f"(wrong where the level is {level:.1e}; on all ordinary inputs right)"
@@ -174,6 +182,12 @@ def small_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tens
         for count in (0, given.most_steps):
             x = draw_input(given, 4, True, generator)
             yield x * (SMALL / float(given.first(x).mean())), count
+
+
+def zero_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
+    """An input of zeros, of which the level is exactly 0, where the case's model has no bias in its first layer."""
+    if not case.parameters["bias"]:
+        yield torch.zeros(3, given.first.in_features), given.most_steps
 
 
 SIDES = {

@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputKind
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form.nodes import own_nodes
-from autograder.exercises.day3.read_signature.visible import KEYS, build
+from autograder.exercises.day3.read_signature.visible import KEYS, KINDS, build
 
 MISCONCEPTIONS = {
     "not the four lists": (
@@ -33,6 +33,15 @@ MISCONCEPTIONS = {
         "training needs. A placeholder that nobody reads has no `users`."
     ),
     "used called unused": "You call inputs unused that some node reads.",
+    "only handed on": (
+        "You call an input unused that the graph returns as it came. The output is a node, too, and it reads what it "
+        "returns."
+    ),
+    "listed a constant": (
+        "You list a tensor that is neither parameter nor buffer nor input: the model holds it as a plain attribute, "
+        "and its kind is `CONSTANT_TENSOR`. It belongs in none of the lists."
+    ),
+    "list is not right": "One of the lists does not name what is in the signature of the program.",
     "other names": "The names are not those in the signature of the program.",
 }
 
@@ -44,6 +53,7 @@ def hidden_cases(random: Random) -> list[Case]:
     return [
         Case("hidden 0", {"layers": layers[0], "spare": names[:2], "persistent": False}),
         Case("hidden 1", {"layers": layers[1], "spare": names[2:], "persistent": False}),
+        *(Case(f"hidden {kind}", {"kind": kind, "batch": random.randint(2, 9)}) for kind in KINDS),
     ]
 
 
@@ -54,6 +64,8 @@ def read(program: ExportedProgram) -> dict[str, list[str]]:
     kinds = {InputKind.PARAMETER: "parameters", InputKind.BUFFER: "buffers", InputKind.USER_INPUT: "inputs"}
     for item in program.graph_signature.input_specs:
         name = item.target or item.arg.name
+        if item.kind not in kinds:  # a constant is none of the three
+            continue
         answer[kinds[item.kind]].append(name)
         if not users[item.arg.name]:
             answer["unused"].append(name)
@@ -70,23 +82,37 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     wanted = read(program)
     known = {name for names in wanted.values() for name in names}
     in_graph = {item.arg.name for item in program.graph_signature.input_specs} - known
+    loose = {item.target for item in program.graph_signature.input_specs if item.persistent is False}
+    fixed = [item for item in program.graph_signature.input_specs if item.kind is InputKind.CONSTANT_TENSOR]
+    constants = {str(name) for item in fixed for name in (item.target, item.arg.name)}
     for key in KEYS:
         found, right = set(values[key]), set(wanted[key])
-        detail = f"({key}: {', '.join(sorted(found)[:6]) or 'none'})"
-        if found == right:
+        if found == right and len(found) == len(values[key]):
             continue
-        if found & in_graph:
+        missing, extra = right - found, found - right
+        detail = f"({key}: {', '.join(sorted(found)[:6]) or 'none'}; there: {', '.join(sorted(right)[:6]) or 'none'})"
+        if extra and extra <= constants:
+            yield "listed a constant", detail
+        elif found & in_graph - constants:
             yield "names of the graph", detail
-        elif found - known:
+        elif extra - known:
             yield "other names", detail
-        elif key == "parameters" and found & set(wanted["buffers"]):
+        elif key == "parameters" and extra and extra <= set(wanted["buffers"]):
             yield "buffers among parameters", detail
-        elif key == "buffers":
+        elif key == "buffers" and missing and missing <= loose and not extra:
             yield "buffer missed", detail
-        elif key == "inputs":
+        elif key == "inputs" and missing and missing <= set(wanted["unused"]) and not extra:
             yield "inputs missed", detail
-        elif key == "unused" and found - right:
-            yield "used called unused", detail
+        elif key == "unused" and extra:
+            yield ("only handed on" if extra <= handed_on(program) else "used called unused"), detail
+        elif key == "unused" and missing:
+            yield "unused missed", detail
         else:
-            yield ("unused missed" if key == "unused" else "other names"), detail
+            yield "list is not right", detail
         return
+
+
+def handed_on(program: ExportedProgram) -> set[str]:
+    """The inputs, by the names that the answer gives them, that only the output reads."""
+    only = {node.name for node in own_nodes(program.graph) if {user.op for user in node.users} == {"output"}}
+    return {item.target or item.arg.name for item in program.graph_signature.input_specs if item.arg.name in only}

@@ -37,6 +37,56 @@ class Mixed(nn.Module):
         return hidden * weight + self.shift
 
 
+class Tangled(nn.Module):
+    """Names that begin like others or like the graph's own, values that are handed on, and some that nobody reads."""
+
+    scale_buffer: torch.Tensor
+    b_scale: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.p_scale = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+        self.register_buffer("scale_buffer", torch.ones(3))
+        self.register_buffer("b_scale", torch.ones(3), persistent=False)
+        self.register_buffer("kept", torch.zeros(3))
+
+    def forward(
+        self, p_signal: torch.Tensor, signal: torch.Tensor, b_signal: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(batch, 3) three times; the first one is only handed on, as the buffer `kept` is."""
+        return p_signal, signal * self.scale + self.b_scale, self.kept
+
+
+class Listed(nn.Module):
+    """Arguments in a list and in a dictionary, and a tensor that is neither parameter nor buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.spare = nn.Linear(3, 3), nn.Parameter(torch.ones(2))
+        self.fixed = torch.full((3,), 2.0)
+        self.register_buffer("unread", torch.zeros(4))
+
+    def forward(self, pair: list[torch.Tensor], more: dict[str, torch.Tensor]) -> torch.Tensor:
+        """(batch, 3) twice, and a dictionary of two of them, of which one is read."""
+        return self.layer(pair[0]) * self.fixed + more["left"] + pair[1]
+
+
+class Bare(nn.Module):
+    """No state at all, and a result that no input has a part in."""
+
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(batch, 3) twice to (3,) and (batch, 3)."""
+        return torch.ones(3), second
+
+
+KINDS: dict[str, Any] = {
+    "tangled": (Tangled, lambda x: (x, x, x)),
+    "listed": (Listed, lambda x: ([x, x], {"left": x, "right": x})),
+    "bare": (Bare, lambda x: (x, x)),
+}
+"""Further models, each with its inputs made of one of shape (batch, 3)."""
+
+
 def visible_cases() -> list[Case]:
     """One model with a layer left over, and one without."""
     return [
@@ -47,6 +97,9 @@ def visible_cases() -> list[Case]:
 
 def build(case: Case) -> ExportedProgram:
     """The case's model as an exported program."""
+    if "kind" in case.parameters:
+        model_class, inputs = KINDS[case.parameters["kind"]]
+        return export(model_class().eval(), inputs(torch.ones(case.parameters["batch"], 3)))
     model = Mixed(**case.parameters).eval()
     return export(model, (torch.ones(2, 3), torch.ones(2, 3), torch.ones(2)))
 

@@ -37,6 +37,10 @@ MISCONCEPTIONS = {
         "`torch.export` refuses an example with one row as an example of many: size 1 is treated apart from all others "
         "(it broadcasts). Export with at least two rows: repeat the one that you have."
     ),
+    "left something behind": (
+        "Your loader looks for a file that is not there. Its folder holds `model.pt2` and `inputs.pt`, and nothing "
+        "else: all that it needs has to be in the one file that `save_model` writes."
+    ),
     "loader failed": "Your loader raised an error in the fresh process.",
     "no outputs": (
         "The loader must write `outputs_path` with `torch.save`: a list of tensors, one for each of the inputs."
@@ -58,6 +62,7 @@ MISCONCEPTIONS = {
 }
 
 FAILURES = (
+    ("No such file or directory", "left something behind"),
     ("Can't get attribute", "class is missing there"),
     ("Weights only load failed", "class is missing there"),
     ("Unsupported global: GLOBAL __main__", "class is missing there"),

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.mode import GRADING_VARIABLE
 
 SECONDS = 60
 """Longest that the fresh process may run."""
@@ -63,6 +74,16 @@ def build(case: Case) -> tuple[Scorer, torch.Tensor]:
     return model, torch.randn(given["batch"], given["width"], generator=generator)
 
 
+def make_ahead() -> None:
+    """Save and load a program once, before a learner's code runs: what that imports is in memory then."""
+    model, example = build(visible_cases()[0])
+    sizes = {0: torch.export.Dim("batch", min=1)}
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(model, (example,), dynamic_shapes=(sizes,)), file)
+    file.seek(0)
+    torch.export.load(file).module()(example)
+
+
 def inputs_of(case: Case) -> list[torch.Tensor]:
     """The inputs that the fresh process is asked about; while a task is graded only the judge can make them."""
     generator = torch.Generator().manual_seed(case.kept["seed"])
@@ -80,7 +101,8 @@ def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "model.pt2"
         try:
-            save_model(model, example.clone(), str(path))
+            with _left_behind():
+                save_model(model, example.clone(), str(path))
         except Exception as error:
             if "constant (1)" not in str(error):
                 raise  # what is no refusal of one row is the learner's to see as it is
@@ -93,6 +115,28 @@ def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:
     return Evidence({"stage": "saved", "loader": loader[:MOST_CHARACTERS]}, {"file": content})
 
 
+@contextmanager
+def _left_behind() -> Iterator[None]:
+    """What is written meanwhile, to anywhere but the path that was given, is gone afterwards.
+
+    The file goes to another machine. What lies beside it, in the working folder or among temporary files, does not.
+    """
+    scratch = Path(tempfile.gettempdir())
+    before = set(scratch.iterdir())
+    with tempfile.TemporaryDirectory() as name, chdir(name):
+        tempfile.tempdir = name
+        try:
+            yield
+        finally:
+            tempfile.tempdir = None
+    if GRADING_VARIABLE in os.environ:  # elsewhere the folder belongs to others, too
+        for path in set(scratch.iterdir()) - before:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
 def fresh(case: Case) -> Evidence:
     """Run the loader on the file and on inputs that nobody has seen, in a fresh Python process and an empty folder."""
     inputs = [case.tensors[f"input{number}"] for number in range(case.parameters["inputs"])]
@@ -100,28 +144,104 @@ def fresh(case: Case) -> Evidence:
         folder = Path(name)
         (folder / "model.pt2").write_bytes(case.tensors["file"].numpy().tobytes())
         torch.save(inputs, folder / "inputs.pt")
-        program = ["-c", case.parameters["loader"], "model.pt2", "inputs.pt", "outputs.pt"]
-        environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        try:
-            finished = subprocess.run(
-                [sys.executable, "-I", "-W", "ignore", *program],
-                cwd=folder,
-                env=environment | {"OMP_NUM_THREADS": "1"},
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+        # While grading, this process is the copy of one that has imported torch and never ran a learner's code.
+        run = _run_in_a_copy if GRADING_VARIABLE in os.environ else _run_in_a_new_process
+        code, said = run(case.parameters["loader"], ["model.pt2", "inputs.pt", "outputs.pt"], folder)
+        if code is None:
             return Evidence({"stage": "running", "text": f"no end after {SECONDS} s"})
-        if finished.returncode != 0:
-            return Evidence({"stage": "running", "text": finished.stderr[-4000:]})
+        if code != 0:
+            return Evidence({"stage": "running", "text": said[-4000:]})
         if not (folder / "outputs.pt").is_file():
             return Evidence({"stage": "outputs", "text": "no file"})
         outputs = torch.load(folder / "outputs.pt", weights_only=True)
     if not isinstance(outputs, list) or not all(isinstance(output, torch.Tensor) for output in outputs):
         return Evidence({"stage": "outputs", "text": type(outputs).__name__})
     return Evidence({"stage": "done", "count": len(outputs)}, {f"output{i}": value for i, value in enumerate(outputs)})
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ} | {
+        "OMP_NUM_THREADS": "1"
+    }
+
+
+def _run_in_a_new_process(source: str, arguments: list[str], folder: Path) -> tuple[int | None, str]:
+    """Exit code (`None` for no end) and standard error of a program that Python is started for."""
+    try:
+        finished = subprocess.run(
+            [sys.executable, "-I", "-W", "ignore", "-c", source, *arguments],
+            cwd=folder,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None, ""
+    return finished.returncode, finished.stderr
+
+
+def _run_in_a_copy(source: str, arguments: list[str], folder: Path) -> tuple[int | None, str]:
+    """The same in a copy of this process that has forgotten all but torch: importing torch takes most of a second."""
+    with tempfile.TemporaryFile() as said:
+        child = os.fork()
+        if child == 0:
+            _become_a_fresh_process(source, arguments, folder, said.fileno())
+        limit = time.monotonic() + SECONDS
+        while True:
+            found, status = os.waitpid(child, os.WNOHANG)
+            if found:
+                break
+            if time.monotonic() > limit:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return None, ""
+            time.sleep(0.005)
+        said.seek(0)
+        return os.waitstatus_to_exitcode(status), said.read().decode(errors="replace")
+
+
+FORGOTTEN = ("autograder", "fxopt_core", "fxopt_workbench", "IPython", "ipykernel", "nbformat", "transformers")
+"""Packages that a process that imports torch does not have; the fresh process must import them itself, or cannot."""
+
+
+def _become_a_fresh_process(source: str, arguments: list[str], folder: Path, said: int) -> NoReturn:
+    """Forget all but torch, run the source as `python -c` does, and end."""
+    os.dup2(said, 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    code = 1
+    try:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        os.chdir(folder)
+        kept = _environment()
+        os.environ.clear()
+        os.environ.update(kept)
+        sys.argv = ["-c", *arguments]
+        for name in [name for name in sys.modules if name.partition(".")[0] in FORGOTTEN]:
+            del sys.modules[name]
+        sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__.partition(".")[0] not in FORGOTTEN]
+        sys.path[:] = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
+        for name in ("get_ipython", "display"):
+            builtins.__dict__.pop(name, None)
+        sys.excepthook, sys.displayhook = sys.__excepthook__, sys.__displayhook__
+        warnings.simplefilter("ignore")
+        main = types.ModuleType("__main__")
+        main.__dict__["__builtins__"] = builtins
+        sys.modules["__main__"] = main
+        exec(compile(source, "<string>", "exec"), main.__dict__)
+        code = 0
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+        if isinstance(ending.code, str):
+            print(ending.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

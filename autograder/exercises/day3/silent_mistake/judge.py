@@ -49,12 +49,13 @@ MISSED = {
 
 def hidden_cases(random: Random) -> list[Case]:
     """Every model once, with other thresholds and shapes."""
-    thresholds = {
-        "threshold": random.choice([-1.0, 1.0]) * random.uniform(5, 60),
-        "halving": random.uniform(3, 8),
-        "recurrent": random.uniform(0.5, 1.5),
-        "faithful": random.uniform(-2, 2),
-    }
+    thresholds = [
+        ("threshold", random.uniform(5, 60)),
+        ("threshold", -random.uniform(5, 60)),
+        ("halving", random.uniform(3, 8)),
+        ("recurrent", random.uniform(0.5, 1.5)),
+        ("faithful", random.uniform(-2, 2)),
+    ]
     widths = random.sample(range(3, 10), len(thresholds))  # so that no input fits two of them
     return [
         Case(
@@ -66,7 +67,7 @@ def hidden_cases(random: Random) -> list[Case]:
                 "seed": random.randrange(2**31),
             },
         )
-        for i, (name, threshold) in enumerate(thresholds.items())
+        for i, (name, threshold) in enumerate(thresholds)
     ]
 
 

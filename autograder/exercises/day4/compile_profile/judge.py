@@ -68,6 +68,9 @@ MISCONCEPTIONS = {
         "totals."
     ),
     "least cost wins": "You choose by the cost alone. For a long job what each call takes decides: compare the totals.",
+    "another of two that are equal": (
+        "Two ways take exactly as long for this number of calls. The task asks for the first of them in the dictionary."
+    ),
     "not the cheapest": "For this number of calls another one takes less time in total: its cost, and all its calls.",
 }
 
@@ -76,7 +79,7 @@ def hidden_cases(random: Random) -> list[Case]:
     """Other scripts, each with slow warm-up calls and an outlier; other comparisons and jobs."""
     cases = []
     for number in range(3):
-        warmup, repeats = random.randint(1, 4), random.randint(5, 9)
+        warmup, repeats = random.randint(1, 4), (6, 7, 8)[number]  # an even count has two values in the middle
         # What is compared and chosen among is drawn apart from the script, of which it would tell something.
         figures = {"warmup": warmup, "repeats": repeats} | _figures(random)
         cases.append(Case(f"hidden {number}", figures, kept=_script(random, warmup, repeats)))
@@ -115,9 +118,42 @@ def _figures(random: Random) -> dict[str, Any]:
             [firsts[0], plain, cost, plain * random.uniform(1.1, 2.0)],
             [firsts[0], plain, cost, plain],
             [firsts[0], plain, firsts[0] * random.uniform(0.3, 0.9), plain * random.uniform(0.4, 0.9)],
+            *EXACT_COMPARISONS,
         ],
-        "jobs": [[job, calls] for calls in (2, int(first_break + last_break) // 2, int(3 * last_break))],
+        "jobs": [*([rows, calls] for rows, calls in EXACT_JOBS)]
+        + [[job, calls] for calls in (2, int(first_break + last_break) // 2, int(3 * last_break))],
     }
+
+
+EXACT_COMPARISONS = (
+    [0.0, 2.0, 4.0, 1.0],
+    [1.0, 0.75, 1.5, 0.25],
+    [0.5, 0.25, 0.5, 0.25],
+    [0.5, 0.25, 0.25, 0.25],
+    [2.0, 0.5, 1.0, 1.0],
+    [2.0, 0.5, 2.0, 0.25],
+)
+"""Both totals meet after a whole number of calls, or nothing is saved, or nothing has to be earned: no rounding."""
+
+EXACT_JOBS = (
+    (
+        {
+            "inductor": {"cost_seconds": 2.0, "call_seconds": 0.5},
+            "eager": {"cost_seconds": 1.0, "call_seconds": 1.0},
+        },
+        2,
+    ),
+    (
+        {
+            "eager": {"cost_seconds": 1.0, "call_seconds": 1.0},
+            "aot_eager": {"cost_seconds": 4.0, "call_seconds": 1.0},
+            "inductor": {"cost_seconds": 2.0, "call_seconds": 0.5},
+        },
+        2,
+    ),
+    ({"eager": {"cost_seconds": 1.0, "call_seconds": 1.0}, "inductor": {"cost_seconds": 1.5, "call_seconds": 0.5}}, 1),
+)
+"""Two ways take exactly as long: the first of them in the dictionary is meant."""
 
 
 def total(row: dict[str, float], calls: float) -> float:
@@ -255,11 +291,16 @@ def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         wanted = min(rows, key=lambda name: total(rows[name], calls))
         if found == wanted:
             continue
+        said = f"(for {calls} calls: found {found}, wanted {wanted})"
+        if found in rows and total(rows[found], calls) == total(rows[wanted], calls):
+            yield "another of two that are equal", said
+            return
         habits = {
-            min(rows, key=lambda name: rows[name]["call_seconds"]): "fastest call wins",
-            min(rows, key=lambda name: rows[name]["cost_seconds"]): "least cost wins",
+            "fastest call wins": min(rows, key=lambda name: rows[name]["call_seconds"]),
+            "least cost wins": min(rows, key=lambda name: rows[name]["cost_seconds"]),
         }
-        yield habits.get(str(found), "not the cheapest"), f"(for {calls} calls: found {found})"
+        fits = [name for name, other in habits.items() if other == found]
+        yield (fits[0] if len(fits) == 1 else "not the cheapest"), said
         return
 
 

@@ -11,16 +11,19 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
-from autograder.exercises.day4.dynamic_gpt2.visible import INPUTS, batches, build, draw_batch
+from autograder.exercises.composed import once_a_case
+from autograder.exercises.day4.dynamic_gpt2.visible import INPUTS, KEPT_GRAPHS, batches, build, draw_batch
+from autograder.exercises.day4.models import POSITIONS
 
-MOST_GRAPHS = 2
+MOST_GRAPHS = KEPT_GRAPHS
 OTHER_SIZES = ((6, 12), (7, 17), (9, 4))
 """Rows and length of the judge's own texts; they occur in no case."""
 
 MISCONCEPTIONS = {
     "size refused": (
-        "Dynamo refused: a size that you declared dynamic had to be one number. The two inputs meet "
-        "inside the model, so they vary together: declare both dimensions of both, or let Dynamo find out."
+        "Dynamo refused a size, because what you declared for it cannot hold. Its message says why. The two inputs "
+        "meet inside the model, so their sizes vary together: declare both dimensions of both inputs, without an end, "
+        "or let Dynamo find out."
     ),
     "no states": "Your function must return one tensor, the states of shape (rows, length, width): the first output.",
     "backend not used": (
@@ -58,23 +61,33 @@ MISCONCEPTIONS = {
         "The compiled part does not get the two inputs as they are. Compile what takes `input_ids` and "
         "`attention_mask`, so that the whole model is in the graph."
     ),
+    "past the compiled model": (
+        "In one of the calls no graph ran: your function handed the texts to the plain model. Every call must go "
+        "through the compiled model, a text that comes alone, too."
+    ),
     "graph serves one size": (
-        "Your graph is right for the sizes that it was made for and for no others: those are not compiled at all. Let "
-        "every call go through the compiled model."
+        "Your graphs are right for the sizes that they were made for, and for no others. Let Dynamo use symbols for "
+        "both sizes."
     ),
 }
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other sizes; in the second case the first text comes alone."""
-    cases = []
-    for number in range(2):
-        rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
-        sizes = [[rows[0], lengths[0]], [rows[1], lengths[0]], [rows[1], lengths[1]]]
-        if number:
-            sizes[0][0] = 1
-        cases.append(Case(f"hidden {number}", {"sizes": sizes, "seed": random.randrange(2**31)}))
-    return cases
+    """Other sizes, up to many texts and to the longest that the model reads; in one case texts come alone."""
+    rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
+    many = random.randint(17, 30)
+    several = [[rows[0], lengths[0]], [rows[1], lengths[0]], [many, POSITIONS], [rows[0], 3 if rows[0] != 3 else 4]]
+    alone = [[1, lengths[0]], [rows[1], lengths[0]], [1, POSITIONS], [rows[1], lengths[1]]]
+    return [
+        Case(f"hidden {number}", {"sizes": sizes, "seed": random.randrange(2**31)})
+        for number, sizes in enumerate((several, alone))
+    ]
+
+
+@once_a_case
+def model_of(case: Case) -> nn.Module:
+    """The judge's own model of the case."""
+    return build(case)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -86,7 +99,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["compilations"] == 0:
         yield "backend not used", ""
         return
-    model = build(case)
+    model = model_of(case)
     finding = next(outputs_of(case, evidence, model), None) or next(graphs_of(case, evidence, model), None)
     if finding:
         yield finding
@@ -94,7 +107,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def outputs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
     """What the learner's function returned, against what the model returns."""
-    for number, (tokens, mask) in enumerate(batches(case)):
+    called = len(evidence.values["ran"])
+    if not called:
+        yield "no states", ""
+        return
+    for number, (tokens, mask) in enumerate(batches(case)[:called]):
         found = evidence.tensors.get(f"output{number}")
         if found is None:
             yield "no states", ""
@@ -123,12 +140,19 @@ def same(found: Any, wanted: torch.Tensor, mask: torch.Tensor) -> bool:
 def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
     """How many graphs there are, and whether one of them serves sizes that the learner's code never saw."""
     values = evidence.values
+    if 0 in values["ran"]:
+        rows, length = case.parameters["sizes"][values["ran"].index(0)]
+        yield "past the compiled model", f"(no graph ran for {rows} x {length})"
+        return
     if not set(INPUTS) <= {role for role, _ in values["arguments"][0]}:
         yield why_not_the_inputs(case, evidence), ""
         return
     if values["compilations"] > MOST_GRAPHS:
         calls = ", ".join(f"{rows} x {length}" for rows, length in case.parameters["sizes"])
         yield why_so_many(values), f"({values['compilations']} graphs for {calls})"
+        return
+    if len(values["ran"]) < len(case.parameters["sizes"]):
+        yield "no states", ""
         return
     if not any(serves(evidence, name, model) for name in evidence.graphs):
         yield "graph serves one size", ""

@@ -13,7 +13,7 @@ from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exercises.day4.models import WORDS, build_transformer
 
 KEPT_GRAPHS = 2
-"""How many of the graphs that reach the backend are kept for the judge: no more are allowed."""
+"""How many graphs may reach the backend; so many are kept for the judge."""
 
 INPUTS = ("input_ids", "attention_mask")
 
@@ -41,6 +41,16 @@ def draw_batch(rows: int, length: int, seed: int) -> tuple[torch.Tensor, torch.T
     return tokens * mask, mask
 
 
+def make_ahead() -> None:
+    """Compile the model once, before a learner's code runs: what Dynamo imports and looks up is in memory then."""
+    case = visible_cases()[0]
+    compiled = torch.compile(build(case), backend=lambda graph_module, _: graph_module.forward, dynamic=True)
+    tokens, mask = batches(case)[0]
+    with torch.no_grad():
+        compiled(tokens, attention_mask=mask)
+    torch._dynamo.reset()
+
+
 def batches(case: Case) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """The case's inputs, one pair for each call."""
     return [draw_batch(rows, length, seed=number) for number, (rows, length) in enumerate(case.parameters["sizes"])]
@@ -51,15 +61,17 @@ class Recorder:
 
     Attributes:
         graphs: in the order in which they came.
+        ran: how often a graph ran during the call that is under way.
         roles: for each graph, what each of its arguments is: `input_ids`, `attention_mask`, `rows`, `length`, or
             `value` (with the value itself, as for a parameter).
-        current: the inputs of the call that is under way.
+        current: the inputs of the call that is under way; `None` before the first one.
     """
 
     def __init__(self) -> None:
         self.graphs: list[fx.GraphModule] = []
+        self.ran = 0
         self.roles: dict[int, list[tuple[str, Any]]] = {}
-        self.current: tuple[torch.Tensor, torch.Tensor] = (torch.empty(0), torch.empty(0))
+        self.current: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def __call__(self, graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         """Keep the graph; return what runs it and notes its first arguments."""
@@ -67,15 +79,17 @@ class Recorder:
         self.graphs.append(graph_module)
 
         def run(*arguments: Any) -> Any:
-            self.roles.setdefault(number, [self._role(value) for value in arguments])
+            self.ran += 1
+            if self.current is not None:  # a call of the learner's own, to warm up, has other inputs
+                self.roles.setdefault(number, [self._role(value, *self.current) for value in arguments])
             return graph_module(*arguments)
 
         return run
 
-    def _role(self, value: Any) -> tuple[str, Any]:
-        rows, length = self.current[0].shape
+    def _role(self, value: Any, tokens: torch.Tensor, mask: torch.Tensor) -> tuple[str, Any]:
+        rows, length = tokens.shape
         if isinstance(value, torch.Tensor):
-            for name, given in zip(INPUTS, self.current, strict=True):
+            for name, given in zip(INPUTS, (tokens, mask), strict=True):
                 if value.shape == given.shape and torch.equal(value.to(given.dtype), given):
                     return name, str(value.dtype).removeprefix("torch.")
             return "value", value
@@ -87,11 +101,11 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
     """Let the learner compile for a backend that records, and call the result with every batch."""
     torch._dynamo.reset()
     recorder = Recorder()
-    evidence = Evidence({"refused": "", "graphs": []})
+    evidence = Evidence({"refused": "", "graphs": [], "ran": []})
     with torch.no_grad():
         compiled = compile_gpt2(build(case), recorder)
         for number, inputs in enumerate(batches(case)):
-            recorder.current = inputs
+            recorder.current, recorder.ran = inputs, 0
             try:
                 output = compiled(*(value.clone() for value in inputs))
             except Exception as error:
@@ -103,6 +117,9 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
             if isinstance(output, torch.Tensor):
                 evidence.tensors[f"output{number}"] = output
             evidence.values["graphs"].append(len(recorder.graphs))
+            evidence.values["ran"].append(recorder.ran)
+            if not isinstance(output, torch.Tensor) or not recorder.ran or len(recorder.graphs) > KEPT_GRAPHS:
+                break  # it is wrong whatever comes now, and each further graph takes Dynamo a second
     torch._dynamo.reset()
     evidence.values["compilations"] = len(recorder.graphs)
     evidence.values["sizes"] = [_sizes_of(graph) for graph in recorder.graphs]
@@ -142,8 +159,8 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     """How many graphs there were after each call, and which sizes each of them serves."""
     values = evidence.values
     lines = [f"{case.name}: graphs that reached the backend"]
-    for (rows, length), graphs in zip(case.parameters["sizes"], values["graphs"], strict=False):
-        lines.append(f"  after {rows} x {length:2}: {graphs}")
+    for (rows, length), graphs, ran in zip(case.parameters["sizes"], values["graphs"], values["ran"], strict=False):
+        lines.append(f"  after {rows} x {length:2}: {graphs}{'' if ran else '  (no graph ran in this call)'}")
     for number, sizes in enumerate(values["sizes"]):
         lines.append(f"  graph {number + 1} is made for {' x '.join(sizes) or 'something else than the two inputs'}")
     lines += [line[:200] for line in values["refused"].splitlines()[:3]]

@@ -34,9 +34,10 @@ MISCONCEPTIONS = {
         "Attention has four linear layers: query, key, value, and one on the way out (`width` × `width` each)."
     ),
     "layers mixed up": (
-        "The sum over your layers is right or the number of rows is not: each layer has a row of its own "
-        "(`layer_of(node)`), and equal layers cost the same."
+        "Your list does not hold one number for each layer, in the order of the layers. `layer_of(node)` says which "
+        "layer a node belongs to."
     ),
+    "one layer for all": ("You count one layer and say the same of all. Layers may differ: count each one."),
     "counted what is outside": (
         "Your last or first row holds more than a layer: nodes that belong to no layer (embeddings, pooler) do not "
         "count."
@@ -55,13 +56,19 @@ def hidden_cases(random: Random) -> list[Case]:
         batch, length = random.randint(3, 5), random.randint(7, 11)
         seed = random.randrange(2**31)
         cases.append(transformer(f"hidden {kind}", kind, batch=batch, length=length, seed=seed, **sizes))
+        sizes["inners"] = random.sample(range(18, 60), sizes["layers"])
+        sizes["inner"] = sizes["inners"][0]
+        cases.append(
+            transformer(f"hidden {kind}, layers that differ", kind, batch=2, length=length, seed=seed, **sizes)
+        )
     return cases
 
 
-def explanations(case: Case) -> dict[str, int]:
-    """The right figure, under the empty name, and what each mistake comes to."""
+def explanations(case: Case, inner: int | None = None) -> dict[str, int]:
+    """The right figure, under the empty name, and what each mistake comes to; of a layer of another `inner` width."""
     given, form = case.parameters, case.parameters["form"]
-    batch, length, width, inner = given["batch"], given["length"], form["width"], form["inner"]
+    batch, length, width = given["batch"], given["length"], form["width"]
+    inner = form["inner"] if inner is None else inner
     tokens = batch * length
     linear = 2 * tokens * (4 * width * width + 2 * width * inner)
     products = 2 * 2 * tokens * length * width
@@ -84,16 +91,23 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if formula is None or costs is None or any(cost is None for cost in costs):
         yield "no numbers", f"(found {formula} and {costs})"
         return
-    known = explanations(case)
-    wanted, layers = known.pop(""), case.parameters["form"]["layers"]
+    known, form = explanations(case), case.parameters["form"]
+    wanted = known.pop("")
+    tables = [explanations(case, inner) for inner in form.get("inners") or [form["inner"]] * form["layers"]]
+    right = [table.pop("") for table in tables]
     if formula != wanted:
-        name = next((name for name, value in known.items() if value == formula), "wrong formula")
-        yield name, f"(formula {formula}, wanted {wanted})"
-    elif costs != [wanted] * layers:
-        said = f"(counted {costs}, formula {wanted})"
-        if len(costs) != layers or (len(set(costs)) > 1 and sum(costs) == wanted * layers):
+        fits = [name for name, value in known.items() if value == formula]
+        yield (fits[0] if len(fits) == 1 else "wrong formula"), f"(formula {formula}, wanted {wanted})"
+    elif costs != right:
+        said = f"(counted {costs}, there: {right})"
+        if len(costs) != len(right) or sorted(costs) == sorted(right):
             yield "layers mixed up", said
-        elif costs.count(wanted) == layers - 1 and sum(costs) > wanted * layers:
+        elif len(set(right)) > 1 and costs == [right[0]] * len(right):
+            yield "one layer for all", said
+        elif sum(one == other for one, other in zip(costs, right, strict=True)) == len(right) - 1 and sum(costs) > sum(
+            right
+        ):
             yield "counted what is outside", said
         else:
-            yield next((name for name, value in known.items() if set(costs) == {value}), "wrong count"), said
+            fits = [name for name in known if [table[name] for table in tables] == costs]
+            yield (fits[0] if len(fits) == 1 else "wrong count"), said

@@ -10,10 +10,21 @@ import torch
 from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence, agrees
-from autograder.exchange.graph_form import decode, run_flat
+from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
 from autograder.exchange.graph_form.nodes import placeholders
 from autograder.exercises.day4.models import POSITIONS, draw_text
-from autograder.exercises.day4.text_to_bert.visible import OFFSET, SENTENCES, SPECIAL, VOCABULARY, build, model_inputs
+from autograder.exercises.day4.text_to_bert.visible import (
+    SENTENCES,
+    SPECIAL,
+    VOCABULARY,
+    as_wanted,
+    build,
+    model_inputs,
+    wanted_difference,
+)
+
+MOST_TEXTS = 64
+"""The number of texts up to which the task asks for."""
 
 MISCONCEPTIONS = {
     "no tensors": (
@@ -65,6 +76,14 @@ MISCONCEPTIONS = {
         "One number of many is off, and `greatest_difference` says less than by how much: a mean hides what one value "
         "does. Take the maximum."
     ),
+    "overlooked NaN": (
+        "A number of the program is `nan` where the model has one, and `greatest_difference` says that both are "
+        "close. A comparison with `nan` is never true, so Python's `max` can lose it: take the maximum with torch."
+    ),
+    "range too narrow": (
+        "The model is right for more sizes than your program promises: every number of texts from 1 to 64, and every "
+        "length from 2 to what it can read. A program refuses what it does not promise."
+    ),
     "forgot the sign": "A result that is too small counts, too: take the absolute value of each difference.",
     "wrong comparison": "`greatest_difference` does not return by how much the outputs differ at most.",
 }
@@ -73,6 +92,21 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """Other texts of the same words; of one of the cases a text is too long."""
     words = VOCABULARY[len(SPECIAL) :]
+
+    def offset() -> float:
+        return round(random.choice([-1, 1]) * random.uniform(0.05, 3), 3)
+
+    small, large = 0.1, round(random.uniform(1, 3), 3)
+    offsets = {
+        "none": [],
+        "first": [[0, random.random(), offset()]],
+        "last": [[1, random.random(), offset()]],
+        "both": [[0, random.random(), small], [1, random.random(), -large]],
+        "both, the first more": [[0, random.random(), -large], [1, random.random(), small]],
+        "NaN in the first": [[0, random.random(), None]],
+        "NaN in the last": [[1, random.random(), None]],
+        "NaN beside": [[0, 0.0, None], [0, 1.0, large], [1, 0.0, small]],
+    }
     cases = []
     for number in range(2):
         texts = [" ".join(random.choices(words, k=random.randint(3, 9))) for _ in range(random.randint(2, 3))]
@@ -83,6 +117,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "most": (POSITIONS, 15)[number],
             "seed": random.randrange(2**31),
             "exports": number == 0,
+            "offsets": offsets,
         }
         cases.append(Case(f"hidden {number}", parameters))
     return cases
@@ -90,7 +125,7 @@ def hidden_cases(random: Random) -> list[Case]:
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The first thing that is wrong with the tokens, with the comparison, and with the program."""
-    findings = [judge_tokens(case, evidence), judge_comparison(evidence)]
+    findings = [judge_tokens(case, evidence), judge_comparison(case, evidence)]
     if case.parameters["exports"]:
         findings.append(judge_program(case, evidence))
     for finding in findings:
@@ -122,27 +157,51 @@ def judge_tokens(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("mask of ones" if bool(mask.all()) else "other tokens"), f"(the mask has {int(mask.sum())} ones)"
 
 
-def judge_comparison(evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge_comparison(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Whether the comparison finds what is wrong for certain."""
     found = {name: float(value) for name, value in evidence.values["differences"].items()}
-    said = f"(it says {', '.join(f'{value:.3g}' for value in found.values())})"
-    if found["none"] > 1e-4:
+    changes = case.parameters["offsets"]
+    wanted = {name: wanted_difference(changes[name]) for name in changes}
+    missed = [name for name in changes if not as_wanted(found[name], wanted[name])]
+    if not missed:
+        return
+    name = missed[0]
+    said = f"({_told(changes[name])}: it says {found[name]:.3g})"
+    zero = [name for name in missed if abs(found[name]) < 1e-6]
+    off = [name for name in changes if changes[name]]
+    by_sign = [name for name in off if any(offset is not None and offset < 0 for _, _, offset in changes[name])]
+    if "none" in missed or math.isnan(found[name]):
         yield "wrong comparison", said
-        return
-    noticed = {name: math.isclose(found[name], OFFSET, rel_tol=1e-2) for name in ("first", "last", "below")}
-    if all(noticed.values()):
-        return
-    zero = {name for name in noticed if abs(found[name]) < 1e-6}
-    if zero == set(noticed):
+    elif set(zero) == set(off):
         yield "compared with itself", said
-    elif zero & {"first", "last"}:
+    elif all(math.isinf(wanted[name]) for name in missed):
+        yield "overlooked NaN", said
+    elif (
+        zero
+        and all(len({output for output, _, _ in changes[name]}) == 1 for name in zero)
+        and set(zero)
+        <= {
+            "first",
+            "last",
+            "below",
+            "NaN in the first",
+            "NaN in the last",
+        }
+        and len({changes[name][0][0] for name in zero}) == 1
+        and set(zero) != set(by_sign)
+    ):
         yield "looked at one output only", said
-    elif noticed["first"] and noticed["last"]:
+    elif set(missed) <= {*by_sign, *(one for one in off if math.isinf(wanted[one]))}:
         yield "forgot the sign", said
-    elif 0 < abs(found["first"]) < OFFSET / 2:
+    elif all(0 < found[name] < wanted[name] / 2 for name in missed if math.isfinite(wanted[name])):
         yield "mean instead of the greatest", said
     else:
         yield "wrong comparison", said
+
+
+def _told(changes: list[list[float]]) -> str:
+    off = [f"output {output} is off by {'NaN' if offset is None else offset}" for output, _, offset in changes]
+    return ", ".join(off) or "nothing is off"
 
 
 def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -179,6 +238,22 @@ def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         for batch, size in ((1, length), (8, 2), (2, POSITIONS)):
             if not right(model, graph, batch, size):
                 yield "computes something else", f"(at {batch} texts of {size} tokens)"
+                return
+        yield from promised(graph, evidence.values["ranges"])
+
+
+def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]]) -> Iterator[tuple[str, str]]:
+    """What the ranges say of the sizes: a program refuses what they leave out, though its graph would compute it."""
+    for node in placeholders(graph):
+        shape = node.meta.get(ENCODED_VALUE, {}).get("shape")
+        for size, name, least, most in zip(shape, ("texts", "length"), (1, 2), (MOST_TEXTS, POSITIONS), strict=True):
+            if type(size) is int:
+                yield ("froze the batch size" if name == "texts" else "froze the length"), f"(input {node.target})"
+                return
+            low, high = ranges.get(str(size), [None, None])
+            # torch writes 2 where it has seen no other size, and the program takes 1 all the same.
+            if (low or 0) > max(2, least) or (high is not None and high < most):
+                yield "range too narrow", f"({name} from {low} to {high}; yours)"
                 return
 
 

@@ -1,4 +1,4 @@
-"""graph serves one size
+"""past the compiled model
 
 Compiles for the first size and runs the others without compiling.
 """
