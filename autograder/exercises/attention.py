@@ -191,14 +191,14 @@ def _way(end: fx.Node, start: fx.Node) -> list[fx.Node]:
 def read(block: Block) -> Reading:
     """What the fused operator would have to say of a block."""
     softmax, scores, output = block.softmax, block.scores[0], block.outputs[0]
-    above, below = _way(softmax.args[0], scores), _way(output.args[0], softmax)
+    above, below = _way(_first(softmax), scores), _way(_first(output), softmax)
     odd = {"several scores"} if len(block.scores) > 1 else set()
     factors: list[tuple[float, bool]] = []
     masks: list[fx.Node] = []
     for node in above:
         source = followed(node)[0] if len(followed(node)) == 1 else None
         if node.target in (aten.mul.Tensor, aten.div.Tensor):
-            other = node.args[1] if node.args[0] in (*above, scores) else node.args[0]
+            other: Any = node.args[1] if node.args[0] in (*above, scores) else node.args[0]
             if isinstance(other, fx.Node):
                 odd.add("a tensor as a scale")
             else:
@@ -226,6 +226,12 @@ def read(block: Block) -> Reading:
     shared = len(block.outputs) > 1 or any(len(node.users) > 1 for node in old[1:])
     last = softmax.args[1] in (-1, _dim(softmax) - 1)
     return Reading(block, tuple(factors), tuple(masks), old, shared, not last, frozenset(odd))
+
+
+def _first(node: fx.Node) -> fx.Node:
+    found = node.args[0]
+    assert isinstance(found, fx.Node)  # else it would be no softmax or product of a block
+    return found
 
 
 def _adds_above(node: fx.Node, above: list[fx.Node]) -> bool:

@@ -13,11 +13,11 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex03-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 3: model export
 #
-# Get the graph out of a model, know what it lost on the way, and make it run elsewhere. Seven tasks, about two hours.
-# Each has a cell for your code and a check below it that answers at once. A check tries visible cases only; `submit` at
-# the end also tries hidden ones.
+# You get the graph out of a model, find out what got lost on the way, and run it somewhere else. Seven tasks, about two
+# hours. Below the cell for your code there's a check that answers at once. It tries the visible cases; `submit` at the end
+# tries hidden ones, too.
 #
-# Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
+# Write your own code: while grading, the tools of `fxopt_core` that would answer a task are out of reach.
 
 # %% nbgrader={"grade": false, "grade_id": "ex03-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import inspect
@@ -38,18 +38,20 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "read_signature-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Read a signature
 #
-# *5 minutes, easy.* In an exported graph, weights are inputs like all others. Which is which stands in
-# `program.graph_signature`. Write `read_signature(program)`, which returns a dictionary of four lists (in any order):
+# *5 minutes, easy.* In an exported graph, weights are inputs like any other. `program.graph_signature` tells you which input
+# is what. Write `read_signature(program)`. It returns a dictionary of four lists, in any order:
 #
-# - `parameters` and `buffers`: as they are called in the *model* (`layers.0.weight`);
-# - `inputs`: what the user hands in, as the graph calls it;
-# - `unused`: all of these that no node of the graph reads.
+# - `parameters` and `buffers`: under the names that they have in the *model* (`layers.0.weight`);
+# - `inputs`: what the user hands in, under the names that the graph gives them;
+# - `unused`: those of all these that no node of the graph reads. The output is a node, too, and reads what it returns.
+#
+# A tensor that the model holds as a plain attribute is a constant. It belongs in none of the lists.
 #
 # The cell below shows the signature of a small program.
 #
-# <details><summary>Hint 1: a question</summary>What do <code>item.kind</code>, <code>item.target</code> and <code>item.arg.name</code> say of each input?</details>
-# <details><summary>Hint 2: the idea</summary>The signature has ready lists: <code>parameters</code>, <code>buffers</code>, <code>user_inputs</code>. A placeholder that nobody reads has no <code>users</code>.</details>
-# <details><summary>Hint 3: the shape</summary><code>names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}</code>; then look up each placeholder without users.</details>
+# <details><summary>Hint 1: a question</summary>What do <code>item.kind</code>, <code>item.target</code> and <code>item.arg.name</code> say about each input?</details>
+# <details><summary>Hint 2: the idea</summary>The signature has ready-made lists: <code>parameters</code>, <code>buffers</code>, <code>user_inputs</code>. A placeholder that nobody reads has no <code>users</code>.</details>
+# <details><summary>Hint 3: the shape</summary>A dictionary from <code>item.arg.name</code> to the name that you want, over all of <code>signature.input_specs</code>. Then look up the placeholders without users in it. Which of them are constants?</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "read_signature-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -73,8 +75,9 @@ def read_signature(program: ExportedProgram) -> dict[str, list[str]]:
     """The inputs of an exported program by kind, and those that no node reads."""
     ### BEGIN SOLUTION
     signature = program.graph_signature
-    names = {item.arg.name: item.target or item.arg.name for item in signature.input_specs}
-    unread = [node for node in program.graph.nodes if node.op == "placeholder" and not node.users]
+    listed = [item for item in signature.input_specs if item.kind.name != "CONSTANT_TENSOR"]
+    names = {item.arg.name: item.target or item.arg.name for item in listed}
+    unread = [node for node in program.graph.nodes if node.name in names and not node.users]
     return {
         "parameters": list(signature.parameters),
         "buffers": list(signature.buffers),
@@ -90,7 +93,7 @@ check.day3.read_signature(read_signature)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "capture_outcomes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Predict, then measure: which method captures which model?
 #
-# *20 minutes, easy.* Five methods, and four outcomes:
+# *20 minutes, easy.* There are five methods, and four things that can come of them:
 #
 # | word | meaning |
 # | --- | --- |
@@ -99,13 +102,15 @@ check.day3.read_signature(read_signature)
 # | `wrong` | one graph that answers some other inputs wrongly, silently |
 # | `refused` | capturing raises an error |
 #
-# 1. Before you measure, write `predictions()`: a dictionary from each of the models `plain`, `branch`, `loop` (printed
-#    below) to a dictionary from each method to a word. It need not be right; the check shows it beside what you measure.
-# 2. Write `measure_capture(method, model, example, others)`. It captures `model` with the `example` by the named method
-#    (`symbolic_trace`, `trace`, `script`, `export`, `dynamo`), compares with the model on `others`, and returns a word.
+# 1. Before you measure anything, write `predictions()`: a dictionary from each of the models `plain`, `branch`, `loop`
+#    (printed below) to a dictionary from each method to a word. It doesn't have to be right; the check shows it beside what
+#    you measure.
+# 2. Write `measure_capture(method, model, example, others)`. It captures `model` with `example` by the named method
+#    (`symbolic_trace`, `trace`, `script`, `export`, `dynamo`), compares with the model on all of `others`, and returns a
+#    word. An answer of another shape is wrong. Of `dynamo`, only the graphs of the first call count.
 #
-# <details><summary>Hint 1: a question</summary>On which inputs can a recording be wrong? And which method can give pieces?</details>
-# <details><summary>Hint 2: the idea</summary>One <code>try</code> around capturing, another around each call of what was captured. Pieces are counted by a backend during the first call.</details>
+# <details><summary>Hint 1: a question</summary>On which inputs can a recording be wrong? And which method can give you pieces?</details>
+# <details><summary>Hint 2: the idea</summary>Put one <code>try</code> around capturing, and another around each call of what you captured. A backend counts the pieces during the first call.</details>
 # <details><summary>Hint 3: the shape</summary><code>torch.fx.symbolic_trace(model)</code>, <code>torch.jit.trace(model, example)</code>, <code>torch.jit.script(model)</code>, <code>torch.export.export(model, (example,)).module()</code>, <code>torch.compile(model, backend=counting)</code>.</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "capture_outcomes-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -159,7 +164,8 @@ def measure_capture(method: str, model: nn.Module, example: torch.Tensor, others
             answer = captured(x)
         except Exception:
             continue  # a refusal of this input is honest
-        if not torch.allclose(answer, model(x), rtol=1e-4, atol=1e-5):
+        wanted = model(x)
+        if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5):
             return "wrong"
     return "whole"
     ### END SOLUTION
@@ -171,19 +177,19 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Find the input on which a trace is silently wrong
 #
-# *10 minutes, easy.* `torch.jit.trace` records what happened on one example. Where the model would have done something
-# else on other inputs, the trace goes on doing what it saw, and nobody is told.
+# *10 minutes, easy.* `torch.jit.trace` records what happened on one example. On other inputs the model might have done
+# something else. The trace repeats what it saw, and nobody is told.
 #
-# Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` answers, but not what
-# `model` answers; or `None` when it finds none. An input is fair when it is a finite `float32` tensor of shape
-# `(batch, length, width)` with the width of the example, at least one row and one step, and no value beyond ±1000.
-# Differences of rounding (1e-4) do not count, and neither does an error: that is at least not silent.
+# Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
+# model's; or `None` if it finds no such input. A fair input is a finite `float32` tensor of shape `(batch, length, width)`
+# with the width of the example, at least one row and one step, and values from -1000 to 1000. Rounding (1e-4) is no mistake.
+# An error is none either: at least it's loud.
 #
-# The models are below. One of them is traced faithfully: for that one, `None` is the right answer.
+# The models are below. One of them is traced faithfully; for that one, `None` is the right answer.
 #
 # <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
-# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and both signs, and other lengths. Try candidates until one gives two different answers.</details>
-# <details><summary>Hint 3: the shape</summary>A loop over lengths, magnitudes and signs; <code>try: found = traced(x)</code>, <code>except RuntimeError: continue</code>; <code>torch.allclose</code>; <code>return None</code> at the end.</details>
+# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and of both signs, and other lengths. Try candidates until one gives two different answers.</details>
+# <details><summary>Hint 3: the shape</summary>Loops over lengths, magnitudes and signs; in them a <code>try</code> around the trace, and one comparison with the model. What do you return when the loops are over?</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "silent_mistake-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day3.silent_mistake import visible as traced_models
@@ -217,18 +223,18 @@ check.day3.silent_mistake(find_silent_mistake)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_export-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Export with dynamic batch and length, honestly
 #
-# *25 minutes, medium.* An exported program states for which shapes it serves. A promise that is too small makes it
-# useless; one that is too large makes it fail at a customer's.
+# *25 minutes, medium.* An exported program promises which shapes it serves. Promise too little, and nobody can use it.
+# Promise too much, and it fails at a customer's.
 #
-# Write `export_reader(model, example)`. `model` is a `Reader` (printed below), as training left it; `example` is a pair of
+# Write `export_reader(model, example)`. `model` is a `Reader` (printed below), as training left it. `example` is a pair of
 # tokens and mask, sometimes with one row only. Return an `ExportedProgram` that
 #
 # 1. takes `tokens` and `mask`, both of shape (batch, length), and computes what `model.eval()` computes;
-# 2. promises every batch from 1 to 64 (more is fine);
+# 2. promises every batch size from 1 to 64 in its `range_constraints` (more is fine);
 # 3. promises exactly the lengths for which the model has an answer. Which are they? Each model has its own.
 #
 # <details><summary>Hint 1: a question</summary>What happens at length 1? At length 1000? Try it on the model. Which two attributes decide?</details>
-# <details><summary>Hint 2: the idea</summary><code>torch.export.Dim(name, min=…, max=…)</code> once for the batch, once for the length, and the same two for both inputs. An example of one row cannot stand for many.</details>
+# <details><summary>Hint 2: the idea</summary><code>torch.export.Dim(name, min=…, max=…)</code> once for the batch and once for the length, and the same two for both inputs. An example of one row cannot stand for many.</details>
 # <details><summary>Hint 3: the shape</summary><code>export(model.eval(), inputs, dynamic_shapes=(sizes, sizes))</code> with <code>sizes = {0: batch, 1: length}</code>, and the example repeated to at least two rows.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "dynamic_export-model", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -256,21 +262,21 @@ check.day3.dynamic_export(export_reader)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "exportable_control_flow-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. Make control flow on data exportable
 #
-# *20 minutes, medium.* `torch.export` refuses a Python `if` on a tensor's value, and a `range` whose length is in a
-# tensor: at the time of export there is no value. `GivenModel` (printed below) has both.
+# *20 minutes, medium.* `torch.export` refuses a Python `if` on a tensor's value, and a `range` whose length is in a tensor:
+# while it exports, there are no values. `GivenModel` (printed below) has both.
 #
 # Write the `forward` of `ExportableModel` so that
 #
-# 1. `torch.export.export` accepts it, with a batch that may vary;
-# 2. the exported graph computes what `GivenModel` computes: on both sides of the branch, for every number of steps from
-#    0 to `self.most_steps`, for every batch size;
-# 3. called directly it computes the same.
+# 1. `torch.export.export` accepts it, with a batch size that may vary;
+# 2. the exported graph computes what `GivenModel` computes: on both sides of the branch (a level of exactly 0 has a side,
+#    too), for every number of steps from 0 to `self.most_steps`, for every batch size;
+# 3. called directly, it computes the same.
 #
-# If you take `torch.cond`: a side may not return one of its operands as it came; return `operand.clone()`.
+# If you use `torch.cond`: a side may not return one of its operands as it came. Return `operand.clone()`.
 #
-# <details><summary>Hint 1: a question</summary>Both sides of the branch can be computed. What must not happen to the side that was not wanted, when it is <code>nan</code>?</details>
+# <details><summary>Hint 1: a question</summary>You can compute both sides of the branch. What may not happen to the side that you don't want, when it is <code>nan</code>?</details>
 # <details><summary>Hint 2: the idea</summary>A branch is a choice between two tensors, by <code>torch.where</code> or <code>torch.cond</code>. A loop of unknown length is a loop of the greatest length in which late steps change nothing.</details>
-# <details><summary>Hint 3: the shape</summary><code>torch.where(level &gt; 0, one, other)</code>; <code>for i in range(self.most_steps): hidden = torch.where(i &lt; steps, refined, hidden)</code>.</details>
+# <details><summary>Hint 3: the shape</summary>One <code>torch.where</code> for the branch. In the loop over all steps that there can be, another one: compare <code>i</code> with <code>steps</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "exportable_control_flow-model", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day3.exportable_control_flow.visible import GivenModel
@@ -311,19 +317,20 @@ check.day3.exportable_control_flow(ExportableModel)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "round_trip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A round trip through disk
 #
-# *15 minutes, medium.* Your model is to run where neither your notebook nor the class of the model exists. Write
+# *15 minutes, medium.* Your model will run where neither your notebook nor the class of the model exists. Write
 #
-# 1. `save_model(model, example, path)`, which writes *everything that is needed to run* into one file. `example` is one
-#    batch of shape (batch, width), perhaps of a single row; batches of any size will be asked for.
-# 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows nothing
-#    but torch. The check starts it in an empty folder as `python -c SOURCE model.pt2 inputs.pt outputs.pt`. `inputs.pt`
-#    is a list of input tensors, written with `torch.save`; write the list of outputs to `outputs.pt` likewise.
+# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. `example`
+#    is one batch of shape (batch, width), perhaps of a single row. The file has to serve batches of any size from one row up.
+# 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows only torch.
+#    The check puts your file into an empty folder and starts `python -c SOURCE model.pt2 inputs.pt outputs.pt` there.
+#    `inputs.pt` is a list of input tensors, written with `torch.save`. Write the list of outputs to `outputs.pt` in the same
+#    way.
 #
-# The model is printed below. **Prediction.** Of its two buffers, which one would a `state_dict` bring along?
+# The model is printed below. **Prediction.** Which of its two buffers would a `state_dict` bring along?
 #
 # <details><summary>Hint 1: a question</summary>What does a file made by <code>torch.save(model)</code> say about the class of the model? And what does a <code>state_dict</code> say about its program?</details>
-# <details><summary>Hint 2: the idea</summary>An exported program holds the graph, parameters, buffers and constants, and does not know the class any more.</details>
-# <details><summary>Hint 3: the shape</summary><code>torch.export.save(program, path)</code>; in the loader <code>torch.export.load(path).module()</code>, called on each input.</details>
+# <details><summary>Hint 2: the idea</summary>An exported program holds the graph, parameters, buffers and constants, and no longer needs the class.</details>
+# <details><summary>Hint 3: the shape</summary><code>torch.export.save(program, path)</code>; in the loader <code>torch.export.load(path).module()</code>, called on each input. Which rows does the program accept?</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "round_trip-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day3.round_trip import visible as round_trip_model
@@ -369,21 +376,21 @@ check.day3.round_trip(save_model, make_loader)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 7. Three kinds of model through one function
 #
-# *25 minutes, hard.* A tool that extracts graphs meets models that it has not seen: with positional or keyword inputs,
-# lists, numbers, dictionaries of outputs, in training mode, or only some modules in it. Write
-# `extract(model, example_inputs)`. `example_inputs` is a tuple of positional arguments or a dictionary of keyword
-# arguments; the batch has at least two rows. Return an `ExportedProgram` that
+# *25 minutes, hard.* A tool that extracts graphs meets unknown models: with positional or keyword inputs, lists, numbers,
+# dictionaries of outputs, in training mode as a whole or in parts.
+#
+# Write `extract(model, example_inputs)`. `example_inputs` is a tuple of positional or a dictionary of keyword arguments, of
+# tensors and numbers, nested or not; the batch has two rows at least. Return an `ExportedProgram` that
 #
 # 1. takes the model's inputs under their own names and returns all of its outputs;
-# 2. computes what the model computes in evaluation mode, for every batch size from 1 up (dimension 0 of every tensor
-#    input), without end;
+# 2. computes what the model computes with all its modules in evaluation mode, for any batch size from 1 up (dimension 0 of
+#    all tensor inputs), with no upper end;
 # 3. consists of **core ATen** operators only.
 #
-# The model, its weights, buffers and the mode of each module, must be afterwards as it was. The three kinds are printed
-# below; no `if` needs to ask which one it is.
+# Afterwards the model is as it was: weights, buffers, and the mode of each module. Three kinds are printed below.
 #
 # <details><summary>Hint 1: a question</summary><code>dynamic_shapes</code> has the structure of the inputs. How do you make it from inputs of any structure?</details>
-# <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of each tensor, and <code>None</code> in that of a number. A deep copy may be put into any mode.</details>
+# <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of a tensor, and <code>None</code> in the place of a number. You may put a deep copy into any mode.</details>
 # <details><summary>Hint 3: the shape</summary><code>export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=…)</code>, then <code>.run_decompositions()</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "extract_any-models", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -414,8 +421,8 @@ def extract(model: nn.Module, example_inputs: tuple | dict) -> ExportedProgram:
 check.day3.extract_any(extract)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your function on a real model: BERT, built from its configuration. **Prediction.** Its graph of core ATen operators has
-# how many nodes: about 50, 200 or 1000?
+# Now your function on a real model: BERT, built from its configuration. **Prediction.** How many nodes does its graph of core
+# ATen operators have: about 50, 200 or 1000?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "extract_any-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from fxopt_workbench import zoo
@@ -429,15 +436,15 @@ except NotImplementedError:
     print("not yet written")
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "extract_any-use-answer", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# About 200: two small layers of attention are some hundred operations each once nothing is left but core operators.
-# The symbol in the ranges is your batch (the exporter has names of its own, whatever you called it), and
-# `VR[1, int_oo]` says: from 1 up, an integer without a greatest value.
+# About 200: two small layers of attention come to some hundred operations each, once only core operators are left. The
+# symbol in the ranges is your batch (the exporter makes up its own names). `VR[1, int_oo]` says: any integer from 1 up, with
+# no upper limit.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex03-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #
-# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and
-# where the feedback page lies.
+# Save the notebook (Ctrl+S or ⌘S), then remove the `#` and run this cell. It tells you your points and where your feedback
+# page is.
 
 # %%
 # submit("ex_03")

@@ -13,9 +13,10 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 4: Hugging Face models
 #
-# From text to a graph that you know piece by piece. Six tasks, about an hour and a half. All models are small and built from their configurations with random weights: nothing is downloaded.
+# You go from text to a graph that you know piece by piece. Six tasks, about an hour and a half. All models are small, and built
+# from their configurations with random weights: there's no download.
 #
-# Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
+# Write your own code: while grading, the tools of `fxopt_core` that would answer a task are out of reach.
 
 # %% nbgrader={"grade": false, "grade_id": "ex04-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import logging
@@ -40,17 +41,17 @@ transformers.logging.set_verbosity_error()
 # *12 minutes, easy.* Three functions, from words to a program that you can trust:
 #
 # 1. `encode_texts(tokenizer, texts, most)` returns a dictionary of `input_ids` and `attention_mask`, both of shape
-#    (texts, tokens): filled up to the longest text, and no text longer than `most` tokens.
-# 2. `export_bert(model, inputs)` returns an `ExportedProgram` that takes both by name, for every number of texts from 1 to
-#    64 and every length from 2 to what the model can read (`model.config.max_position_embeddings`). The model comes as
-#    training left it.
-# 3. `greatest_difference(run, model, inputs)` calls `run(**inputs)` and `model(**inputs)`, each of which returns a tuple of
-#    tensors, and returns the largest absolute difference of any number, as a float. This is what you would verify the
-#    program with; the check tries it on programs that are off for certain.
+#    (texts, tokens). Short texts are filled up to the longest one, and no text has more than `most` tokens.
+# 2. `export_bert(model, inputs)` returns an `ExportedProgram` that takes both by name, for any number of texts from 1 to 64
+#    and any length from 2 to what the model can read (`model.config.max_position_embeddings`). The model comes as training
+#    left it.
+# 3. `greatest_difference(run, model, inputs)` calls `run(**inputs)` and `model(**inputs)`, which both return a tuple of
+#    tensors. It returns the largest absolute difference of any two numbers, as a float; where one of them is `nan`, it returns
+#    `nan` or infinity. The check tries it on programs that are wrong for certain.
 #
 # <details><summary>Hint 1: a question</summary>What does a row hold where its text is over? Who tells the model?</details>
-# <details><summary>Hint 2: the idea</summary>A tokenizer is called like a function, and has <code>padding</code>, <code>truncation</code>, <code>max_length</code> and <code>return_tensors</code>. Both inputs of the program share their two dynamic dimensions.</details>
-# <details><summary>Hint 3: the shape</summary><code>export(model.eval(), (), inputs, dynamic_shapes={name: {0: batch, 1: length} for name in inputs})</code>; and <code>max(… .abs().max() for … in zip(run(**inputs), model(**inputs)))</code>.</details>
+# <details><summary>Hint 2: the idea</summary>You call a tokenizer like a function; it knows <code>padding</code>, <code>truncation</code>, <code>max_length</code> and <code>return_tensors</code>. Both inputs of the program share their two dynamic dimensions.</details>
+# <details><summary>Hint 3: the shape</summary><code>export(model.eval(), (), inputs, dynamic_shapes=…)</code> with the same sizes for both names. For the comparison, <code>(found - wanted).abs().max()</code> for each pair of outputs. And the greatest of them? Python's <code>max</code> can lose a <code>nan</code>.</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "text_to_bert-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day4.text_to_bert.visible import build_tokenizer
@@ -91,17 +92,27 @@ check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "find_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Find every attention block by its structure
 #
-# *12 minutes, medium.* In a graph of operators, attention that is written out has no name. It has a shape: a product of
-# matrices (query and key), a softmax, a product of matrices (its result and the values). Between them may lie steps that
-# work number by number: a scale, a mask that is added, a cast, a dropout that is off.
+# *12 minutes, medium.* Attention that is written out in operators has no name, but it has a shape: a product of matrices (query
+# and key), a softmax, and a product of matrices with the weights first and the values second. Between them there may only be
+# steps of these kinds:
 #
-# Write `find_attention(graph_module)`: a list with a triple of nodes for each block, `(scores, softmax, output)`, where
-# `scores` is the first product and `output` the second. Look at the data flow only: names differ from model to model. The
-# cases hold BERT, GPT-2, other forms of attention, and four things that only look like it.
+# | step | operator |
+# | --- | --- |
+# | a scale | `mul` by anything, `div` by anything |
+# | a mask that is added | `add` |
+# | a cast | `to` |
+# | a dropout that is off | `dropout(…, …, False)` |
+#
+# The scores (or weights) may be either operand of `mul` and `add`.
+#
+# Write `find_attention(graph_module)`: a list with a triple of nodes for a block, `(scores, softmax, output)`, where `scores` is
+# the first product and `output` the second. A softmax belongs to one block; where several products fit, take any. Follow the
+# data flow: names differ from model to model. The cases hold BERT, GPT-2, other forms of attention, and things that only look
+# like it.
 #
 # <details><summary>Hint 1: a question</summary>From a softmax, which way leads up to the scores, and which down to the values? When is one of the two missing?</details>
-# <details><summary>Hint 2: the idea</summary>For each softmax, walk up along <code>args[0]</code> and down along <code>users</code> through <code>mul</code>, <code>div</code>, <code>add</code>, <code>to</code>, <code>dropout</code>. Keep it if a product stands at both ends.</details>
-# <details><summary>Hint 3: the shape</summary><code>while above.target in STEPS: above = above.args[0]</code>; products are <code>aten.matmul.default</code> and <code>aten.bmm.default</code>, the softmax is <code>aten.softmax.int</code>.</details>
+# <details><summary>Hint 2: the idea</summary>From each softmax, search upwards along the operands that a step passes on, and downwards along <code>users</code>. Keep the block if there's a product at both ends.</details>
+# <details><summary>Hint 3: the shape</summary>A function that returns the operands which a step passes on, and <code>[]</code> for any other node; two searches that use it. Products are <code>aten.matmul.default</code> and <code>aten.bmm.default</code>, the softmax is <code>aten.softmax.int</code>, a dropout that is off has <code>False</code> as its third argument.</details>
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "find_attention-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 bert_graph = flat_graph(build_transformer("bert", layers=1), draw_text(2, 6, seed=0))
@@ -165,22 +176,25 @@ check.day4.find_attention(find_attention)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Replace attention that is written out by SDPA
 #
-# *20 minutes, hard.* The fused operator computes a whole block at once, and never holds all scores in memory:
+# *20 minutes, hard.* One operator computes a whole block:
 #
 # ```python
 # scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=s)  # softmax(query @ keyᵀ * s + mask) @ value
 # ```
 #
-# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` in the place of each block
-# that your `find_attention` finds, and returns the module. The graph must compute what it did, for every mask: the scale
-# is the one in the graph, whether it multiplies, divides, or is not there.
+# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` in the place of blocks that your
+# `find_attention` finds, and returns the module. The graph must compute what it did before.
 #
-# Leave a block alone where its weights (or a step on the way) are read by others, or its softmax does not run over the
-# last dimension. Remove what nobody reads any more; a second run finds nothing left to do.
+# The operator knows one scale, a number, and then one mask, of two or more dimensions and of the scores' dtype. A block that
+# says no more must be fused: its numbers may multiply or divide, several times or not at all. Any other block is yours to
+# leave: several masks, a mask before the scale, a tensor as a scale, a step after the softmax.
+#
+# Leave a block alone where others read its weights (or a step on the way), or its softmax runs over another dimension than
+# the last. Remove what nobody reads any more. A second run changes nothing.
 #
 # <details><summary>Hint 1: a question</summary>What does the operator do when you give it no <code>scale</code>? And how does the key lie in the first product?</details>
-# <details><summary>Hint 2: the idea</summary>Walk from the softmax to the scores and collect: <code>mul</code> and <code>div</code> change the scale, which begins at 1; what <code>add</code> adds is the mask. The key comes back by one more transpose.</details>
-# <details><summary>Hint 3: the shape</summary><code>with graph.inserting_before(output): …</code>, two calls of <code>graph.call_function</code>, <code>output.replace_all_uses_with(fused)</code>; after the loop <code>graph.eliminate_dead_code()</code> and <code>graph_module.recompile()</code>.</details>
+# <details><summary>Hint 2: the idea</summary>Walk from the scores down to the output while there is one reader, and collect: <code>mul</code> and <code>div</code> change the scale, which begins at 1; what <code>add</code> adds is the mask. One more transpose brings the key back.</details>
+# <details><summary>Hint 3: the shape</summary><code>with graph.inserting_before(output): …</code>, two calls of <code>graph.call_function</code>, <code>output.replace_all_uses_with(fused)</code>. Then erase the old steps yourself, from the output upwards (<code>eliminate_dead_code</code> keeps a dropout, even one that is off), and call <code>graph_module.recompile()</code>.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "fuse_attention-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -243,21 +257,21 @@ check.day4.fuse_attention(fuse_attention)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layer_costs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. What each layer costs, counted and by formula
 #
-# *12 minutes, medium.* How many operations does one layer of a transformer take? Answer twice, and let the two answers
-# check each other:
+# *12 minutes, medium.* How many operations does one layer of a transformer take? Answer twice, and let the two answers check
+# one another:
 #
-# 1. `layer_formula(batch, length, width, inner)` says it without a graph. Attention has four linear layers of
-#    `width` × `width` and two products of matrices; the feed-forward part has two linear layers, from `width` to `inner`
-#    and back.
-# 2. `layer_costs(graph_module)` counts it in the graph: a list with a number for each layer. `layer_of(node)` says which
-#    layer a node belongs to, `node.meta["val"].shape` how large its value is.
+# 1. `layer_formula(batch, length, width, inner)` says it from the sizes alone. Attention has four linear layers of `width` ×
+#    `width` and two products of matrices; the feed-forward part has two linear layers, from `width` to `inner` and back.
+# 2. `layer_costs(graph_module)` counts it in the graph: a list with one number for a layer, in order. Layers may differ.
+#    `layer_of(node)` says which layer a node belongs to, `node.meta["val"].shape` how large its value is.
 #
-# A product of (n, k) and (k, m) takes 2·n·k·m operations: a multiplication and an addition are two. Biases, norms and
-# softmax do not count. BERT writes linear layers as `linear(input, weight, bias)`, GPT-2 as `addmm(bias, input, weight)`.
+# A product of (n, k) and (k, m) takes 2·n·k·m operations: a multiplication and an addition are two. Biases, norms and softmax
+# do not count. BERT writes linear layers as `linear(input, weight, bias)`, GPT-2 as `addmm(bias, input, weight)`.
+# `torch.utils.flop_counter` is out of reach.
 #
 # <details><summary>Hint 1: a question</summary>How many numbers does a product compute, and over how many does it sum for each?</details>
 # <details><summary>Hint 2: the idea</summary>For each of the three operators: twice the numbers of the result, times the last size of the input that is multiplied.</details>
-# <details><summary>Hint 3: the shape</summary><code>2 * node.meta["val"].numel() * node.args[place].meta["val"].shape[-1]</code> with the place 0 for <code>linear</code> and <code>matmul</code>, 1 for <code>addmm</code>; summed for each <code>layer_of(node)</code> that is not <code>None</code>.</details>
+# <details><summary>Hint 3: the shape</summary>A dictionary from layer to number. For <code>linear</code> and <code>matmul</code> the input that is multiplied is <code>args[0]</code>, for <code>addmm</code> it is <code>args[1]</code>. Leave out the nodes whose layer is <code>None</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "layer_costs-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day4.layer_costs.visible import layer_of
@@ -306,16 +320,17 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_gpt2-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. GPT-2 compiled once for every batch and length
 #
-# *15 minutes, medium.* Texts come in batches of any number of rows and any length. The cell below shows what
-# `torch.compile` makes of them if you say nothing.
+# *15 minutes, medium.* Texts come in batches of any number of rows and of any length. The cell below shows what `torch.compile`
+# makes of them by default.
 #
 # Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask`, both of shape
 # (rows, length), and returns the states, of shape (rows, length, width): the first thing that
-# `model(input_ids, attention_mask=…)` returns. The whole model goes through `torch.compile` with this backend, on every
-# call, as many texts at a time as come.
+# `model(input_ids, attention_mask=…)` returns. Every call must go through the whole model, compiled by `torch.compile` with
+# this backend, with as many texts at a time as come.
 #
-# However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant,
-# so that a text alone may have a graph of its own. The judge runs your graph on sizes that it was not made from.
+# However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant, so a
+# text that comes alone may have a graph of its own. The judge runs your graph on sizes that it was not made from.
+# `torch._dynamo.testing` is out of reach.
 #
 # <details><summary>Hint 1: a question</summary>On Day 1 one size varied. Here two do, in two inputs. When does Dynamo learn that the second one varies, and what did that cost?</details>
 # <details><summary>Hint 2: the idea</summary>Say so beforehand: <code>torch.compile</code> has a switch for all sizes; <code>torch._dynamo.mark_dynamic(tensor, dimension)</code> is for single ones, on each call.</details>
@@ -361,21 +376,21 @@ check.day4.dynamic_gpt2(compile_gpt2)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "compile_profile-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. What compiling costs, what it gives, and when it pays
 #
-# *15 minutes, medium.* Several ways to run one model: plain (`"eager"`), and compiled by different backends. Which is
+# *15 minutes, medium.* There are several ways to run one model: plain (`"eager"`), and compiled by one of the backends. Which is
 # best depends on how long it will run. Three functions:
 #
 # | function | returns |
 # | --- | --- |
 # | `compile_profile(functions, clock, synchronize, warmup, repeats)` | for each name in the dictionary `functions` a row: `call_seconds`, the median of the timed calls, and `cost_seconds`, by how much the *first* call took longer than that. Each function is called once, then `warmup` times, then `repeats` times timed, each call on its own |
-# | `break_even(plain, compiled)` | for two such rows the least whole number of calls, from 1, after which `compiled` has taken no more time than `plain`: *cost + calls × call*. `math.inf` if a call saves nothing |
-# | `cheapest(profile, calls)` | the name whose total for so many calls is least |
+# | `break_even(plain, compiled)` | for two such rows the least whole number of calls, from 1, after which `compiled` has taken no more time than `plain`: *cost + calls × call*. `math.inf` if a call saves nothing, whatever the costs are |
+# | `cheapest(profile, calls)` | the name whose total for so many calls is least; of several that are equal, the first in the dictionary |
 #
-# As on Day 1, the check hands in a clock whose every tick it knows. You may use your `measure` of that day: the cell
-# below fetches it, and reminds you of what it returns.
+# As on Day 1, the check hands in a clock whose ticks it knows. You may use your `measure` from that day: the cell below fetches
+# it, and reminds you of what it returns.
 #
 # <details><summary>Hint 1: a question</summary>The first call of a compiled model compiles, and then? And is the first call of the plain model like all others?</details>
 # <details><summary>Hint 2: the idea</summary>Both totals are straight lines. They cross where <em>what compiling costs more</em> is <em>what each call saves</em>, times the calls; from there up to the next whole number.</details>
-# <details><summary>Hint 3: the shape</summary><code>found = measure(function, …)</code> for each function, cost is <code>found["compile_seconds"] - found["median_seconds"]</code>; <code>max(1, math.ceil(more / saved))</code>; <code>min(profile, key=lambda name: …)</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>found = measure(function, …)</code> for each function; its <code>compile_seconds</code> holds a whole first call. For <code>break_even</code>, a quotient that is rounded up, and two cases apart. <code>min(profile, key=…)</code> takes the first of equals.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "compile_profile-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder import use
@@ -418,8 +433,8 @@ def cheapest(profile: dict[str, dict[str, float]], calls: int) -> str:
 check.day4.compile_profile(compile_profile, break_even, cheapest)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "compile_profile-real-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Now for real: a small BERT on this machine, plain, through AOTAutograd alone, and through Inductor. **Prediction.** Which of
-# the two makes calls faster at all, and does it pay after ten calls, after thousands, or never?
+# Now for real: a small BERT on this machine, plain, through AOTAutograd alone, and through Inductor. **Prediction.** Which of the
+# two makes calls faster at all? And does it pay after ten calls, after thousands, or not at all?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "compile_profile-real", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from time import perf_counter
@@ -452,8 +467,8 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #
-# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and
-# where the feedback page lies.
+# Save the notebook (Ctrl+S or ⌘S), then remove the `#` and run this cell. It tells you your points and where your feedback
+# page is.
 
 # %%
 # submit("ex_04")

@@ -27,17 +27,6 @@ COURSE = Course(Path(__file__).resolve().parents[2])
 
 MISSING: dict[str, int] = {
     "merge_duplicates": 1,
-    "capture_outcomes": 2,
-    "dynamic_export": 2,
-    "exportable_control_flow": 2,
-    "round_trip": 1,
-    "extract_any": 5,
-    "text_to_bert": 3,
-    "find_attention": 1,
-    "fuse_attention": 5,
-    "layer_costs": 3,
-    "dynamic_gpt2": 2,
-    "compile_profile": 5,
     "recompile_log": 3,
     "branch_evidence": 1,
     "insert_after": 4,
@@ -51,7 +40,7 @@ MISSING: dict[str, int] = {
 }
 """How many words of each task's text stand in no key yet. Fill them in and lower the number; none may rise."""
 
-MOST_MISSING = 63
+MOST_MISSING = 32
 """What they come to together. It only becomes less."""
 
 

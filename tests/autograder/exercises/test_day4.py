@@ -112,7 +112,9 @@ def test_break_even_is_where_the_totals_cross(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES[2:], ids=lambda case: case.name)
 def test_hidden_jobs_have_different_winners(case: Case) -> None:
     """So no fixed choice and no habit wins them all."""
-    winners = [min(rows, key=lambda name: profile.total(rows[name], calls)) for rows, calls in case.parameters["jobs"]]
+    winners = [
+        min(rows, key=lambda name: profile.total(rows[name], calls)) for rows, calls in case.parameters["jobs"][-3:]
+    ]
     assert len(set(winners)) == len(winners)
 
 

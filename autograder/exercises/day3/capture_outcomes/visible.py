@@ -96,23 +96,23 @@ class Variadic(Plain):
         return torch.stack(values).sum(dim=0)
 
 
-class Picky(Plain):
+class Picky(Variadic):
     """Keeps the length as a plain number, and decides on values."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, 4) to (batch, 4 * length)."""
-        hidden = self.layer(x).reshape(int(x.shape[0]), 4 * int(x.shape[1]))
+        hidden = self.total(self.layer(x), x).reshape(int(x.shape[0]), 4 * int(x.shape[1]))
         if x.mean() > 0:
             return hidden + 1.0
         return hidden - 1.0
 
 
-class Counting(Plain):
+class Counting(Variadic):
     """Makes as many rows as there are texts, by a plain number."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, 4) to (batch, 4)."""
-        return torch.zeros(int(x.shape[0]), 4) + self.layer(x).mean(dim=[0, 1])
+        return torch.zeros(int(x.shape[0]), 4) + self.total(self.layer(x), x).mean(dim=[0, 1])
 
 
 MODELS: dict[str, type[Plain]] = {

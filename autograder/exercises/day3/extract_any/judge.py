@@ -70,7 +70,28 @@ def hidden_cases(random: Random) -> list[Case]:
         "images": {"frozen": True},
         "detector": {"scale": random.choice([0.5, 2.0, 3.0])},
     }
-    return [
+    nested = {
+        "model": "weighted",
+        "channels": random.randint(3, 7),
+        "batch": random.randint(2, 5),
+        "seed": random.randrange(2**31),
+        "power": random.choice([2, 3]),
+    }
+    further = [
+        ("a number in its place", more["detector"] | {"model": "detector", "positional": True, "training": False}),
+        ("positional arguments that nest", {"positional": True, "flip": True, "training": True}),
+        ("keywords that nest", {"positional": False, "flip": False, "training": False}),
+        (
+            "training inside evaluation",
+            {
+                "positional": True,
+                "flip": False,
+                "training": False,
+                "modes": {"inner.1": True, "outer.0.0": True, "outer": True},
+            },
+        ),
+    ]
+    drawn = [
         Case(
             f"hidden {i}",
             {
@@ -84,6 +105,11 @@ def hidden_cases(random: Random) -> list[Case]:
         )
         for i, name in enumerate(("images", "encoder", "detector"))
     ]
+    return [*drawn, *(Case(f"hidden {name}", nested | given) for name, given in further)]
+
+
+NUMBERS = {"scale": 1.0, "power": 2, "flip": False}
+"""Inputs that are no tensors, with what they are where a case does not say."""
 
 
 @cache
@@ -123,15 +149,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     """What running the graph shows, on the example's batch size first."""
     model = build(case)
-    batch, seed, scale = case.parameters["batch"], case.parameters["seed"], case.parameters.get("scale", 1.0)
+    batch, seed = case.parameters["batch"], case.parameters["seed"]
+    numbers = {name: case.parameters.get(name, default) for name, default in NUMBERS.items()}
     arguments = {node.name: node for node in placeholders(graph)}
     inputs = draw_inputs(case, batch, seed + 1)
-    if set(arguments) - {"scale"} != set(inputs):
+    if set(arguments) - set(NUMBERS) != set(inputs):
         yield "inputs lost", f"(yours: {', '.join(arguments) or 'none'}; the model's: {', '.join(inputs)})"
         return
     wanted = answers(case, model.eval(), inputs)
     try:
-        found = [run_flat(graph, {**inputs, "scale": scale}, draw) for draw in range(2)]
+        found = [run_flat(graph, numbers | inputs, draw) for draw in range(2)]
     except Exception as error:  # a graph from outside may raise anything
         name = "inputs swapped" if case.parameters["model"] == "encoder" else "computes something else"
         yield name, f"(it raises {str(error).splitlines()[0][:200]})"
@@ -146,7 +173,7 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     for size in (1, batch + 3, 17):
         inputs = draw_inputs(case, size, seed + size)
         try:
-            right = same(run_flat(graph, {**inputs, "scale": scale}), answers(case, model, inputs))
+            right = same(run_flat(graph, numbers | inputs), answers(case, model, inputs))
         except Exception:  # sizes that do not fit raise all kinds of errors
             right = False
         if not right:

@@ -42,6 +42,7 @@ class Tangled(nn.Module):
 
     scale_buffer: torch.Tensor
     b_scale: torch.Tensor
+    kept: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()

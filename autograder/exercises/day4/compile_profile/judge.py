@@ -59,6 +59,10 @@ MISCONCEPTIONS = {
     "one call short": (
         "After that many calls the compiled model is still behind: round *up* to the next whole number of calls."
     ),
+    "one call late": (
+        "One call earlier the compiled model has already taken no more time than the plain one. Where both totals are "
+        "exactly equal, that is enough."
+    ),
     "wrong break-even": (
         "The break-even is the least whole number of calls, from 1, after which the compiled model has taken no more "
         "time than the plain one, its first call included."
@@ -283,7 +287,7 @@ def _why_not_the_break_even(
         return "forgot what the plain model costs"
     if value != int(value) or (value < 1 and wanted == 1):
         return "not a whole number"
-    return "one call short" if value == wanted - 1 else "wrong break-even"
+    return {wanted - 1: "one call short", wanted + 1: "one call late"}.get(value, "wrong break-even")
 
 
 def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
@@ -193,7 +194,7 @@ return unary("sin", q)
 """
 """Name and lines of a case for each class, the same for every seed."""
 
-MORE = {
+MORE: dict[str, dict[str, Any]] = {
     "a tensor first, then the scores": {"inputs": {"f": (5,)}},
     "a mask from a product": {"inputs": {"e": (2, 5, 4)}},
     "a mask from a softmax": {"inputs": {"e": (2, 5, 4)}},

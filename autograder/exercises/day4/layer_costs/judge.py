@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day4.blocks import transformer
@@ -51,7 +52,11 @@ def hidden_cases(random: Random) -> list[Case]:
     """Other sizes of both models."""
     cases = []
     for kind, heads in (("bert", 2), ("gpt2", 4)):
-        sizes = {"heads": heads, "width": 4 * heads * random.randint(1, 3), "inner": random.randint(17, 61)}
+        sizes: dict[str, Any] = {
+            "heads": heads,
+            "width": 4 * heads * random.randint(1, 3),
+            "inner": random.randint(17, 61),
+        }
         sizes |= {"layers": random.randint(2, 3)}
         batch, length = random.randint(3, 5), random.randint(7, 11)
         seed = random.randrange(2**31)

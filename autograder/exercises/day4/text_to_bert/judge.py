@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import torch
@@ -25,6 +25,9 @@ from autograder.exercises.day4.text_to_bert.visible import (
 
 MOST_TEXTS = 64
 """The number of texts up to which the task asks for."""
+
+WIDTH = 16
+"""Of the states of the case's model."""
 
 MISCONCEPTIONS = {
     "no tensors": (
@@ -85,6 +88,10 @@ MISCONCEPTIONS = {
         "length from 2 to what it can read. A program refuses what it does not promise."
     ),
     "forgot the sign": "A result that is too small counts, too: take the absolute value of each difference.",
+    "added both outputs up": (
+        "`greatest_difference` adds up what it finds in the two outputs. It asks for the greatest difference: take "
+        "the larger one."
+    ),
     "wrong comparison": "`greatest_difference` does not return by how much the outputs differ at most.",
 }
 
@@ -165,38 +172,51 @@ def judge_comparison(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
     missed = [name for name in changes if not as_wanted(found[name], wanted[name])]
     if not missed:
         return
-    name = missed[0]
-    said = f"({_told(changes[name])}: it says {found[name]:.3g})"
-    zero = [name for name in missed if abs(found[name]) < 1e-6]
-    off = [name for name in changes if changes[name]]
-    by_sign = [name for name in off if any(offset is not None and offset < 0 for _, _, offset in changes[name])]
-    if "none" in missed or math.isnan(found[name]):
-        yield "wrong comparison", said
-    elif set(zero) == set(off):
-        yield "compared with itself", said
-    elif all(math.isinf(wanted[name]) for name in missed):
+    finite = [name for name in changes if math.isfinite(wanted[name])]
+    told = next((name for name in missed if name in finite), missed[0])
+    said = f"({_told(changes[told])}: it says {found[told]:.3g})"
+    if not set(missed) & set(finite):
         yield "overlooked NaN", said
-    elif (
-        zero
-        and all(len({output for output, _, _ in changes[name]}) == 1 for name in zero)
-        and set(zero)
-        <= {
-            "first",
-            "last",
-            "below",
-            "NaN in the first",
-            "NaN in the last",
-        }
-        and len({changes[name][0][0] for name in zero}) == 1
-        and set(zero) != set(by_sign)
-    ):
-        yield "looked at one output only", said
-    elif set(missed) <= {*by_sign, *(one for one in off if math.isinf(wanted[one]))}:
-        yield "forgot the sign", said
-    elif all(0 < found[name] < wanted[name] / 2 for name in missed if math.isfinite(wanted[name])):
-        yield "mean instead of the greatest", said
-    else:
-        yield "wrong comparison", said
+        return
+    rows, length = model_inputs(case)["input_ids"].shape
+    sizes = [int(rows * length) * WIDTH, int(rows) * WIDTH]
+    fits = {
+        name
+        for name, mistaken in COMPARISONS
+        if all(math.isclose(found[one], mistaken(changes[one], sizes), rel_tol=1e-2, abs_tol=1e-4) for one in finite)
+    }
+    yield (next(iter(fits)) if len(fits) == 1 else "wrong comparison"), said
+
+
+Changes = list[list[float]]
+
+
+def _of(changes: Changes, output: int) -> list[float]:
+    return [offset for place, _, offset in changes if place == output]
+
+
+def _mean(changes: Changes, sizes: list[int], output: int) -> float:
+    return sum(map(abs, _of(changes, output))) / sizes[output]
+
+
+COMPARISONS: tuple[tuple[str, Callable[[Changes, list[int]], float]], ...] = (
+    ("compared with itself", lambda changes, sizes: 0.0),
+    ("looked at one output only", lambda changes, sizes: max(map(abs, _of(changes, 0)), default=0.0)),
+    ("looked at one output only", lambda changes, sizes: max(map(abs, _of(changes, 1)), default=0.0)),
+    ("forgot the sign", lambda changes, sizes: max([0.0, *_of(changes, 0), *_of(changes, 1)])),
+    ("forgot the sign", lambda changes, sizes: -min([0.0, *_of(changes, 0), *_of(changes, 1)])),
+    ("mean instead of the greatest", lambda changes, sizes: max(_mean(changes, sizes, i) for i in range(2))),
+    ("mean instead of the greatest", lambda changes, sizes: sum(_mean(changes, sizes, i) for i in range(2)) / 2),
+    (
+        "mean instead of the greatest",
+        lambda changes, sizes: sum(map(abs, _of(changes, 0) + _of(changes, 1))) / sum(sizes),
+    ),
+    (
+        "added both outputs up",
+        lambda changes, sizes: sum(max(map(abs, _of(changes, i)), default=0.0) for i in range(2)),
+    ),
+)
+"""What each mistake says of a program with these changes, in outputs of these sizes."""
 
 
 def _told(changes: list[list[float]]) -> str:

@@ -9,8 +9,10 @@ def read_signature(program):
             kind, name = "parameters", signature.inputs_to_parameters[node.name]
         elif node.name in signature.inputs_to_buffers:
             kind, name = "buffers", signature.inputs_to_buffers[node.name]
-        else:
+        elif node.name in signature.user_inputs:
             kind, name = "inputs", node.name
+        else:
+            continue
         found[kind].append(name)
         if len(node.users) == 0:
             found["unused"].append(name)

@@ -1,7 +1,7 @@
 """scores directly before the softmax only
 
 Also: other blocks; raised; values directly after the softmax only
-What hint 3 says, as it stands: one step up, one step down.
+Looks one node up and one node down.
 """
 
 
