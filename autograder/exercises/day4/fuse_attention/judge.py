@@ -99,8 +99,8 @@ MISCONCEPTIONS = COMMON | {
     "not all fused": "A block that can be fused is still written out.",
     "left the old steps": (
         "The fused operator is there, but steps of the old block are still in the graph, and nobody reads them. "
-        "(`eliminate_dead_code` keeps every dropout, even one that is off: erase the old steps yourself, from the "
-        "output upwards.)"
+        "`eliminate_dead_code` keeps every dropout, even one that is off: erase the old steps yourself, from the "
+        "output upwards."
     ),
     "something else": "The rewritten graph computes something else than the original.",
 }
