@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from autograder.exchange.evidence import Case
 from autograder.exercises.day4.models import build_transformer, draw_text, flat_graph
@@ -169,10 +168,19 @@ def _written_graph(given: dict[str, Any], inputs: tuple[torch.Tensor, ...]) -> f
     for node, name in zip(calls, given.get("names", ()), strict=False):
         node._rename(name)
     traced.recompile()
-    FakeTensorProp(traced).propagate(*inputs)
-    for node in traced.graph.nodes:
-        node.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        _Noting(traced).run(*inputs)
     return traced
+
+
+class _Noting(fx.Interpreter):
+    """Notes the shape and dtype of each value, as the exporter does."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        """The node's value; `n.meta["val"]` is like it, without numbers."""
+        value = super().run_node(n)
+        n.meta = {"val": value.to("meta")} if isinstance(value, torch.Tensor) else {}
+        return value
 
 
 def _written_inputs(given: dict[str, Any], seed: int) -> tuple[torch.Tensor, ...]:

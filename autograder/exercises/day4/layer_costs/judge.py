@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day4.blocks import transformer
 
 MISCONCEPTIONS = {
@@ -48,6 +50,10 @@ MISCONCEPTIONS = {
 }
 
 
+UNNAMED = ("wrong formula", "wrong count")
+"""Say what is wrong, and name no mistake."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Other sizes of both models."""
     cases = []
@@ -66,6 +72,9 @@ def hidden_cases(random: Random) -> list[Case]:
         cases.append(
             transformer(f"hidden {kind}, layers that differ", kind, batch=2, length=length, seed=seed, **sizes)
         )
+    inners = random.sample(range(5, 30), 11)  # more than ten: as texts, "10" comes before "2"
+    sizes = {"heads": 1, "width": 4, "layers": len(inners), "inner": inners[0], "inners": inners}
+    cases.append(transformer("hidden eleven layers", "gpt2", batch=2, length=3, seed=random.randrange(2**31), **sizes))
     return cases
 
 
@@ -81,16 +90,18 @@ def explanations(case: Case, inner: int | None = None) -> dict[str, int]:
         "": linear + products,
         "counted a multiply-add as one": (linear + products) // 2,
         "forgot the attention products": linear,
-        "overlooked addmm" if given["kind"] == "gpt2" else "forgot the linear layers": products,
+        "forgot the linear layers": products,
         "forgot the batch": (linear + products) // batch,
         "one head only": linear + products // form["heads"],
         "one token only": linear // tokens + products,
         "inner width assumed": 2 * tokens * 12 * width * width + products,
         "three projections only": linear - 2 * tokens * width * width + products,
+        # BERT has none, so that who overlooks it is right there.
+        **({"overlooked addmm": products} if given["kind"] == "gpt2" else {}),
     }
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """The formula, then the rows of the table."""
     formula, costs = evidence.values["formula"], evidence.values["costs"]
     if formula is None or costs is None or any(cost is None for cost in costs):
@@ -100,19 +111,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     wanted = known.pop("")
     tables = [explanations(case, inner) for inner in form.get("inners") or [form["inner"]] * form["layers"]]
     right = [table.pop("") for table in tables]
+    size = sum(right)
     if formula != wanted:
-        fits = [name for name, value in known.items() if value == formula]
-        yield (fits[0] if len(fits) == 1 else "wrong formula"), f"(formula {formula}, wanted {wanted})"
-    elif costs != right:
-        said = f"(counted {costs}, there: {right})"
-        if len(costs) != len(right) or sorted(costs) == sorted(right):
-            yield "layers mixed up", said
-        elif len(set(right)) > 1 and costs == [right[0]] * len(right):
-            yield "one layer for all", said
-        elif sum(one == other for one, other in zip(costs, right, strict=True)) == len(right) - 1 and sum(costs) > sum(
-            right
-        ):
-            yield "counted what is outside", said
-        else:
-            fits = [name for name in known if [table[name] for table in tables] == costs]
-            yield (fits[0] if len(fits) == 1 else "wrong count"), said
+        fits = tuple(name for name, value in known.items() if value == formula)
+        yield Deviation("wrong formula", fits, f"(formula {formula}, wanted {wanted})", size)
+        return
+    yield Agreement("wrong formula", tuple(known))
+    if costs == right:
+        yield Agreement("wrong count", tuple(name for name in known if [table[name] for table in tables] != right))
+        return
+    said = f"(counted {costs}, there: {right})"
+    if len(costs) != len(right) or sorted(costs) == sorted(right):
+        yield "layers mixed up", said
+    elif len(set(right)) > 1 and costs == [right[0]] * len(right):
+        yield "one layer for all", said
+    elif sum(map(operator.ne, costs, right)) == 1 and sum(costs) > size:
+        yield "counted what is outside", said
+    else:
+        fits = tuple(name for name in known if [table[name] for table in tables] == costs)
+        yield Deviation("wrong count", fits, said, size)
