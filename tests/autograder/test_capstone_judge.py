@@ -121,6 +121,7 @@ def test_passes_of_ours_are_right_and_gain(name: str, cases: list[Case]) -> None
         gains.append(figures.get("alone", 0.0))
         if figures.get("places"):
             assert figures["shared"][name] == figures["places"]
+            assert figures["beyond"] <= 1e-6, "the presets do this already"
     assert min(gains) >= 0
 
 

@@ -19,6 +19,7 @@ from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from autograder.traps.trap import with_examples
 from fxopt_core.benchmark.measuring import measure_interleaved
 from fxopt_core.costs import analyze_graph
 from fxopt_core.passes import run_pass
@@ -63,7 +64,8 @@ def left_over(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> Figures:
 
     What is still saved here, no preset saves.
     """
-    optimised = copy.deepcopy(graph_module)
+    # A graph that travelled has no example values, without which most passes refuse.
+    optimised = with_examples(copy.deepcopy(graph_module), *inputs)
     for name in PRESETS["inference"]:
         run_pass(name, optimised)
     flat = in_core_aten(optimised, inputs)
