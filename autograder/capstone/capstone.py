@@ -13,31 +13,51 @@ import re
 import shutil
 import tomllib
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
+from statistics import quantiles
 from typing import Any, Self
 
+from autograder.capstone.fingerprints import origin_of
+from autograder.course.task import Task
+from autograder.exchange.channel import Message
 from autograder.exchange.verdict import CaseVerdict, TaskOutcome
-from autograder.exercises.capstone import EVERY, KINDS, Kind
+from autograder.exercises.capstone import EVERY, FAMILIES, KINDS, Kind
 from autograder.grading.grading import Grader
-from autograder.grading.sandbox import bubblewrap
+from autograder.grading.judging import Judge
+from autograder.grading.sandbox import Limits, bubblewrap
 from fxopt_core.display import Displayable
 from fxopt_workbench.tables import Table
 
 MOST_BYTES = 1 << 20
 """How large a capstone may be: it is code, and no weights."""
 
+MOST_PLANTS = 80
+"""How many programs are made for a candidate's own kind of rewrite, at most."""
+
+LEAST_GAIN = 1e-6
+"""A gain up to which there is none: figures are whole numbers, and their shares are rounded."""
+
+OF_ONE_KIND = 2
+"""From how many plants of one kind on no further model is asked for more, for rewrites of the same operations."""
+
+SAME_PLACES = 0.9
+"""From which share of its places on a pass is a copy of one of the course, if it finds no more after it."""
+
 LEFT_OUT = {"__pycache__", "build", "dist"}
 """Folders that are made, not written; so are hidden ones and those that end with `.egg-info`."""
 
 NO_GAIN = {
     "pass": (
-        "Your pass changes nothing for the better on the hidden models: in the mean they need as many nodes, kernels, "
-        "bytes and FLOPs as before, or more. `fxopt capstone check` names their kinds: what do such models do that "
-        "they need not do, or what does your pass refuse?"
+        "Your pass saves nothing that the course's passes do not save already. Behind the template and the presets the "
+        "hidden models need as many nodes, kernels, bytes and FLOPs with your pass as without it, or more. (Counted on "
+        "core ATen: to write the same operation in another way saves nothing.) The table names the kinds of models: "
+        "what do they still do that they need not do, or what does your pass refuse?"
     ),
     "capture": (
         "Your tool captures no more of the hidden models than `torch.fx.symbolic_trace` does. What it returns is "
@@ -46,6 +66,21 @@ NO_GAIN = {
     "cost": (
         "Your tool comes no nearer to what is counted than the template's does. What it says is right; of which "
         "operators does it say `None`? Begin with those that move the most bytes."
+    ),
+}
+NEAR_COPY = {
+    "places": (
+        "Your pass rewrites the places that {source} of the course rewrites ({share:.0%} of them), and once that has "
+        "run, next to nothing is left for yours. A near-copy gets no rank: find something that no pass of the course "
+        "does."
+    ),
+    "code": (
+        "{share:.0%} of the code that you added to the template is the course's own ({source} above all), whatever the "
+        "names in it are. A near-copy gets no rank: write the idea down in your own way, or take another one."
+    ),
+    "template": (
+        "This is the template as it was written, or nearly. It passes, so that you can begin with something that "
+        "works, and it gets no rank: replace its example by something of your own."
     ),
 }
 MORE_DEPENDENCIES = (
@@ -157,16 +192,20 @@ class ModelGain:
 
     Attributes:
         model: its kind, and the level of its graph.
-        before: of a pass: nodes, kernels, bytes and FLOPs of a call; of a capture tool: whether `symbolic_trace`
-            captures the model; of a cost tool: the shares of FLOPs and bytes that the template's tool tells.
+        before: of a pass: nodes, kernels, bytes and FLOPs of a call, in core ATen; of a capture tool: whether
+            `symbolic_trace` captures the model; of a cost tool: the shares of FLOPs and bytes that the template's tool
+            tells.
         after: the same after the pass, or of this tool.
-        gain: of a pass the mean of the four shares saved, of the others the mean of what `after` has more.
+        alone: of a pass: the mean of the four shares that it saves by itself; of the others the gain.
+        gain: what counts. Of a pass the mean of the four shares that are saved where the template and the presets have
+            run before it, and the presets run once more after it; of the others the mean of what `after` has more.
         seconds: of a pass: first quartile, median and third quartile of both, on this machine; no part of the gain.
     """
 
     model: str
     before: dict[str, float]
     after: dict[str, float]
+    alone: float
     gain: float
     seconds: dict[str, list[float]]
 
@@ -208,29 +247,46 @@ class Report(Displayable):
 
     @property
     def gain(self) -> float:
-        """The mean of the gains on the hidden models; 0 without."""
+        """The mean of the gains on the hidden models; 0 without. Of a pass: behind the template and the presets."""
         return sum(model.gain for model in self.models) / len(self.models) if self.models else 0.0
+
+    @property
+    def alone(self) -> float:
+        """The mean of what a pass saves by itself, without the presets."""
+        return sum(model.alone for model in self.models) / len(self.models) if self.models else 0.0
+
+    @property
+    def faster(self) -> tuple[float, float, float]:
+        """How many times as fast the models ran behind a pass: first quartile, median and third quartile of them.
+
+        All 1 where nothing was timed.
+        """
+        ratios = [one.seconds["before"][1] / one.seconds["after"][1] for one in self.models if one.seconds]
+        low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else [*ratios, 1.0][:1] * 3
+        return low, middle, high
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
-        return {**asdict(self), "gain": self.gain}
+        return {**asdict(self), "gain": self.gain, "alone": self.alone, "faster": self.faster}
 
     def tables(self) -> list[Table]:
         """Tables: the verdict, the programs, and what is gained."""
         rows = [(kind, *map(str, counts)) for kind, counts in self.programs.items()]
+        timed = bool(self.models) and bool(self.models[0].seconds)
         gains = [
             (
                 one.model,
                 *(f"{_figure(one.before[name])} → {_figure(one.after[name])}" for name in one.before),
+                *([f"{one.alone:+.1%}"] if timed else []),
                 f"{one.gain:+.1%}",
                 *([" → ".join(_time(one.seconds[name]) for name in ("before", "after"))] if one.seconds else []),
             )
             for one in self.models
         ]
         figures = tuple(self.models[0].before) if self.models else ()
-        verdict = "right, and no gain" if self.misconceptions == ["no gain"] else self.status
-        timed = bool(self.models) and bool(self.models[0].seconds)
-        headings = ("model", *figures, "gain", *(["time"] if timed else [])) if self.models else ()
+        verdict = UNRANKED.get(self.misconceptions[0], self.status) if self.misconceptions else self.status
+        gained = ("gain alone", "gain beyond") if timed else ("gain",)
+        headings = ("model", *figures, *gained, *(["time"] if timed else [])) if self.models else ()
         done = {"pass": "changed", "capture": "captured", "cost": "counted"}[self.kind]
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         notes = [
@@ -238,14 +294,36 @@ class Report(Displayable):
             f"{versions}; content {self.content_hash[:12]}"
         ]
         if self.every > 1:
-            notes.append(f"A quick look: only one in {self.every} of the programs was tried.")
+            notes.append(f"A quick look: all models, but only one in {self.every} of the other programs was tried.")
         if timed:
-            notes.append("Time is shown, and is no part of the gain.")
+            low, middle, high = self.faster
+            notes.append(
+                f"Alone it saves {self.alone:+.2%}. What counts is the gain beyond: what it still saves where the "
+                "template and the presets have run before it."
+            )
+            notes.append(
+                f"Timed in turn on this machine, {middle:.2f} times as fast (half of the models: {low:.2f} to "
+                f"{high:.2f}). Time is no part of the gain."
+            )
         return [
             Table(f"{self.name}: {verdict}", (), (), tuple(self.messages)),
             Table("Programs", ("sort", "tried", done, "wrong"), rows, words=("sort",)),
-            Table(f"Gain on hidden models: {self.gain:+.2%}", headings, gains, tuple(notes), words=headings),
+            Table(
+                f"Gain on hidden models{' beyond the presets' if timed else ''}: {self.gain:+.2%}",
+                headings,
+                gains,
+                tuple(notes),
+                words=headings,
+            ),
         ]
+
+
+UNRANKED = {
+    "no gain": "right, and no gain",
+    "the template": "right, and the template",
+    "near copy": "right, and a near-copy",
+}
+"""What is right and gets no rank."""
 
 
 def _figure(value: float) -> str:
@@ -260,32 +338,54 @@ def _time(quartiles: list[float]) -> str:
 class Harness:
     """Tries capstones, one after the other, on the same hidden programs. A context manager."""
 
-    def __init__(self, seed: str, *, kind: str = "pass", every: int = 1, sandboxed: bool | None = None) -> None:
+    def __init__(
+        self,
+        seed: str,
+        *,
+        kind: str = "pass",
+        every: int = 1,
+        families: int | None = None,
+        sandboxed: bool | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
             seed: from which hidden programs and models come.
             kind: what the capstones are: `pass`, `capture` or `cost`.
-            every: 1 for all programs; n for a quick look at every n-th.
+            every: 1 for all programs; n for a quick look at every n-th trap and random program.
+            families: how many families of models a pass is tried on; `None` for all. Fewer give no place either.
             sandboxed: `None` uses bubblewrap when it is there.
 
         Raises:
             CapstoneError: there is no such kind.
+            ValueError: few families are asked for, and all programs.
         """
+        if families is not None and every == 1:
+            raise ValueError("a check with few families gives no place; give `every`, too")
         self._seed, self._kind, self._every = seed, kind_named(kind), every
         self._sandboxed = bubblewrap() is not None if sandboxed is None else sandboxed
-        environment = {EVERY: str(every)}
+        environment = {EVERY: str(every)} | ({} if families is None else {FAMILIES: str(families)})
         # Its programs are told apart in the report anyway, and whoever runs it knows the seed.
+        self._judge = Judge(Limits(), environment, self._sandboxed)
+        self._seen: list[tuple[Message, Message]] = []
         self._grader = Grader(
-            [self._kind.task], seed, sandboxed=self._sandboxed, environment=environment, tells_hidden=True
+            [self._kind.task],
+            seed,
+            sandboxed=self._sandboxed,
+            judge=self._judge,
+            tells_hidden=True,
+            watch=lambda _, case, evidence: self._seen.append((case, evidence)),
         )
 
     def __enter__(self) -> Self:
+        self._judge.__enter__()
+        self._judge.start()
         self._grader.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._grader.__exit__(*error)
+        self._judge.__exit__(*error)
 
     def check(self, package: Package, *, seconds: float | None = None) -> Report:
         """Install a package in the sandbox and judge what it registers.
@@ -299,10 +399,11 @@ class Harness:
         """
         if package.kind != self._kind.name:
             raise ValueError(f"{package.name} is a {package.kind}, and this harness tries a {self._kind.name}.")
+        self._seen.clear()
         outcome = self._outcome(package, seconds)
-        models = list(_gains(outcome)) if outcome.status == "passed" else []
-        if outcome.status == "passed" and sum(model.gain for model in models) <= 0:
-            outcome.status, outcome.messages, outcome.misconceptions = "wrong", [NO_GAIN[package.kind]], ["no gain"]
+        models = list(_gains(outcome, package.kind)) if outcome.status == "passed" else []
+        if outcome.status == "passed":
+            _unranked(outcome, package, self._kind.task.name, sum(model.gain for model in models))
         return Report(
             package.name,
             package.kind,
@@ -327,25 +428,96 @@ class Harness:
             return TaskOutcome(task.name, task.title, "wrong", [message], ["depends on more"])
         files = {path: b64encode(content).decode() for path, content in package.files.items()}
         cell = {"id": task.answer_id, "source": CELL.format(files=files, group=self._kind.group)}
-        outcome, _ = self._grader.grade(task if seconds is None else replace(task, seconds=seconds), [cell])
+        task = task if seconds is None else replace(task, seconds=seconds)
+        outcome, _ = self._grader.grade(task, [cell])
+        if outcome.status == "passed" and package.kind == "pass":
+            outcome = self._planted(task, cell, outcome)
         if outcome.misconceptions == ["raised"] and "InstallError: " in outcome.messages[0]:
             said = outcome.messages[0].partition("InstallError: ")[2]
             outcome.messages, outcome.misconceptions = [NOT_INSTALLED.format(said=said)], ["does not install"]
         return outcome
 
+    def _planted(self, task: Task, cell: dict[str, str], outcome: TaskOutcome) -> TaskOutcome:
+        """The outcome with what is found on programs that are made from what the candidate rewrote."""
+        plants: list[Message] = []
+        taken: Counter[tuple[str, str]] = Counter()
+        for case, evidence in self._seen:
+            if "model" not in case.header["parameters"] or len(plants) >= MOST_PLANTS:
+                continue
+            known = [list(kind) for kind, often in taken.items() if often >= OF_ONE_KIND]
+            for number in count():
+                more = {"plant": number, "known": known}
+                asked = case.header | {"parameters": case.header["parameters"] | more}
+                plant = self._judge.follow_up(task, Message(asked, case.blob), evidence)
+                if plant is None:
+                    break
+                given = plant.header["parameters"]
+                kind = (given["planted"], given["signature"])
+                taken[kind] += 1
+                plants.append(plant)
+        if not plants:
+            return outcome
+        with self._grader.submission():
+            found = self._grader.round_of(task, [cell], plants[:MOST_PLANTS])
+        found.cases = outcome.cases + found.cases
+        found.seconds += outcome.seconds
+        return found
 
-def _gains(outcome: TaskOutcome) -> Iterator[ModelGain]:
+
+def _gains(outcome: TaskOutcome, kind: str) -> Iterator[ModelGain]:
+    hidden = [verdict for verdict in outcome.cases if verdict.hidden and "before" in verdict.figures]
+    if kind != "pass":
+        for verdict in hidden:
+            found = verdict.figures
+            yield ModelGain(
+                verdict.case, found["before"], found["after"], found["gain"], found["gain"], found["seconds"]
+            )
+        return
+    later = {tuple(one.figures["model"]): one.figures["beyond"] for one in hidden if one.figures["later"]}
+    for verdict in hidden:
+        found, key = verdict.figures, tuple(verdict.figures["model"])
+        if not found["later"] and key in later:
+            yield ModelGain(verdict.case, found["before"], found["after"], found["alone"], later[key], found["seconds"])
+
+
+def _unranked(outcome: TaskOutcome, package: Package, template: str, gained: float) -> None:
+    """Write into the outcome why what is right gets no rank, if so."""
+    origin = origin_of(package.files, template)
+    if origin.nothing_own:
+        name, message = "the template", NEAR_COPY["template"]
+    elif origin.copied:
+        name, message = "near copy", NEAR_COPY["code"].format(share=origin.shared, source=f"`{origin.source}`")
+    elif copied := _same_places(outcome):
+        name, message = "near copy", NEAR_COPY["places"].format(source=copied[0], share=copied[1])
+    elif gained <= LEAST_GAIN:
+        name, message = "no gain", NO_GAIN[package.kind]
+    else:
+        return
+    outcome.status, outcome.messages, outcome.misconceptions = "wrong", [message], [name]
+
+
+def _same_places(outcome: TaskOutcome) -> tuple[str, float] | None:
+    """The pass of the course whose places a candidate rewrites, and which share of its own these are."""
+    every: Counter[str] = Counter()
     for verdict in outcome.cases:
-        if verdict.hidden and "gain" in verdict.figures:
-            figures = {name: verdict.figures[name] for name in ("before", "after", "gain", "seconds")}
-            yield ModelGain(verdict.case, **figures)
+        found = verdict.figures
+        if "shared" in found:
+            every["later" if found["later"] else "places"] += found["places"]
+            if not found["later"]:
+                every.update({f"by {name}": shared for name, shared in found["shared"].items()})
+    names = [name for name in every if name.startswith("by ")]
+    if not every["places"] or not names or every["later"] > (1 - SAME_PLACES) * every["places"]:
+        return None
+    best = max(names, key=lambda name: every[name])
+    share = every[best] / every["places"]
+    return (best.removeprefix("by "), share) if share >= SAME_PLACES else None
 
 
 def _counts(cases: list[CaseVerdict]) -> dict[str, list[int]]:
     """How many programs of each kind were tried, changed, and wrong."""
     counts: dict[str, list[int]] = {}
     for verdict in cases:
-        kind = next((kind for kind in ("trap", "random program") if verdict.case.startswith(kind)), "model")
+        kind = next((kind for kind in ("trap", "random program", "plant") if verdict.case.startswith(kind)), "model")
         row = counts.setdefault(kind + "s", [0, 0, 0])
         row[0] += 1
         row[1] += bool(verdict.figures.get("changed"))

@@ -16,14 +16,14 @@ from fxopt_workbench.tables import print_tables
 CANNOT = 2
 """Exit code for what cannot be done; one line says why."""
 
-SEED = "capstone"
-"""Of the hidden models where none is given, so that everybody's figures can be compared."""
-
 QUICK = 10
 """One program in so many is tried for a quick look."""
 
 Folder = Annotated[Path, typer.Argument(help="The package's folder.")]
-Seed = Annotated[str, typer.Option(help="Decides the hidden programs and models.")]
+Seed = Annotated[
+    str | None,
+    typer.Option(help="Decides the hidden programs and models; by default, the content of the packages does."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -70,8 +70,11 @@ def new(
 
 def check(
     folder: Folder,
-    seed: Seed = SEED,
-    quick: Annotated[bool, typer.Option("--quick", help="Of a pass: try one in ten of the programs only.")] = False,
+    seed: Seed = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Of a pass: try all models, and one in ten of the other programs.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Try everything, which is the default.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write the report here, as text.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,12 +83,19 @@ def check(
     Exit code 1 when something is wrong or nothing is gained.
     """
     from autograder.capstone.capstone import CapstoneError, Harness, read_package
+    from autograder.capstone.leaderboard import seed_for
 
     try:
+        if quick and full:
+            raise CapstoneError("--quick and --full are two ways to check; choose one")
         package = read_package(folder)
     except CapstoneError as error:
         raise _refuse(error) from None
-    with Harness(seed, kind=package.kind, every=QUICK if quick and package.kind == "pass" else 1) as harness:
+    with Harness(
+        seed or seed_for([package], _secret()),
+        kind=package.kind,
+        every=QUICK if quick and package.kind == "pass" else 1,
+    ) as harness:
         found = harness.check(package)
     if report is not None:
         report.write_text(f"{found}\n")
@@ -96,30 +106,64 @@ def check(
     raise typer.Exit(0 if found.passed else 1)
 
 
+def _secret() -> str:
+    """The secret of the course in which this runs; empty outside of one."""
+    from autograder.course.course import NoCourseError, find_course
+
+    with suppress(NoCourseError):
+        return find_course().seed()
+    return ""
+
+
 def leaderboard(
-    folders: Annotated[list[Path] | None, typer.Argument(help="Packages to try and to enter.")] = None,
-    seed: Seed = SEED,
-    board: Annotated[Path, typer.Option(help="The file of the board.")] = Path("leaderboard.jsonl"),
+    folders: Annotated[list[Path] | None, typer.Argument(help="The packages to rank.")] = None,
+    seed: Seed = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="A file of signed results: what is found is added, and what is in it is ranked too."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank capstones by what they gain; one that changes what a program does gets no rank."""
-    from autograder.capstone.capstone import CapstoneError, Harness, read_package
-    from autograder.capstone.leaderboard import LeaderboardError, entry_of, rankings, read_board, write_board
+    """Rank capstones by what they gain beyond the course; one that changes what a program does gets no rank.
 
+    The ranking is computed from the packages. All of them meet the same hidden models, which are drawn anew when a
+    package changes.
+    """
+    from autograder.capstone.capstone import CapstoneError, Harness, read_package
+    from autograder.capstone.leaderboard import LeaderboardError, entry_of, rankings, read_results, seed_for
+    from autograder.capstone.leaderboard import write_results as write
+
+    secret = _secret()
     try:
-        entries = read_board(board)
-        packages = [read_package(folder) for folder in folders or []]
+        if results is not None and not secret:
+            raise LeaderboardError("results are signed by a course; run this in a course's folder, or leave --results")
+        entries = read_results(results, secret) if results is not None else []
+        packages = [(folder.resolve().name, read_package(folder)) for folder in folders or []]
+        _all_different([name for name, _ in packages])
     except (LeaderboardError, CapstoneError) as error:
         raise _refuse(error) from None
-    for kind in sorted({package.kind for package in packages}):
+    seed = seed or seed_for([package for _, package in packages], secret)
+    for kind in sorted({package.kind for _, package in packages}):
         with Harness(seed, kind=kind) as harness:
-            for package in [package for package in packages if package.kind == kind]:
-                entries.append(entry_of(harness.check(package)))
-                write_board(board, entries)
-    found = rankings(read_board(board))
+            for name, package in packages:
+                if package.kind == kind:
+                    entries.append(entry_of(harness.check(package), name))
+                    if results is not None:
+                        write(results, entries, secret)
+    found = rankings(entries)
     if as_json:
         print(json.dumps([ranking.to_json() for ranking in found]))
     for ranking in [] if as_json else found:
         print_tables(ranking.tables())
     if not found and not as_json:
-        Console(soft_wrap=True).print("Nobody is on the board yet: `fxopt leaderboard FOLDER` enters a capstone.")
+        Console(soft_wrap=True).print("Nobody is on the board yet: `fxopt leaderboard FOLDER…` ranks packages.")
+
+
+def _all_different(names: list[str]) -> None:
+    from autograder.capstone.leaderboard import LeaderboardError
+
+    for name in names:
+        if names.count(name) > 1:
+            raise LeaderboardError(
+                f"two of the folders are called {name!r}; a row of the board needs a name of its own"
+            )

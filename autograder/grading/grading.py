@@ -109,7 +109,8 @@ class Grader:
                 cases only.
             sandboxed: `None` uses bubblewrap when it is there.
             limits: what the learner's side may use.
-            watch: is told each visible case with its evidence, as it came from the learner's side.
+            watch: is told each visible case with its evidence, as it came from the learner's side; with `tells_hidden`
+                each hidden one, too.
             environment: variables for the judge's process.
             judge: one that runs already, and is left running; `None` starts one.
             tells_hidden: whether outcomes tell all that was found on hidden cases, as where whoever reads them knows
@@ -224,6 +225,10 @@ class Grader:
         """One round on cases of one's own choosing, ended by the first that fails: is the answer wrong, never how."""
         return self._round(task, cells, set(), hidden, cases)[0]
 
+    def round_of(self, task: Task, cells: list[dict[str, str]], cases: list[Message]) -> TaskOutcome:
+        """One round on cases of one's own choosing, to the end; all that is found is told."""
+        return self._round(task, cells, set(), True, cases, to_the_end=True)[0]
+
     def _round(
         self,
         task: Task,
@@ -231,6 +236,7 @@ class Grader:
         stuck: set[str],
         hidden: bool,
         chosen: list[Message] | None = None,
+        to_the_end: bool = False,
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
         worker = self._warm_worker(task)
         cases = self._cases_of(task, hidden) if chosen is None else chosen
@@ -245,8 +251,9 @@ class Grader:
                 return TaskOutcome(task.name, task.title, "time limit", [text], ["never ran"]), {}
             self._hidden_began = self._hidden_began or hidden
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
-            run = TaskRun(worker, task, wanted, self._limits, self._budget, hidden, None if hidden else self._watch)
-            run.until_failure = chosen is not None
+            watch = None if hidden and not self._tells_hidden else self._watch
+            run = TaskRun(worker, task, wanted, self._limits, self._budget, hidden, watch)
+            run.until_failure = chosen is not None and not to_the_end
             outcome = run.outcome(cases, self._judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}

@@ -92,6 +92,12 @@ class _Logging:
             self._editor._storages = self._editor._timeline = None
 
 
+def _nodes_in(*arguments: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.node.map_arg(arguments, found.append)
+    return found
+
+
 class GraphEditor:
     """Changes the graph of one `GraphModule`, and nothing of the model that it came from.
 
@@ -144,16 +150,55 @@ class GraphEditor:
             raise RuntimeError("a graph is changed outside of `with editor.rewrite(...)`; expected it inside.")
         return self._current
 
+    def _require_usable(self, nodes: Iterable[fx.Node], before: fx.Node | None = None) -> None:
+        """Refuse at once what would leave a broken graph.
+
+        Args:
+            nodes: which are to be read or taken as a place.
+            before: the place where they are to be read.
+
+        Raises:
+            ValueError: one was erased, is of another graph, or comes after that place.
+        """
+        for node in nodes:
+            if node._erased:
+                raise ValueError(
+                    f"{node.name} was erased and can neither be read nor tell a place. Make new nodes before you erase "
+                    "or replace the old ones."
+                )
+            if node.graph is not self.graph:
+                raise ValueError(f"{node.name} belongs to another graph; expected a node of the graph that is edited.")
+            if before is not None and not node < before:
+                raise ValueError(
+                    f"{node.name} is computed after the place where it would be read (before {before.name}). Give a "
+                    "later node as `before`."
+                )
+
     def replace(self, node: fx.Node, replacement: fx.Node) -> None:
-        """Let every user of `node` use `replacement` instead, and erase `node`."""
+        """Let every user of `node` use `replacement` instead, and erase `node`.
+
+        Raises:
+            ValueError: one of them was erased already, or the replacement reads the node whose place it takes.
+        """
         log = self.current
+        self._require_usable((node, replacement))
+        if replacement is node or node in replacement.all_input_nodes:
+            raise ValueError(
+                f"{replacement.name} reads {node.name}, and cannot take its place: it would read itself. Redirect the "
+                "other users only (`user.replace_input_with`)."
+            )
         if replacement.name not in [new.name for new in log.after]:
             log.reused.append(replacement.name)
         node.replace_all_uses_with(replacement)
         self.erase(node)
 
     def erase(self, node: fx.Node) -> None:
-        """Take out a node that nobody uses."""
+        """Take out a node that nobody uses.
+
+        Raises:
+            ValueError: it was erased already.
+        """
+        self._require_usable((node,))
         self.current.before.append(snapshot(node))
         self.graph.erase_node(node)
 
@@ -183,6 +228,8 @@ class GraphEditor:
     ) -> None:
         """Give a node other arguments, and where it is to compute the same in another way, another function."""
         log = self.current
+        self._require_usable((node,))
+        self._require_usable(_nodes_in(args, kwargs), node)
         log.before.append(snapshot(node))
         if function is not None:
             node.op, node.target = "call_function", function
@@ -204,9 +251,15 @@ class GraphEditor:
         """A new node before `before` (by default before `like`), with the provenance of `like`.
 
         Its example value is computed from those of the inputs, where they have one.
+
+        Raises:
+            ValueError: a node among the arguments, or the place, was erased, is of another graph, or comes too late.
         """
         log = self.current
-        with self.graph.inserting_before(before if before is not None else like):
+        place = before if before is not None else like
+        self._require_usable((place,))
+        self._require_usable(_nodes_in(args, kwargs), place)
+        with self.graph.inserting_before(place):
             node = self.graph.create_node(op, target, args, kwargs)
         node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}
         if op == "call_function":

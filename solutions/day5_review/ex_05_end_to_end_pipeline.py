@@ -13,12 +13,12 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex05-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 5: the whole pipeline, and five questions
 #
-# Seven tasks: programs for the interview questions, a pipeline that takes a model that it has not seen from capture to
-# report, and an honest choice of what runs it. Then words: a technical deep dive, and the five answers. An hour for the core;
-# what is marked *stretch* goes beyond.
+# An interviewer will ask you how all of this works. Here you write the programs that prove your answers: six small ones
+# (two of them *stretch*), and then the words. The heart of it is a pipeline that takes a model it has never seen from
+# capture to report. The core takes about an hour and a quarter.
 #
-# A check tries visible cases only; `submit` at the end also tries hidden ones. Write your own code: the tools of
-# `fxopt_core` that would answer a task are out of reach while grading.
+# A check tries the visible cases; `submit` at the end tries hidden ones, too. Write your own code: the tools of
+# `fxopt_core` that would do a task for you can't be imported while it is graded.
 
 # %% nbgrader={"grade": false, "grade_id": "ex05-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import copy
@@ -42,22 +42,24 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "recompile_log-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Which guard failed, and what was compiled again?
 #
-# *10 minutes, easy.* "How does `torch.compile` work under the hood?" is answered best by a program that shows it. Write
-# `recompile_log(function, calls)`. `calls` is a list of dictionaries of keyword arguments. Compile `function` with
-# `dynamic=False` (each size has a version of its own) and call it with each in turn. Return one pair of strings for each
+# *10 minutes, easy.* The best answer to "How does `torch.compile` work under the hood?" is a program that shows it. Write
+# `recompile_log(function, calls)`; `calls` is a list of dictionaries of keyword arguments. Compile `function` with
+# `dynamic=False`, so that each size gets its own version, and make the calls in order. Return one pair of strings per
 # call:
 #
 # | pair | when |
 # | --- | --- |
 # | `("compiled", "")` | the first call |
-# | `("reused", "")` | the guards of some version held |
-# | `("recompiled", name)` | no version fitted; on account of argument `name` the *first* version did not |
+# | `("reused", "")` | the guards of one of the versions held |
+# | `("recompiled", name)` | no version fitted; `name` is an argument on which a guard of the *first* version failed |
 #
-# The cell below shows what Dynamo says when it may not recompile.
+# If several arguments qualify, name any one of them. No case needs more than eight versions, which is Dynamo's limit.
+# `torch._dynamo.testing` can't be imported while this is graded. The cell below shows what Dynamo says when it may not
+# recompile.
 #
 # <details><summary>Hint 1: a question</summary>Several arguments are new in one call. How do you find out which of them the compiled code relied on?</details>
-# <details><summary>Hint 2: the idea</summary>With <code>error_on_recompile</code> Dynamo raises instead of compiling, and the message names the failed guard of each version; version <code>0/0</code> is the first. Or experiment: which argument alone makes it compile?</details>
-# <details><summary>Hint 3: the shape</summary><code>torch._dynamo.reset()</code>; in a loop <code>try: with torch._dynamo.config.patch(error_on_recompile=True): compiled(**arguments)</code>; on <code>RecompileError</code> read the line with <code>0/0</code>, and call once more so that it compiles.</details>
+# <details><summary>Hint 2: the idea</summary>With <code>error_on_recompile</code>, Dynamo raises an error instead of compiling. The message names the failed guard of each version; version <code>0/0</code> is the first. Or experiment: which argument alone makes it compile?</details>
+# <details><summary>Hint 3: the shape</summary>Reset Dynamo. For each call, try it with recompiling forbidden. If that raises, read the line about <code>0/0</code>, and make the call again so that the new version gets compiled.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "recompile_log-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -105,20 +107,22 @@ check.day5.recompile_log(recompile_log)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "branch_evidence-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Tracing or scripting?
 #
-# *5 minutes, easy.* The difference shows on a model with a branch. Write `branch_evidence(model, inputs)`. Trace the model
-# with `torch.jit.trace` on the **first** of the inputs, and script it with `torch.jit.script`. Return
+# *5 minutes, easy.* You see the difference on a model with a branch. Write `branch_evidence(model, inputs)`. Trace the
+# model with `torch.jit.trace` on the **first** input, and script it with `torch.jit.script`. Return
 # `{"trace": {"branches": …, "wrong": […]}, "script": {…}}`:
 #
-# - `branches`: how many `prim::If` the graph has, also within branches and in modules that are called;
-# - `wrong`: the positions in `inputs` (from 0) of those that the result answers otherwise than the model (beyond
-#   rounding, 1e-4).
+# - `branches`: how many `prim::If` nodes the graph has, counting those inside branches and inside called modules;
+# - `wrong`: the indices of the inputs on which the result and the model disagree. They agree when the shapes are equal, NaN
+#   stands in the same places, and the rest is equal up to 1e-4 (`torch.allclose` with `rtol` and `atol`).
 #
-# The models are below. Both methods belong to TorchScript, which is deprecated: today you would use `torch.export` for one
-# graph, which refuses such a branch, or `torch.compile`, which breaks the graph there.
+# Find out by looking: some models in the hidden cases aren't in any lesson.
 #
-# <details><summary>Hint 1: a question</summary>Where is a decision that Python took while the trace was recorded?</details>
-# <details><summary>Hint 2: the idea</summary><code>result.inlined_graph</code> has the called modules opened; a node of kind <code>prim::If</code> has blocks, with nodes of their own.</details>
-# <details><summary>Hint 3: the shape</summary><code>len(result.inlined_graph.findAllNodes("prim::If"))</code>, and a comprehension over <code>enumerate(inputs)</code> with <code>torch.allclose</code>.</details>
+# Both methods belong to TorchScript, which is deprecated. Today, you would use `torch.export`, which refuses such a branch,
+# or `torch.compile`, which breaks the graph there.
+#
+# <details><summary>Hint 1: a question</summary>Python took a decision while the trace was being recorded. Where is it now?</details>
+# <details><summary>Hint 2: the idea</summary><code>result.inlined_graph</code> shows the called modules from inside. A node of kind <code>prim::If</code> has blocks, with nodes of their own.</details>
+# <details><summary>Hint 3: the shape</summary>One helper counts (look at <code>findAllNodes</code>), another compares two answers: shape first, then <code>equal_nan</code>. Then the same two lines for both methods.</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "branch_evidence-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day5.branch_evidence import visible as branching
@@ -130,12 +134,16 @@ for model_class in (branching.OneBranch, branching.Gate, branching.Nested):
 # %% nbgrader={"grade": false, "grade_id": "branch_evidence-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def branch_evidence(model: nn.Module, inputs: list[torch.Tensor]) -> dict[str, dict[str, Any]]:
     """For trace and script: branches in the graph, and positions of the inputs that come out wrong."""
+
     ### BEGIN SOLUTION
+    def agree(one: torch.Tensor, other: torch.Tensor) -> bool:
+        return one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-4, equal_nan=True)
+
     results = {"trace": torch.jit.trace(model, (inputs[0],)), "script": torch.jit.script(model)}
     return {
         method: {
             "branches": len(result.inlined_graph.findAllNodes("prim::If")),
-            "wrong": [i for i, x in enumerate(inputs) if not torch.allclose(result(x), model(x), atol=1e-4)],
+            "wrong": [i for i, x in enumerate(inputs) if not agree(result(x), model(x))],
         }
         for method, result in results.items()
     }
@@ -149,15 +157,17 @@ check.day5.branch_evidence(branch_evidence)
 # ## Task 3. Change a graph
 #
 # *10 minutes, easy.* "Explain the structure of an FX graph and how to manipulate it." Write
-# `insert_after(graph_module, target, function)`. Directly behind every `call_function` node whose target is `target` insert
-# a node that calls `function` with its result, and let every reader of the old node read the new one: also readers that
-# have it in a list or by keyword, and the output. Return the graph module; it must run what its graph says.
+# `insert_after(graph_module, target, function)`. Directly behind every `call_function` node whose target is `target`
+# itself, insert a node that calls `function` with its result. Do so even if nobody reads the result. A method or another
+# function of the same name is not `target`. Then let every reader of the old node read the new one: also readers that
+# have it in a list, a dictionary or a slice, or by keyword, and the output. Return the graph module, and make sure that it
+# runs what its graph says.
 #
 # **Prediction.** After `new = graph.call_function(function, (node,))`, who is in `node.users`? The cell below shows it.
 #
-# <details><summary>Hint 1: a question</summary>Who reads the old node at the moment at which you replace its uses?</details>
-# <details><summary>Hint 2: the idea</summary>Note the users before you insert. Then <code>user.replace_input_with(node, new)</code> for each of them.</details>
-# <details><summary>Hint 3: the shape</summary><code>for node in list(graph.nodes):</code> … <code>with graph.inserting_after(node): new = graph.call_function(function, (node,))</code> …; <code>lint</code>, <code>recompile</code>, <code>return</code>.</details>
+# <details><summary>Hint 1: a question</summary>Who reads the old node at the moment when you replace its uses?</details>
+# <details><summary>Hint 2: the idea</summary>Write down the users before you insert. Then redirect each of them; a user has a method for that.</details>
+# <details><summary>Hint 3: the shape</summary>A loop over a copy of the list of nodes: skip what isn't a call of <code>target</code>, note the users, insert behind the node, redirect the users. At the end check the graph, and have the code generated anew.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "insert_after-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -198,18 +208,19 @@ check.day5.insert_after(insert_after)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_sizes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Which sizes may vary?
 #
-# *10 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise, find out what
-# the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name, some with a size of
-# 1. Return for each name a list with one entry a dimension:
+# *10 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise anything, find out
+# what the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name, and some of
+# their sizes are 1. For each name, return a list with one entry per dimension:
 #
-# - the **number**, where the model holds the size fixed;
-# - else a **name** (any string), the same for sizes that must be equal, and different for those that need not be.
+# - the **number**, if the model needs exactly this size;
+# - otherwise a **name** (any string). Sizes that have to be equal share a name, and all others have different ones. A size
+#   that may vary up to a limit, such as the length of a table, varies.
 #
-# **Prediction.** In the cell below every size is offered as dynamic. How many different symbols will there be?
+# **Prediction.** The cell below offers every size as dynamic. How many different symbols will there be?
 #
 # <details><summary>Hint 1: a question</summary>What stands in <code>node.meta["val"].shape</code> of a placeholder of an exported program?</details>
-# <details><summary>Hint 2: the idea</summary><code>Dim.AUTO</code> for each size lets the exporter find out. What it holds fixed becomes a number. But a size of 1 in the example is always held fixed: make it 2.</details>
-# <details><summary>Hint 3: the shape</summary><code>export(model, (), inputs, dynamic_shapes={name: [Dim.AUTO] * x.dim() …})</code>; a size that is fixed prints as a number: <code>str(size).isdigit()</code>.</details>
+# <details><summary>Hint 2: the idea</summary>Offer each size as <code>Dim.AUTO</code>, and let the exporter find out: what the model holds fixed becomes a number. A size of 1 in the example always becomes a number, so make it a 2 where the model takes that.</details>
+# <details><summary>Hint 3: the shape</summary>First try which sizes of 1 can be 2: all of them, else all but one, and so on. Then export, and turn each placeholder's sizes into text; a fixed size prints as digits.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "dynamic_sizes-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -229,7 +240,24 @@ print(f"{len(symbols)} sizes, {len({str(symbol) for symbol in symbols})} symbols
 def dynamic_sizes(model: nn.Module, example: dict[str, torch.Tensor]) -> dict[str, list[int | str]]:
     """For each input the sizes: a number where it is fixed, a name where it may vary."""
     ### BEGIN SOLUTION
-    inputs = {name: value.repeat([2 if size == 1 else 1 for size in value.shape]) for name, value in example.items()}
+    from itertools import combinations
+
+    ones = [(name, i) for name, value in example.items() for i, size in enumerate(value.shape) if size == 1]
+    inputs = example
+    for kept in range(len(ones) + 1):  # as many sizes of 1 as the model lets become 2
+        for left in combinations(ones, kept):
+            trial = dict(example)
+            for name, i in set(ones) - set(left):
+                trial[name] = torch.cat([trial[name]] * 2, dim=i)
+            try:
+                model(**trial)
+            except Exception:
+                continue
+            inputs = trial
+            break
+        else:
+            continue
+        break
     program = export(model, (), inputs, dynamic_shapes={name: [Dim.AUTO] * x.dim() for name, x in inputs.items()})
     return {
         node.name: [int(text) if text.isdigit() else text for text in map(str, node.meta["val"].shape)]
@@ -245,22 +273,21 @@ check.day5.dynamic_sizes(dynamic_sizes)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. The whole pipeline
 #
-# *30 minutes, hard.* Write `pipeline(model, example, others, passes, measure)`, which returns `(result, report)`.
+# *30 minutes, hard.* Write `pipeline(model, example, others, passes, measure)`. It returns `(result, report)`.
 #
-# - **Capture** with `torch.export`: evaluation mode, any batch size. The caller's `model` stays as it is. Where the exporter
-#   refuses, return the model itself and `captured: False`.
-# - **Passes**: `passes` is a dictionary of functions, each of which changes a graph module in place; try them in order. Some
-#   are wrong, some raise.
-# - **Verify** after each: on `example` and every tensor in `others`, up to 1e-4. A pass that fails is rejected, without a
-#   trace of what it did.
-# - **Benchmark**: `measure(function)` runs a function of one tensor once, and returns seconds. Time the captured graph and
-#   the result: one warm-up call each, then five each, alternately; take the medians.
-#
-# The report holds what the table below says.
+# - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up. Leave the caller's `model` as it is. If the
+#   exporter refuses, return the model itself.
+# - **Passes**: `passes` is a dictionary of functions that change a graph module in place. Try them in order. Some are wrong,
+#   and some raise.
+# - **Verify** after each pass: on `example` and on `others`, compare with the *model* in evaluation mode. Shapes have to be
+#   equal, and values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`). Reject a pass that fails, and undo all that
+#   it did.
+# - **Benchmark**: `measure(function)` runs a function of one tensor once and returns seconds. Time the captured graph and the
+#   result: warm up once each, then time five calls each, alternately. Take the medians.
 #
 # <details><summary>Hint 1: a question</summary>A pass overwrites weights, and raises halfway. Where is the graph as it was before, and whose weights are those?</details>
-# <details><summary>Hint 2: the idea</summary>Copy the model before capture, and the graph before each pass; a copy that proves right takes the place of the graph. The captured graph stays for the comparison.</details>
-# <details><summary>Hint 3: the shape</summary><code>for name, change in passes.items(): trial = copy.deepcopy(result)</code>; <code>try: change(trial); right = all(…)</code>; <code>except Exception: right = False</code>; and six rounds of <code>measure</code> over both graphs.</details>
+# <details><summary>Hint 2: the idea</summary>Copy the model before capture, and the graph before each pass, weights included. If a copy proves right, it takes the place of the graph. Keep the captured graph for the comparison.</details>
+# <details><summary>Hint 3: the shape</summary>A loop over the passes: change a copy and compare it, both where an error means "rejected". Then six rounds over both graphs, of which you drop the first.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-report", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # The report is a dictionary:
@@ -272,10 +299,10 @@ check.day5.dynamic_sizes(dynamic_sizes)
 # | `operations` | the number of `call_function` nodes in the captured graph and in the result |
 # | `seconds` | the two medians, in the same order |
 #
-# Where nothing was captured, the lists are empty and the numbers 0.
+# If nothing was captured, the lists are empty and the numbers 0.
 #
-# **Prediction.** One of the passes below is right for positive values only; another raises an error. Which ones? And which
-# one writes into weights?
+# **Prediction.** One of the passes below is right for positive values only, and another one raises an error. Which ones? And
+# which one writes into weights? (The hidden cases bring others, and a name proves nothing.)
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "pipeline-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day5.pipeline_passes import PASSES
@@ -310,22 +337,25 @@ def pipeline(
         trial = copy.deepcopy(result)
         try:
             change(trial)
-            right = all(torch.allclose(trial(x), reference(x), rtol=1e-4, atol=1e-4) for x in [example, *others])
+            right = all(
+                trial(x).shape == reference(x).shape and torch.allclose(trial(x), reference(x), rtol=1e-4, atol=1e-4)
+                for x in [example, *others]
+            )
         except Exception:
             right = False
         if right:
             result = trial
         (kept if right else rejected).append(name)
-    times = {captured: [], result: []}
+    both, times = (captured, result), ([], [])
     for _ in range(6):
-        for graph_module in (captured, result):
-            times[graph_module].append(measure(graph_module))
+        for graph_module, seconds in zip(both, times, strict=True):
+            seconds.append(measure(graph_module))
     return result, {
         "captured": True,
         "kept": kept,
         "rejected": rejected,
         "operations": (count(captured), count(result)),
-        "seconds": tuple(statistics.median(times[graph_module][1:]) for graph_module in (captured, result)),
+        "seconds": tuple(statistics.median(seconds[1:]) for seconds in times),
     }
     ### END SOLUTION
 
@@ -336,25 +366,25 @@ check.day5.pipeline(pipeline)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Choose an engine honestly
 #
-# *20 minutes, medium, stretch.* Several engines could run a model. Which one do you take? Write
+# *20 minutes, medium, stretch.* Several engines could run your model. Which one do you take? Write
 # `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
 # right. `clock()` gives seconds. The machine is busy.
 #
-# - **Refuse** an engine that raises on `example` or one of `others`, is off by more than 1e-4 of the largest value, or whose
-#   result a later call overwrites.
-# - **Time** the others on `example`: `rounds` rounds, in each every engine once, each call by itself, warmed up.
-# - **Take** the one with the largest speed-up among those that beat `eager` in at least three of four rounds; where there is
-#   none, `eager`. The speed-up is the median over the rounds of eager's seconds, divided by its own in the same round.
+# - **Refuse** an engine if it raises on `example` or on one of `others`, if it is off by more than 1e-4 of the largest value,
+#   or if a later call overwrites its result.
+# - **Time** the rest on `example`: `rounds` rounds, and in each round every engine once, warmed up, each call by itself.
+# - **Take** the engine with the largest speed-up among those that beat `eager` in at least three of four rounds; if there is
+#   none, `eager`. The speed-up is the median over the rounds: `eager`'s seconds divided by the engine's in the same round.
 #
 # Return `{"taken": name, "refused": names, "speed_up": {name: number}}`.
 #
-# <details><summary>Hint 1: a question</summary>Somebody starts a large job while you time the second engine. What does it do to your figures if each engine is timed in a row, and what if they take turns?</details>
-# <details><summary>Hint 2: the idea</summary>Compute all results of an engine first, and compare them afterwards: what was overwritten, or remembered from the first input, shows then. These calls are the warm-up, too.</details>
-# <details><summary>Hint 3: the shape</summary><code>results = [run(one) for one in [example, *others]]</code> in a <code>try</code>; two nested loops, rounds outside; <code>ratios = [a / b for a, b in zip(seconds["eager"], seconds[name])]</code>.</details>
+# <details><summary>Hint 1: a question</summary>Somebody starts a large job while you are timing the second engine. What happens to your figures if you time one engine after the other? And if the engines take turns?</details>
+# <details><summary>Hint 2: the idea</summary>Collect all results of an engine first, and compare them afterwards. Then you notice what was overwritten, or remembered from the first input. These calls warm the engine up, too.</details>
+# <details><summary>Hint 3: the shape</summary>A function that says whether an engine is right; then two nested loops, with the rounds outside. For each engine, one ratio per round, and their median.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-look-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# **Prediction.** Below, two engines are timed on a machine that gets busy halfway: once in a row, once in turn. One is
-# really twice as fast. Which of the two ways says so?
+# **Prediction.** The cell below times two engines on a machine that gets busy halfway, first one after the other, then in
+# turn. One of them really is twice as fast. Which way of timing tells you so?
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "choose_engine-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day5.choose_engine.visible import ScriptedEngines
@@ -416,10 +446,10 @@ check.day5.choose_engine(choose_engine)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "deep_dive-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 7. A technical deep dive
 #
-# *15 minutes, medium.* Explain **one** mechanism of this week to a colleague who knows PyTorch, and no compilers: guards,
-# graph breaks, dynamic shapes, the legality of a rewrite, the compile cache, … At most 400 words, with at least one
-# measurement of your own: the code in a cell of yours, the number in the text. Say also what you gave up for it (the
-# trade-off), and when you would do otherwise. The lesson *writeup_example* shows one.
+# *15 minutes, medium.* Explain **one** mechanism of this week to a colleague who knows PyTorch but no compilers: guards,
+# graph breaks, dynamic shapes, when a rewrite is legal, the compile cache, … Use at most 400 words and at least one
+# measurement of your own: put the code into a cell, and the number into the text. Say what you gave up for it (the
+# trade-off), and when you would do it another way. The lesson *writeup_example* shows one.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "deep_dive", "locked": false, "points": 20, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"names one mechanism, and says what problem it solves": 4, "explains the mechanism correctly, with its conditions": 6, "has a measurement of one's own that can be repeated": 5, "names what is given up, and when one would do otherwise": 3, "a colleague without compiler knowledge can follow": 2}}
 # *Your deep dive goes here.*
@@ -427,8 +457,8 @@ check.day5.choose_engine(choose_engine)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "answer_compile-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## The five questions, in words
 #
-# The remaining answers are *stretch*: five minutes each, at most 120 words, as you would say them aloud. Point to your
-# programs above as evidence.
+# These answers are *stretch*: five minutes each, at most 120 words, as you would say them aloud. Your programs above are
+# the evidence; point to them.
 #
 # ### 1. How does `torch.compile` work under the hood?
 #

@@ -26,11 +26,6 @@ from autograder.course.tasks import all_tasks, find_task
 COURSE = Course(Path(__file__).resolve().parents[2])
 
 MISSING: dict[str, int] = {
-    "recompile_log": 3,
-    "branch_evidence": 1,
-    "insert_after": 4,
-    "dynamic_sizes": 3,
-    "pipeline": 7,
     "choose_engine": 3,
     "strided_tensor": 2,
     "view_strides": 1,
@@ -39,7 +34,7 @@ MISSING: dict[str, int] = {
 }
 """How many words of each task's text stand in no key yet. Fill them in and lower the number; none may rise."""
 
-MOST_MISSING = 31
+MOST_MISSING = 13
 """What they come to together. It only becomes less."""
 
 

@@ -10,7 +10,10 @@ from typing import TypeVar
 from autograder.course.task import Task
 
 EVERY = "FXOPT_CAPSTONE_EVERY"
-"""Environment variable of the judge: of the programs for passes take every n-th of each sort, for a quick look."""
+"""Environment variable of the judge: of traps and random programs take every n-th, for a quick look."""
+
+FAMILIES = "FXOPT_CAPSTONE_FAMILIES"
+"""Environment variable of the judge: how many families of models passes are tried on, for tests; all by default."""
 
 Item = TypeVar("Item")
 

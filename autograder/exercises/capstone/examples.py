@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from collections.abc import Sequence
 from contextlib import redirect_stderr
 
 import torch
@@ -14,10 +15,14 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from autograder.exchange.graph_form import ENCODED_VALUE
 
 
-def restore_examples(graph_module: fx.GraphModule) -> None:
+def restore_examples(graph_module: fx.GraphModule, strides: Sequence[Sequence[int]] | None = None) -> None:
     """Give the nodes example values (`meta["val"]`) again where the JSON form kept shapes, as a capture would.
 
-    Inputs are taken to be contiguous. A graph that does not run on its inputs gets none: some traps raise always.
+    A graph that does not run on its inputs gets none: some traps raise always.
+
+    Args:
+        graph_module: the graph.
+        strides: of the inputs; by default they are contiguous.
     """
     nodes = list(graph_module.graph.nodes)
     kept = [node.meta.get(ENCODED_VALUE) for node in nodes if node.op == "placeholder"]
@@ -27,6 +32,8 @@ def restore_examples(graph_module: fx.GraphModule) -> None:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         inputs = [torch.empty(value["shape"], dtype=getattr(torch, value["dtype"])) for value in kept]
+        if strides is not None:
+            inputs = [one.as_strided(one.shape, own) for one, own in zip(inputs, strides, strict=True)]
     copied = copy.deepcopy(graph_module)
     try:
         # The graph may switch the modes; these put them back.

@@ -53,6 +53,7 @@ TASKS = (
         provides=("pipeline",),
         evidence="artefact",
         instrument=True,
+        measured=("range with an end",),
         withheld=("fxopt_core.optimizer", "fxopt_core.verification", "fxopt_core.benchmark"),
         seconds=120.0,
         checklist=("extract-graphs", "write-passes", "profile-compilation"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 
@@ -62,5 +64,76 @@ def break_halfway(graph_module: fx.GraphModule) -> None:
     graph_module.recompile()
     raise BrokenPassError("this pass did not expect such a graph")
 
+
+def _behind(graph_module: fx.GraphModule, *calls: tuple[Any, tuple[Any, ...]]) -> None:
+    """Let the result go through calls, one after the other, before it is returned."""
+    output = graph_module.graph.output_node()
+    (value,) = output.all_input_nodes
+    with graph_module.graph.inserting_before(output):
+        node = value
+        for function, more in calls:
+            node = graph_module.graph.call_function(function, (node, *more))
+    output.replace_input_with(value, node)
+    graph_module.recompile()
+
+
+def leave_alone(graph_module: fx.GraphModule) -> None:
+    """Finds nothing to do. Right."""
+
+
+def refuse(graph_module: fx.GraphModule) -> None:
+    """Raises an error before it changes anything."""
+    raise BrokenPassError("this pass is not for such a graph")
+
+
+def double_weights(graph_module: fx.GraphModule) -> None:
+    """Overwrites weights, and puts nothing right. Wrong."""
+    for parameter in graph_module.parameters():
+        parameter.data.mul_(2)
+
+
+def break_after_writing(graph_module: fx.GraphModule) -> None:
+    """Overwrites weights, and then raises an error."""
+    double_weights(graph_module)
+    raise BrokenPassError("halfway through")
+
+
+def shift(graph_module: fx.GraphModule) -> None:
+    """Adds a hundredth. Wrong, and no rounding."""
+    _behind(graph_module, (aten.add.Tensor, (0.01,)))
+
+
+def nudge(graph_module: fx.GraphModule) -> None:
+    """Adds a hundred-thousandth, as another order of sums might. Right, up to 1e-4."""
+    _behind(graph_module, (aten.add.Tensor, (1e-5,)))
+
+
+def drift(graph_module: fx.GraphModule) -> None:
+    """Adds less than 1e-4. Right once; what is added up by many such passes is not."""
+    _behind(graph_module, (aten.add.Tensor, (6e-5,)))
+
+
+def make_undefined(graph_module: fx.GraphModule) -> None:
+    """Makes NaN of everything negative. Wrong."""
+    _behind(graph_module, (aten.sqrt.default, ()), (aten.mul.Tensor, (1.0,)), (aten.pow.Tensor_Scalar, (2,)))
+
+
+def wrap(graph_module: fx.GraphModule) -> None:
+    """Puts a dimension before the others. Wrong, though every value is the same."""
+    _behind(graph_module, (aten.unsqueeze.default, (0,)))
+
+
+def freeze_batch(graph_module: fx.GraphModule) -> None:
+    """Writes the example's batch into the graph, which then raises for others. Wrong."""
+    _behind(graph_module, (aten.view.default, ([3, -1],)))
+
+
+MORE_PASSES = {
+    function.__name__: function
+    for function in (
+        *(leave_alone, refuse, double_weights, break_after_writing, shift, nudge, make_undefined, wrap, freeze_batch),
+    )
+} | {f"drift_{number}": drift for number in range(1, 7)}
+"""Further ones, of which the task says nothing."""
 
 PASSES = {function.__name__: function for function in (drop_neutral, merge_relus, fold_scale, drop_abs, break_halfway)}

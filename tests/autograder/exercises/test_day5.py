@@ -12,6 +12,7 @@ from torch.export import Dim, export
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import encode
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day5.branch_evidence import judge as branches
 from autograder.exercises.day5.branch_evidence import visible as branching
 from autograder.exercises.day5.dynamic_sizes import judge as sizes
@@ -28,11 +29,14 @@ SEEDS = ("a", "b", "c")
 
 
 def every_case(visible: Any, judge: Any) -> list[Case]:
-    return [*visible.visible_cases(), *(case for seed in SEEDS for case in judge.hidden_cases(Random(seed)))]
+    drawn = [case for seed in SEEDS for case in judge.hidden_cases(Random(seed))]
+    unique = {f"{case.name} {case.parameters}": case for case in drawn}  # some are the same for every seed
+    return [*visible.visible_cases(), *unique.values()]
 
 
 def names(judged: object) -> list[str]:
-    return [name for name, _ in judged]  # type: ignore[attr-defined]
+    told = [found for found in judged if not isinstance(found, Agreement)]  # type: ignore[attr-defined]
+    return [found.question if isinstance(found, Deviation) else found[0] for found in told]
 
 
 def compiled_calls(case: Case) -> list[int]:
@@ -43,7 +47,7 @@ def compiled_calls(case: Case) -> list[int]:
 def test_calls_are_reused_and_compiled_again(case: Case) -> None:
     counts = compiled_calls(case)
     assert counts[0] == 1
-    assert {0, 1} == set(counts[1:])
+    assert len(counts) == 1 or {0, 1} == set(counts[1:])
 
 
 def test_a_change_that_no_guard_sees_is_not_to_blame() -> None:
@@ -68,8 +72,8 @@ def test_a_change_that_no_guard_sees_is_not_to_blame() -> None:
 def test_a_trace_is_wrong_on_some_inputs_exactly_where_there_are_branches(case: Case) -> None:
     model = branching.MODELS[case.parameters["model"]]().eval()
     inputs = branching.make_inputs(case)
-    wrong = branches.wrong_inputs(model, inputs, 0)
-    assert bool(wrong) == (case.parameters["model"] != "plain")
+    wrong = branches.wrong_inputs(branches.traced_on(model, inputs[0]), model, inputs)
+    assert bool(wrong) == (case.parameters["model"] not in ("plain", "knows"))
     assert 0 not in wrong
 
 
@@ -87,10 +91,8 @@ def test_a_graph_and_code_that_differ_are_a_forgotten_recompile() -> None:
 def test_what_varies_is_what_the_exporter_lets_vary(case: Case) -> None:
     """The judge finds out by running the model; the exporter by reasoning. They agree."""
     model = sized.MODELS[case.parameters["model"]](case.parameters["width"]).eval()
-    example = {
-        name: value.repeat([2 if size == 1 else 1 for size in value.shape])
-        for name, value in sized.make_example(case).items()
-    }
+    shapes = sizes.without_ones(case)
+    example = {name: torch.ones(shapes[name], dtype=value.dtype) for name, value in sized.make_example(case).items()}
     automatic = {name: [Dim.AUTO] * value.dim() for name, value in example.items()}
     program = export(model, (), example, dynamic_shapes=automatic)
     found = {

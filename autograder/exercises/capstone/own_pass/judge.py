@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +16,18 @@ from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import ask, decode
 from autograder.exchange.graph_form.nodes import all_nodes, has_inner_graphs, module_of
 from autograder.exchange.graph_form.parcels import as_sent
-from autograder.exercises.capstone.own_pass.figures import counted, gain, timed
-from autograder.exercises.capstone.own_pass.programs import encoded, inputs_of, model_cases, random_cases, trap_of
+from autograder.exercises.capstone.own_pass.figures import Figures, counted, gain, left_over, timed
+from autograder.exercises.capstone.own_pass.places import courses_places, places
+from autograder.exercises.capstone.own_pass.planting import planted
+from autograder.exercises.capstone.own_pass.programs import (
+    VISIBLE_SEED,
+    encoded,
+    inputs_of,
+    model_cases,
+    planted_case,
+    random_cases,
+    trap_of,
+)
 from autograder.traps.oracle import differences
 
 MOST_TOLERANCE = 1e-4
@@ -83,7 +95,40 @@ MISCONCEPTIONS = {
         "After your pass a program computes other values: the rewrite is not legal everywhere that your pattern "
         "matches. Look at operators with other arguments, at dtypes, at NaN and -0.0, and at values that others read."
     ),
+    "planted write": (
+        "Your pass rewrites a model rightly, and goes on rewriting it when something is written in place between the "
+        "nodes that it takes. Refuse there: `editor.timeline.version(value, node)` tells whether two nodes see the "
+        "same content of a value."
+    ),
+    "planted switch": (
+        "Your pass rewrites a model rightly, and goes on rewriting it when a mode is switched between the nodes that "
+        "it takes. Refuse there: `editor.timeline.mode(node)` has to be the same for all of them."
+    ),
+    "planted reader": (
+        "Your pass rewrites a model rightly, and goes wrong when somebody else also gets a value that it takes away or "
+        "replaces. Refuse where a value in between has other users, or is returned: `node.users`, "
+        "`editor.storages.escapes(node)`."
+    ),
+    "planted strides": (
+        "Your pass rewrites a model rightly, and leaves a value with other strides where somebody reads memory by its "
+        "strides (`as_strided`, or a `view` that raises). Keep the layout, or refuse where you do not know all readers."
+    ),
+    "planted dtype": (
+        "Your pass rewrites a model rightly in float32, and goes on rewriting the same nodes in a dtype in which the "
+        "result differs by more than you state: in half precision each step is rounded, and integers are no fractions. "
+        "Ask the example value for its dtype, and refuse where you have not shown that it is right."
+    ),
+    "planted layout": (
+        "Your pass rewrites a model rightly where values lie in memory row by row, and goes wrong where they lie "
+        "otherwise: transposed, with steps, or expanded. What comes out has to lie as it did before."
+    ),
+    "planted alias": (
+        "Your pass rewrites a model rightly, and goes wrong when two of the values that it reads are one tensor."
+    ),
 }
+
+MOST_PLANTS = 30
+"""How many plants there are at most for one model."""
 
 KINDS = (
     ("does not run", ("raised",)),
@@ -129,6 +174,28 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     if changed is not values["changed"]:
         yield "untrue report", f"it says changed={values['changed']}"
     inputs = as_sent(inputs_of(case))
+    if wrong := _wrong(case, original, after, inputs, tolerance, keeps_gradients):
+        yield wrong
+        return
+    level = case.parameters.get("model", [""])[1:2]
+    if "planted" in case.parameters or not level:
+        return
+    if level == ["torch"] and _serves_one_batch_only(original, after, inputs, keeps_gradients):
+        yield "hard-codes a shape", f"({case.name})"
+        return
+    if case.parameters["model"][2] != VISIBLE_SEED:
+        yield _figures(case, original, after, inputs)
+
+
+def _wrong(
+    case: Case,
+    original: fx.GraphModule,
+    after: fx.GraphModule,
+    inputs: tuple[Any, ...],
+    tolerance: float,
+    keeps_gradients: bool,
+) -> tuple[str, str] | None:
+    """What the graph does otherwise than before, if anything."""
     trap = trap_of(case.parameters["trap"]) if "trap" in case.parameters else None
     wrong = differences(
         copy.deepcopy(original),
@@ -144,17 +211,88 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
         raises=trap is None or trap.raises,
         ask=ask,
     )
-    if wrong:
-        about = f"{trap.about} " if trap is not None else ""
-        folded = _in_training(after) < _in_training(original)
-        yield ("folds in training mode" if folded else kind_of(wrong)), f"{about}{'; '.join(wrong)}"[:400]
-    elif case.parameters.get("model", [""])[1:2] == ["torch"] and _serves_one_batch_only(
-        original, after, inputs, keeps_gradients
-    ):
-        yield "hard-codes a shape", f"({case.name})"
-    elif "model" in case.parameters:
-        figures = {"before": counted(original, inputs), "after": ask(counted, after, inputs)}
-        yield {**figures, "gain": gain(**figures), "seconds": ask(timed, original, after, inputs)}
+    if not wrong:
+        return None
+    if "planted" in case.parameters:
+        kind = case.parameters["planted"]
+        if kind == "planted dtype" and _only_strides(wrong):
+            kind = "planted strides"  # that of what comes out, whatever the dtype
+        return kind, f"({case.name.removeprefix('plant, ')}; {'; '.join(wrong)}"[:400] + ")"
+    about = f"{trap.about} " if trap is not None else ""
+    folded = _in_training(after) < _in_training(original)
+    return ("folds in training mode" if folded else kind_of(wrong)), f"{about}{'; '.join(wrong)}"[:400]
+
+
+_TRAITS = re.compile(r"\((torch\.\w+, \([^)]*\)), (\([^)]*\)), .* instead of \((torch\.\w+, \([^)]*\)), (\([^)]*\)),")
+
+
+def _only_strides(wrong: list[str]) -> bool:
+    """Whether the first difference is one of strides, of the same dtype and shape."""
+    found = _TRAITS.search(wrong[0])
+    return found is not None and found[1] == found[3] and found[2] != found[4]
+
+
+def _figures(case: Case, original: fx.GraphModule, after: fx.GraphModule, inputs: tuple[Any, ...]) -> dict[str, Any]:
+    """What is gained on a model, where it was rewritten, and at which of these places each pass of the course is."""
+    here = places(original, after)
+    shared = {name: sum(place in theirs for place in here) for name, theirs in courses_places(case, original).items()}
+    before, now = _counted_before(case, original, inputs), ask(counted, after, inputs)
+    least = _left_over_before(case, original, inputs)
+    most = ask(left_over, after, inputs) if here else least
+    return {
+        "before": before,
+        "after": now,
+        "alone": gain(before, now),
+        "beyond": gain(least, most),
+        "places": len(here),
+        "shared": shared,
+        "later": "later" in case.parameters,
+        "model": case.parameters["model"][:2],
+        "seconds": {} if "later" in case.parameters else ask(timed, original, after, inputs),
+    }
+
+
+_KNOWN: dict[tuple[str, str, str], Figures] = {}
+"""Figures of models as they were before any candidate."""
+
+
+def _counted_before(case: Case, original: fx.GraphModule, inputs: tuple[Any, ...]) -> Figures:
+    return _known("counted", case, original, inputs)
+
+
+def _left_over_before(case: Case, original: fx.GraphModule, inputs: tuple[Any, ...]) -> Figures:
+    return _known("left over", case, original, inputs)
+
+
+def _known(what: str, case: Case, original: fx.GraphModule, inputs: tuple[Any, ...]) -> Figures:
+    key = (what, case.name, case.parameters["model"][2])
+    if key not in _KNOWN:
+        _KNOWN[key] = {"counted": counted, "left over": left_over}[what](original, inputs)
+    return _KNOWN[key]
+
+
+def follow_up(case: Case, evidence: Evidence) -> Case | None:
+    """Of the plants for what a candidate rewrote in a model, the one with the number that the case asks for.
+
+    `case.parameters["plant"]` is the number, and `None` comes after the last one. In `known` are the kinds with
+    signatures of which there are enough.
+    """
+    number = case.parameters["plant"]
+    original, after = decode(encoded(case), ours=True), decode(evidence.graphs["after"])
+    rewritten = set(places(original, after))
+    key = (case.name, case.parameters["model"][2], tuple(sorted(rewritten)))
+    if key not in _PLANTS:
+        _PLANTS.clear()
+        source = random.Random(f"{key}")
+        known = {(kind, signature) for kind, signature in case.parameters["known"]}
+        made = planted(original, as_sent(inputs_of(case)), rewritten, source, known) if rewritten else []
+        _PLANTS[key] = [planted_case(case, one) for one in made[:MOST_PLANTS]]
+    plants = _PLANTS[key]
+    return plants[number] if number < len(plants) else None
+
+
+_PLANTS: dict[Any, list[Case]] = {}
+"""The plants for the model that was asked about last."""
 
 
 def _in_training(graph_module: fx.GraphModule) -> int:

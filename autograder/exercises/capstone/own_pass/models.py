@@ -1,4 +1,8 @@
-"""Families of models on which a capstone shows a gain: written out by hand, as much published code is."""
+"""Families of models on which a capstone shows a gain: written out by hand, as much published code is.
+
+The first five are the same program each time, in other sizes. The others are put together from parts that are spelled
+in many ways (`dialects`), and no two of them are alike.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from autograder.exercises.capstone.own_pass import dialects
 
 Family = Callable[[random.Random], tuple[nn.Module, tuple[Any, ...]]]
 """Makes a model of this family, in sizes that the random source decides, and inputs for it."""
@@ -128,6 +134,136 @@ class Head(nn.Module):
         return torch.cat([corners, 1.0 / (1.0 + torch.exp(-scores))], -1)
 
 
+class Sequence(nn.Module):
+    """Blocks of attention and what follows it, each block in its own spelling or all in one."""
+
+    def __init__(self, source: random.Random, width: int, length: int, *, crossed: bool = False) -> None:
+        super().__init__()
+        self.crossed = crossed
+        self.blocks = nn.ModuleList()
+        for _ in range(source.randint(1, 2)):
+            parts = (
+                dialects.Norm(source, width),
+                dialects.Attention(source, width, length),
+                dialects.Norm(source, width),
+                dialects.Feed(source, width),
+            )
+            self.blocks.append(nn.ModuleList(parts))
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Shape (batch, length, width), as it came."""
+        seen = torch.flip(x, (1,))
+        for block in self.blocks:
+            first, attention, second, feed = block.children()
+            normal = first(x)
+            x = x + self.dropout(attention(normal, seen) if self.crossed else attention(normal))
+            x = x + self.dropout(feed(second(x)))
+        return x
+
+
+class Recurrent(nn.Module):
+    """A gated cell (GRU or LSTM), a step for each place of the sequence."""
+
+    def __init__(self, source: random.Random, width: int, steps: int) -> None:
+        super().__init__()
+        self.steps, self.kind, self.opens = steps, source.choice(("GRU", "LSTM")), source.choice(dialects.GATES)
+        self.inside = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+        self.across = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From (batch, steps, width) to (batch, width)."""
+        state = memory = torch.zeros_like(x[:, 0])
+        for step in range(self.steps):
+            now = x[:, step]
+            one, two, new = (self.inside[i](now) + self.across[i](state) for i in range(3))
+            if self.kind == "GRU":
+                keep = self.opens(one)
+                state = keep * state + (1.0 - keep) * torch.tanh(self.opens(two) * new)
+            else:
+                memory = self.opens(one) * memory + self.opens(two) * torch.tanh(new)
+                state = self.opens(self.inside[3](now) + self.across[3](state)) * torch.tanh(memory)
+        return state
+
+
+class Experts(nn.Module):
+    """Several layers of the same input, weighted by what a further one says of it."""
+
+    def __init__(self, source: random.Random, width: int) -> None:
+        super().__init__()
+        self.router = nn.Linear(width, source.randint(2, 4), bias=False)
+        self.experts = nn.ModuleList(nn.Linear(width, width) for _ in range(self.router.out_features))
+        self.activation, self.written = source.choice(dialects.ACTIVATIONS), source.random() < 0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to the same."""
+        scores = self.router(x)
+        weights = torch.softmax(scores, -1)
+        if self.written:
+            powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+            weights = powers / powers.sum(-1, keepdim=True)
+        outcomes = [self.activation(expert(x)) for expert in self.experts]
+        return sum(weights[..., i : i + 1] * outcome for i, outcome in enumerate(outcomes)) + x
+
+
+class Vision(nn.Module):
+    """Convolutional stages, some with a way around them."""
+
+    def __init__(self, source: random.Random, channels: int) -> None:
+        super().__init__()
+        self.stem = dialects.Convolved(source, 3, channels)
+        self.stages = nn.ModuleList(dialects.Convolved(source, channels, channels) for _ in range(source.randint(1, 2)))
+        self.around = source.random() < 0.5
+        self.head = nn.Linear(channels, 5)
+        self.written = source.random() < 0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """From (batch, 3, height, width) to (batch, 5)."""
+        x = self.stem(x)
+        for stage in self.stages:
+            x = x + stage(x) if self.around else stage(x)
+        scores = self.head(x.flatten(2).mean(-1))
+        return torch.log(torch.softmax(scores, -1)) if self.written else torch.log_softmax(scores, -1)
+
+
+class Tabular(nn.Module):
+    """Layers over rows of a table, by somebody in a hurry."""
+
+    def __init__(self, source: random.Random, width: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(source.randint(1, 3)))
+        self.between = nn.ModuleList(dialects.Careless(source) for _ in self.layers)
+        self.activation = source.choice(dialects.ACTIVATIONS)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        for layer, careless in zip(self.layers, self.between, strict=True):
+            x = self.activation(layer(careless(x)))
+        return x
+
+
+class Similar(nn.Module):
+    """Two projections of each row, compared: by the cosine, by the distance, each with each."""
+
+    def __init__(self, source: random.Random, width: int) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(width, width), nn.Linear(width, width)
+        self.kind = source.choice(("cosine", "distance", "normal"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to (batch, length)."""
+        left, right = self.left(x), self.right(x)
+        if self.kind == "cosine":
+            above = (left * right).sum(-1)
+            below = torch.sqrt((left * left).sum(-1) + 1e-6) * torch.sqrt((right * right).sum(-1) + 1e-6)
+            return above / below
+        if self.kind == "distance":
+            return (left * left).sum(-1) - 2.0 * (left * right).sum(-1) + (right * right).sum(-1)
+        one = left / (left.norm(dim=-1, keepdim=True) + 1e-6)
+        other = right / (right.norm(dim=-1, keepdim=True) + 1e-6)
+        return torch.einsum("bld,bld->bl", one, other)
+
+
 def _decoder(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
     width, length = source.choice((16, 24, 32)), source.randint(5, 12)
     return Decoder(width, length, source.randint(1, 3)), (torch.randn(source.randint(1, 3), length, width),)
@@ -154,11 +290,53 @@ def _head(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
     return Head(channels, source.randint(3, 9)), (torch.randn(source.randint(1, 2), channels, size, size),)
 
 
+def _sequence(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    width, length = source.choice((16, 24, 32)), source.randint(5, 12)
+    return Sequence(source, width, length), (torch.randn(source.randint(2, 3), length, width),)
+
+
+def _crossed(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    width, length = source.choice((16, 24, 32)), source.randint(5, 12)
+    return Sequence(source, width, length, crossed=True), (torch.randn(source.randint(2, 3), length, width),)
+
+
+def _recurrent(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    width, steps = source.choice((8, 12, 16)), source.randint(2, 4)
+    return Recurrent(source, width, steps), (torch.randn(source.randint(2, 4), steps, width),)
+
+
+def _experts(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    width = source.choice((12, 16, 24))
+    return Experts(source, width), (torch.randn(source.randint(2, 3), source.randint(3, 9), width),)
+
+
+def _vision(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    size = source.randint(6, 10)
+    return Vision(source, source.choice((4, 6, 8))), (torch.randn(source.randint(2, 3), 3, size, size),)
+
+
+def _tabular(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    width = 2 * source.randint(4, 12)
+    return Tabular(source, width), (torch.randn(source.randint(3, 6), width),)
+
+
+def _similar(source: random.Random) -> tuple[nn.Module, tuple[Any, ...]]:
+    width = source.choice((8, 12, 16))
+    return Similar(source, width), (torch.randn(source.randint(2, 3), source.randint(3, 9), width),)
+
+
 FAMILIES: dict[str, Family] = {
     "decoder": _decoder,
     "gated layers": _gated,
     "convolutions": _convolutions,
     "careless code": _careless,
     "detector head": _head,
+    "sequence": _sequence,
+    "two sequences": _crossed,
+    "recurrent cell": _recurrent,
+    "experts": _experts,
+    "vision": _vision,
+    "table": _tabular,
+    "similarity": _similar,
 }
 """By name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from functools import cache
@@ -12,8 +13,11 @@ from torch import fx
 
 from autograder.exchange.evidence import Case
 from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, encode
+from autograder.exercises.capstone import FAMILIES as FEW
 from autograder.exercises.capstone import chosen
 from autograder.exercises.capstone.own_pass.models import FAMILIES
+from autograder.exercises.capstone.own_pass.places import after_the_course, travels
+from autograder.exercises.capstone.own_pass.planting import Planted, made_inputs
 from autograder.traps.random_programs import random_program
 from autograder.traps.table import TRAPS
 from autograder.traps.trap import Trap, exported, traced, with_examples
@@ -52,9 +56,32 @@ def random_cases(seed: str) -> list[Case]:
 
 
 def model_cases(seed: str) -> list[Case]:
-    """One model of each family at each level."""
-    keys = chosen([(family, level, seed) for family in FAMILIES for level in LEVELS])
-    return [_case(f"{key[0]}, {key[1]}", {"model": list(key)}, model_of(*key)[0]) for key in keys]
+    """One model of each family, as it is, and after the template and the presets. None is left out of a quick look.
+
+    At which level a family comes is drawn; both levels come.
+    """
+    cases = []
+    families = random.Random(f"{seed}/families").sample(list(FAMILIES), len(FAMILIES))
+    for number, family in enumerate(families[: int(os.environ.get(FEW, len(FAMILIES)))]):
+        key = [family, list(LEVELS)[number % len(LEVELS)], seed]
+        graph_module = model_of(*key)[0]
+        cases.append(_case(f"{family}, {key[1]}", {"model": key}, graph_module))
+        later = after_the_course(graph_module)
+        if travels(later):
+            cases.append(_case(f"{family}, {key[1]}, after the presets", {"model": key, "later": True}, later))
+    return cases
+
+
+def planted_case(case: Case, planted: Planted) -> Case:
+    """A plant in the model of a case, as a case."""
+    given: dict[str, Any] = {name: case.parameters[name] for name in ("model", "later") if name in case.parameters}
+    made: tuple[Any, ...] = ()
+    if planted.inputs:
+        made = made_inputs(planted.inputs)
+        given |= {"inputs": list(planted.inputs), "strides": [list(value.stride()) for value in made]}
+    given |= {"planted": planted.kind, "about": planted.about, "signature": planted.signature}
+    program = with_examples(planted.graph_module, *(made or inputs_of(case)))
+    return _case(f"plant, {case.name}: {planted.about}", given, program)
 
 
 def _case(name: str, parameters: dict[str, Any], graph_module: fx.GraphModule) -> Case:
@@ -93,6 +120,8 @@ def inputs_of(case: Case) -> tuple[Any, ...]:
     given = case.parameters
     if "trap" in given:
         inputs = trap_of(given["trap"]).program()[1]
+    elif "inputs" in given:
+        inputs = made_inputs(given["inputs"])
     elif "random" in given:
         inputs = random_of(given["random"])[1]
     else:

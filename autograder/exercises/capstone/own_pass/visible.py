@@ -32,7 +32,7 @@ def probe(case: Case, registered: Sequence[str]) -> Evidence:
     evidence.values["tolerance"] = max(max(one.tolerance.relative, one.tolerance.absolute) for one in passes)
     evidence.values["keeps_gradients"] = all(one.keeps_gradients for one in passes)
     graph_module = decode(EncodedGraph(case.parameters["graph"], case.tensors))
-    restore_examples(graph_module)
+    restore_examples(graph_module, case.parameters.get("strides"))
     for name in ("after", "again"):
         changed = False
         for one in passes:

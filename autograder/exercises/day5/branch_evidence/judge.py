@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
 import torch
 from torch import nn
 
-from autograder.exchange.evidence import Case, Evidence, agrees
-from autograder.exercises.day5.branch_evidence.visible import MODELS, make_inputs
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.day5.branch_evidence.visible import MODELS, SHOWN, make_inputs
 
 MISCONCEPTIONS = {
     "no evidence": (
@@ -35,60 +37,136 @@ MISCONCEPTIONS = {
     ),
     "traced on another input": "You traced on another input than the first: the wrong answers are those of that trace.",
     "looked at one number": (
-        "You missed inputs on which the trace is wrong: compare every input and every value of the answer."
+        "You missed inputs on which the trace is wrong: compare every value of the answer, not one of them."
     ),
+    "stopped at the first": "You report one wrong input, and there are more: go on after the first one.",
     "counts of wrong answers": "`wrong` is the list of *positions* of the inputs, from 0.",
-    "wrong inputs": "Those are not the inputs on which the trace answers otherwise than the model.",
+    "not a number": (
+        "You report an input on which both answers are NaN in the same places. They agree: compare with "
+        "`equal_nan=True`."
+    ),
+    "another tolerance": (
+        "You judge too loosely or too strictly: answers up to 1e-4 apart agree, answers further apart do not."
+    ),
+    "another shape": (
+        "You missed an input on which the trace returns another shape. Compared by broadcasting, one value agrees with "
+        "a whole row of the same value: look at the shapes, too."
+    ),
+    "took tracing for branchless": (
+        "You report no branch for the trace, and its graph has one: a function that is a script already is called, and "
+        "its branch survives the tracing. Count in the graph; do not take the answer for granted."
+    ),
+    "took scripting for right": (
+        "You report no wrong input for the script, and it answers otherwise than the model: this model asks whether it "
+        "is scripted (`torch.jit.is_scripting`). Compare; do not take the answer for granted."
+    ),
+    "wrong inputs": "Those are not the inputs on which the result answers otherwise than the model.",
 }
 
 
+FIXED = {
+    "slight": [1.0, -1.0, 8.0, -30.0, 2.0],
+    "undefined": [1.0, -1.0, 8.0, -3.0, 0.5],
+    "scripted": [1.0, -1.0, 8.0, -30.0, 6.0],
+    "knows": [1.0, -1.0, -30.0, 8.0],
+    "one row": [-1.0, 1.0, -2.0, 3.0],
+}
+"""Models that no visible case has, with the levels of their inputs; the same for every seed."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
-    """Other orders of inputs, so that the trace saw another side."""
+    """Other orders of inputs, so that the trace saw another side; models whose answers nobody can take for granted."""
     cases = []
-    for name in MODELS:
+    for name in SHOWN:
         levels = [random.uniform(0.3, 1.2), random.uniform(6, 9), random.uniform(-3, -0.5), random.uniform(-40, -12)]
         random.shuffle(levels)
         cases.append(Case(f"hidden {name}", {"model": name, "levels": levels, "batch": random.randint(1, 4)}))
-    return cases
+    fixed = [Case(f"hidden {name}", {"model": name, "levels": FIXED[name], "batch": 3}) for name in FIXED]
+    return [*cases, *fixed]
 
 
-def wrong_inputs(model: nn.Module, inputs: list[torch.Tensor], position: int) -> list[int]:
-    """On which inputs a trace of the model, made on the input at `position`, answers otherwise."""
-    traced = torch.jit.trace(model, (inputs[position],), check_trace=False)
-    return [i for i, x in enumerate(inputs) if not agrees(traced(x), model(x), relative=1e-4, absolute=1e-4)]
+Same = Callable[[torch.Tensor, torch.Tensor], bool]
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def the_same(found: torch.Tensor, wanted: torch.Tensor, tolerance: float = 1e-4) -> bool:
+    """Whether two answers agree: in shape, in NaN, and up to 1e-4."""
+    return found.shape == wanted.shape and torch.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def traced_on(model: nn.Module, x: torch.Tensor) -> Any:
+    """The trace that one input leaves."""
+    return torch.jit.trace(model, (x,), check_trace=False)
+
+
+def wrong_inputs(result: Any, model: nn.Module, inputs: list[torch.Tensor], same: Same = the_same) -> list[int]:
+    """On which inputs a trace or a script of the model answers otherwise."""
+    return [i for i, x in enumerate(inputs) if not same(result(x), model(x))]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """Names of misconceptions with the figures of this case, the most telling first."""
-    traced, scripted = evidence.values["trace"], evidence.values["script"]
-    if traced is None or scripted is None:
+    found = {method: evidence.values[method] for method in ("trace", "script")}
+    if None in found.values():
         yield "no evidence", ""
         return
     model, inputs = MODELS[case.parameters["model"]]().eval(), make_inputs(case)
-    inlined: Any = torch.jit.script(model).inlined_graph
-    branches = len(inlined.findAllNodes("prim::If"))
-    if traced[0]:
-        yield "branches in a trace", f"({traced[0]})"
-        return
-    if scripted[0] != branches:
-        name = "outermost level only" if scripted[0] < branches else "wrong number of branches"
-        yield name, f"(found {scripted[0]}, there are {branches})"
-        return
-    wanted = wrong_inputs(model, inputs, 0)
-    if traced[1] != wanted:
-        yield _why(traced[1], wanted, model, inputs), f"(found {traced[1]}, wanted {wanted})"
-        return
-    if scripted[1]:
-        yield "blames scripting", f"(inputs {scripted[1]})"
+    results: dict[str, Any] = {"trace": traced_on(model, inputs[0]), "script": torch.jit.script(model)}
+    branches = {method: len(result.inlined_graph.findAllNodes("prim::If")) for method, result in results.items()}
+    for method in ("trace", "script"):
+        told, there = found[method][0], branches[method]
+        if told != there:
+            yield _why_branches(method, told, branches), f"({method}: found {told}, there are {there})"
+            return
+    for method in ("trace", "script"):
+        wanted, told = wrong_inputs(results[method], model, inputs), found[method][1]
+        mistakes = _mistakes(method, wanted, results[method], model, inputs)
+        if told == wanted:
+            yield Agreement("wrong inputs", tuple(name for name, lists in mistakes.items() if wanted not in lists))
+        else:
+            fits = tuple(name for name, lists in mistakes.items() if told in lists)
+            yield Deviation(
+                "wrong inputs", fits, f"({case.name}, {method}: found {told}, wanted {wanted})", len(inputs)
+            )
 
 
-def _why(found: list[int], wanted: list[int], model: nn.Module, inputs: list[torch.Tensor]) -> str:
-    """The misconception under which one would get these inputs."""
-    if not found:
-        return "traced on each input"
-    others = [wrong_inputs(model, inputs, position) for position in range(1, len(inputs))]
-    if found in others:
-        return "traced on another input"
-    if found == [len(wanted)] and not set(found) < set(wanted):
-        return "counts of wrong answers"
-    return "looked at one number" if set(found) < set(wanted) else "wrong inputs"
+def _why_branches(method: str, told: int, branches: dict[str, int]) -> str:
+    """The misconception under which one would count so many branches."""
+    if method == "script":
+        return "outermost level only" if told < branches["script"] else "wrong number of branches"
+    if branches["trace"]:
+        return "took tracing for branchless" if told == 0 else "wrong number of branches"
+    return "branches in a trace"
+
+
+def _mistakes(
+    method: str, wanted: list[int], result: Any, model: nn.Module, inputs: list[torch.Tensor]
+) -> dict[str, list[list[int]]]:
+    """For each misconception the lists of inputs that come of it."""
+
+    def under(same: Same) -> list[int]:
+        return wrong_inputs(result, model, inputs, same)
+
+    tolerances = (0.0, 1e-8, 1e-7, 1e-3, 1e-2, 0.1)
+    last = under(lambda one, other: the_same(one.flatten()[-1:], other.flatten()[-1:]))
+    strictly = [under(lambda one, other: one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-4))]
+    loosely = [under(partial(the_same, tolerance=tolerance)) for tolerance in tolerances]
+    if method == "script":
+        of_trace = wrong_inputs(traced_on(model, inputs[0]), model, inputs)
+        blamed = {"blames scripting": [of_trace]} if of_trace else {}
+        return blamed | {
+            "took scripting for right": [[]],
+            "not a number": strictly,
+            "another tolerance": loosely,
+        }
+    return {
+        "traced on each input": [[]],
+        "traced on another input": [wrong_inputs(traced_on(model, x), model, inputs) for x in inputs[1:]],
+        "counts of wrong answers": [[len(wanted)] if wanted else []],
+        "not a number": strictly,
+        "another tolerance": loosely,
+        "another shape": [
+            under(lambda one, other: torch.allclose(one, other, rtol=1e-4, atol=1e-4, equal_nan=True)),
+        ],
+        "looked at one number": [last],
+        "stopped at the first": [wanted[:1]],
+    }

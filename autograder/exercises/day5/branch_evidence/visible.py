@@ -55,13 +55,77 @@ class Plain(nn.Module):
         return torch.relu(x).sum(dim=1)
 
 
+class Slight(nn.Module):
+    """A branch that changes a little, and one that changes next to nothing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 2 * width)."""
+        small = x / x.abs().max()
+        first = small + 0.002 if x.sum() > 0 else small
+        return torch.cat([first, small + 0.000001 if x.max() > 5 else small], 1)
+
+
+class Undefined(nn.Module):
+    """The logarithm of what is negative is not a number; a branch decides what becomes of the others."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        y = torch.log(x)
+        if x.max() > 5:
+            return y - 1
+        return y
+
+
+@torch.jit.script
+def halved(x: torch.Tensor) -> torch.Tensor:
+    """Half of what is large. A script: its branch stays one when it is traced."""
+    if x.max() > 5:
+        return x / 2
+    return x
+
+
+class Scripted(nn.Module):
+    """It calls a function that is a script already."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        y = halved(x)
+        if x.sum() > 0:
+            return y + 1
+        return y
+
+
+class Knows(nn.Module):
+    """It asks whether it is scripted, as some layers of torchvision do, and answers otherwise then."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        if torch.jit.is_scripting():
+            return x.clamp(min=-10.0)
+        return x
+
+
+class OneRow(nn.Module):
+    """On one side of the branch one value, on the other one for each row."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch,) or (1,)."""
+        if x.sum() > 0:
+            return (x * 0).sum(dim=1)
+        return torch.zeros(1)
+
+
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
+MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
+"""By name. The first three are shown in the task."""
+
+SHOWN = ("one branch", "nested", "plain")
 
 
 def visible_cases() -> list[Case]:
     """Each model on inputs of both signs and several magnitudes."""
     levels = [1.0, -1.0, 0.5, -30.0, 8.0]
-    return [Case(name, {"model": name, "levels": levels, "batch": 3}) for name in MODELS]
+    return [Case(name, {"model": name, "levels": levels, "batch": 3}) for name in SHOWN]
 
 
 def make_inputs(case: Case) -> list[torch.Tensor]:

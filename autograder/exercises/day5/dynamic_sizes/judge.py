@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import torch
 
@@ -33,45 +34,91 @@ MISCONCEPTIONS = {
         "Two sizes have the same name in your answer, though the model takes different values for them. Equal in the "
         "example is not equal always."
     ),
+    "range with an end": (
+        "You report a size as fixed that may vary within a range: this model takes any length up to a limit. To try a "
+        "single size far from the example is not enough, and a range with an end is still a range."
+    ),
     "wrong number": "A fixed size is not the number that the model needs.",
 }
 
 
+FIXED: dict[str, dict[str, Any]] = {
+    "up to the end of a table": {"model": "placed", "width": 3, "sizes": [4, 6]},
+    "up to the end of a table, one row": {"model": "placed", "width": 5, "sizes": [1, 11]},
+    "weights of width one, one row": {"model": "dense", "width": 1, "sizes": [1, 4]},
+    "two sizes of one input": {"model": "square", "width": 3, "sizes": [4, 4]},
+    "three inputs": {"model": "three", "width": 3, "sizes": [2, 6]},
+    "three inputs, one row": {"model": "three", "width": 3, "sizes": [1, 6]},
+    "one row for each row": {"model": "shifted", "width": 3, "sizes": [3, 5]},
+    "equal by chance": {"model": "dense", "width": 4, "sizes": [4, 4]},
+    "equal by chance, each with each": {"model": "matched", "width": 5, "sizes": [5, 5]},
+    "equal by chance, a mask": {"model": "masked", "width": 4, "sizes": [4, 4]},
+}
+"""Cases that are the same for every seed."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
-    """Other sizes, some of them 1, some equal by chance."""
+    """Other sizes, some of them 1, some equal by chance; and a case for each way in which sizes can depend."""
     cases = []
-    for model in MODELS:
+    for model in ("dense", "masked", "matched", "reshaped"):
         first, second = random.sample(range(3, 9), 2)
         sizes = random.choice([[1, second], [first, first], [first, second]])
         cases.append(Case(f"hidden {model}", {"model": model, "width": random.randint(10, 14), "sizes": sizes}))
-    return cases
+    return [*cases, *(Case(f"hidden {name}", given) for name, given in FIXED.items())]
 
 
-def varies_together(case: Case) -> dict[tuple[str, int], frozenset[tuple[str, int]]]:
+Place = tuple[str, int]
+"""An input and one of its dimensions."""
+
+Shapes = dict[str, list[int]]
+
+
+def runs(case: Case, shapes: Shapes) -> bool:
+    """Whether the model takes inputs of these shapes."""
+    example = make_example(case)
+    inputs = {name: torch.ones(shapes[name], dtype=value.dtype) for name, value in example.items()}
+    try:
+        MODELS[case.parameters["model"]](case.parameters["width"])(**inputs)
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+def without_ones(case: Case) -> Shapes:
+    """The example's shapes, where as many sizes of 1 as the model lets are 2: a size of 1 would be broadcast."""
+    shapes = {name: list(value.shape) for name, value in make_example(case).items()}
+    ones = [(name, i) for name, shape in shapes.items() for i, size in enumerate(shape) if size == 1]
+    for kept in range(len(ones) + 1):
+        for left in itertools.combinations(ones, kept):
+            found = {name: list(shape) for name, shape in shapes.items()}
+            for name, i in ones:
+                found[name][i] = 1 if (name, i) in left else 2
+            if runs(case, found):
+                return found
+    return shapes
+
+
+def varies_together(case: Case, more: int = 1) -> dict[Place, frozenset[Place]]:
     """For each size the smallest set of sizes, itself among them, that can be changed while the rest stays.
 
     A size without an entry is fixed.
+
+    Args:
+        case: the case.
+        more: by how much sizes are changed. A size that may vary up to a limit takes one more, and not many more.
     """
-    model, example = MODELS[case.parameters["model"]](case.parameters["width"]), make_example(case)
-    # No size 1: it would be broadcast, and all others distinct where the model lets them.
-    start = {name: [size if size > 1 else 2 for size in value.shape] for name, value in example.items()}
-    places = [(name, i) for name, shape in start.items() for i in range(len(shape))]
-    found: dict[tuple[str, int], frozenset[tuple[str, int]]] = {}
-    for number in (1, 2):
+    start = without_ones(case)
+    places = [(name, i) for name, shape in start.items() for i in range(len(shape)) if shape[i] > 1]
+    found: dict[Place, frozenset[Place]] = {}
+    for number in range(1, 4):
         for together in itertools.combinations(places, number):
-            if any(place in found for place in together):
+            if any(place in found for place in together) or len({start[name][i] for name, i in together}) > 1:
                 continue
             shapes = {name: list(shape) for name, shape in start.items()}
-            if len({shapes[name][i] for name, i in together}) > 1:
-                continue
             for name, i in together:
-                shapes[name][i] += 17
-            inputs = {name: torch.ones(shapes[name], dtype=value.dtype) for name, value in example.items()}
-            try:
-                model(**inputs)
-            except (RuntimeError, IndexError):
-                continue
-            found |= dict.fromkeys(together, frozenset(together))
+                shapes[name][i] += more
+            if runs(case, shapes):
+                found |= dict.fromkeys(together, frozenset(together))
     return found
 
 
@@ -95,6 +142,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
                 yield "wrong number", detail
                 return
         elif not isinstance(size, str):
+            if (name, i) not in varies_together(case, 17):
+                yield "range with an end", detail
+                return
             yield ("froze the first dimension" if i == 0 else "first dimension only"), detail
             return
     for one, other in itertools.combinations(truth, 2):

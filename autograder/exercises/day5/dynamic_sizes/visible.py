@@ -58,7 +58,63 @@ class Reshaped(nn.Module):
         return x.reshape(x.shape[0], self.width * x.shape[2]) * 2
 
 
+class Placed(nn.Module):
+    """A table holds a vector for each place: a sequence is as long as the table at most."""
+
+    ROWS = 12
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.ones(self.ROWS, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to the same, where length is 12 at most."""
+        if x.shape[1] > self.ROWS:
+            raise ValueError(f"{x.shape[1]} places, and the table has {self.ROWS}")
+        return x + self.table[: x.shape[1]]
+
+
+class Square(nn.Module):
+    """A matrix and itself, turned: both of its sizes are one size."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(rows, rows) to the same."""
+        return x + x.transpose(0, 1)
+
+
+class Three(nn.Module):
+    """Three inputs of one shape."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(20, width), nn.Embedding(3, width)
+
+    def forward(self, tokens: torch.Tensor, kinds: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(batch, length) each to (batch, width)."""
+        return ((self.words(tokens) + self.kinds(kinds)) * mask.unsqueeze(-1)).sum(dim=1)
+
+
+class Shifted(nn.Module):
+    """One row is added to each row: it has one row, whatever the other input has."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        """(batch, columns) and (1, columns) to (batch, columns)."""
+        if row.shape[0] != 1:
+            raise ValueError("expected a single row")
+        return x + row
+
+
 MODELS: dict[str, type[nn.Module]] = {"dense": Dense, "masked": Masked, "matched": Matched, "reshaped": Reshaped}
+MODELS |= {"placed": Placed, "square": Square, "three": Three, "shifted": Shifted}
+"""By name."""
 
 
 def visible_cases() -> list[Case]:
@@ -68,6 +124,8 @@ def visible_cases() -> list[Case]:
         Case("two inputs of one shape", {"model": "masked", "width": 4, "sizes": [3, 6]}),
         Case("each with each", {"model": "matched", "width": 6, "sizes": [5, 5]}),
         Case("a number in the program", {"model": "reshaped", "width": 5, "sizes": [2, 7]}),
+        Case("a table of twelve places", {"model": "placed", "width": 4, "sizes": [3, 5]}),
+        Case("weights of width one", {"model": "dense", "width": 1, "sizes": [3, 5]}),
         Case("a batch of one", {"model": "dense", "width": 4, "sizes": [1, 5]}),
     ]
 
@@ -80,6 +138,14 @@ def make_example(case: Case) -> dict[str, torch.Tensor]:
         return {"x": torch.ones(first, second, width)}
     if given["model"] == "masked":
         return {"tokens": torch.ones(first, second, dtype=torch.long), "mask": torch.ones(first, second)}
+    if given["model"] == "three":
+        return {name: torch.ones(first, second, dtype=torch.long) for name in ("tokens", "kinds", "mask")}
+    if given["model"] == "square":
+        return {"x": torch.ones(first, first)}
+    if given["model"] == "shifted":
+        return {"x": torch.ones(first, second), "row": torch.ones(1, second)}
+    if given["model"] == "placed":
+        return {"x": torch.ones(first, second, width)}
     if given["model"] == "matched":
         return {"left": torch.ones(first, width), "right": torch.ones(second, width)}
     return {"x": torch.ones(first, width, second)}

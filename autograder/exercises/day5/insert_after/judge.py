@@ -10,8 +10,10 @@ import torch
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form import EncodedGraph, decode, encode
 from autograder.exchange.graph_form.nodes import own_nodes
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.day2.programs import build, program
 from autograder.exercises.day5.insert_after.visible import FUNCTIONS, MODELS
 from autograder.exercises.graph_comparison import difference, operations
 
@@ -33,34 +35,107 @@ MISCONCEPTIONS = {
         "One reader reads the new node, others still the old one. `node.users` is all of them, the output included."
     ),
     "plain arguments only": (
-        "A reader that has the value in a list or by keyword still reads the old node. `replace_all_uses_with` or "
-        "`replace_input_with` look everywhere."
+        "A reader that has the value in a list, a dictionary or a slice, or by keyword, still reads the old node. "
+        "`replace_all_uses_with` or `replace_input_with` look everywhere."
     ),
+    "output left out": "The output still returns the old value: the output is a node, and reads like any other one.",
     "first call only": "You treated one call of the function; there are more in the graph.",
+    "only what is read": (
+        "You left out a call whose result nobody reads. The task says every call: the new node stands behind that one, "
+        "too."
+    ),
+    "compared names": (
+        "You also inserted behind calls of something else that has the same name: a method (`x.neg()`), or Python's "
+        "operator (`-x`). A `call_function` node's target is the function itself: compare with `is`, and look at "
+        "`node.op`."
+    ),
     "replaced the call": "You put the new function in place of the old one: both must be there, one behind the other.",
     "something else": "Your graph computes something else than what was asked for.",
 }
 
+FIXED: dict[str, tuple[str, str, str]] = {
+    "nobody reads it": ("exp", "sin", "torch.exp(x * 2)\nreturn torch.exp(x).cos()"),
+    "a method of that name": ("exp", "neg", "return torch.exp(x) + x.exp() * (x * 2).exp()"),
+    "an operator of that name": ("neg", "exp", "h = -x\nreturn torch.neg(h) - (-h)"),
+    "the operator, not the function": ("operator.neg", "cos", "h = -x\nreturn torch.neg(h) - (-h)"),
+    "a layer of that name": ("cos", "sin", "return self.cos(torch.cos(x)) - self.cos(x)"),
+    "in lists and dictionaries": (
+        "exp",
+        "tanh",
+        "h = torch.exp(x)\ng = torch.exp(h)\nreturn {'a': [h, (g, x)], 'b': torch.stack([h, g, h]), 'c': h[:, 1:]}",
+    ),
+    "twice in one call": ("exp", "sin", "h = torch.exp(x)\nreturn torch.add(h, h, alpha=2), torch.where(h > 1, h, -h)"),
+    "called by keyword": ("exp", "abs", "h = torch.exp(input=x)\nreturn torch.clamp(input=h, max=h.mean())"),
+    "the result is an index": (
+        "neg",
+        "abs",
+        "h = torch.neg(torch.arange(-3, 1))\nreturn x[:, h], x.index_select(1, torch.neg(torch.neg(h)))",
+    ),
+    "the inserted function is the one looked for": ("exp", "exp", "return torch.exp(torch.exp(x) - 3)"),
+    "written afterwards": ("sin", "cos", "h = torch.sin(x)\ng = h * 2\nh.mul_(3)\nreturn h - g"),
+    "many in a row": ("sin", "tanh", "for _ in range(12):\n    x = torch.sin(x) + x\nreturn x"),
+}
+"""By name what is looked for, what is inserted, and the lines of the program; the same for every seed."""
+
+STATE = {"cos": "nn.Tanh()"}
+
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Functions to insert that the visible cases do not."""
-    functions = random.choices([name for name in FUNCTIONS if name not in ("exp", "tanh")], k=len(MODELS))
-    return [
+    """A case for each way to write calls and readers, and functions that the visible cases do not have."""
+    functions = random.choices([name for name in FUNCTIONS if name in ("sin", "neg", "abs", "cos")], k=3)
+    models = [name for name in MODELS if name != "spelled"]
+    drawn = [
         Case(f"hidden {model}", {"model": model, "target": "exp", "function": function})
-        for model, function in zip(MODELS, functions, strict=True)
+        for model, function in zip(models, functions, strict=True)
     ]
+    return [*drawn, *(_fixed(name, *given) for name, given in FIXED.items())]
+
+
+def _fixed(name: str, target: str, function: str, body: str) -> Case:
+    state = {key: made for key, made in STATE.items() if f"self.{key}" in body}
+    graph = encode(build(program(name, body, state=state, inputs=([3, 4],))))
+    return Case(f"hidden {name}", {"target": target, "function": function, "graph": graph.document}, graph.tensors)
 
 
 Readers = Callable[[fx.Node, list[fx.Node]], list[fx.Node]]
 """Which of the users of a node are to read the new one."""
 
 
-def expected(case: Case, readers: Readers = lambda node, users: users, first: bool = False) -> Any:
-    """The case's graph with the insertion, where only some of the readers read the new node, or only the first call."""
+def graph_of(case: Case) -> fx.GraphModule:
+    """The graph of a case, which the judge may run."""
+    if "graph" in case.parameters:
+        return decode(EncodedGraph(case.parameters["graph"], case.tensors), ours=True)
+    return fx.symbolic_trace(MODELS[case.parameters["model"]]())
+
+
+def _named(node: fx.Node, target: Any) -> bool:
+    """Whether a node calls something of the same name."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return node.op.startswith("call") and name == target.__name__
+
+
+def expected(
+    case: Case,
+    readers: Readers = lambda node, users: users,
+    calls: Callable[[list[fx.Node]], list[fx.Node]] = lambda found: found,
+    names: bool = False,
+) -> fx.GraphModule:
+    """The case's graph with the insertion.
+
+    Args:
+        case: the case.
+        readers: which readers read the new node.
+        calls: which of the calls get one.
+        names: whether whatever has the name of the function counts as a call of it.
+    """
     target, function = (FUNCTIONS[case.parameters[name]] for name in ("target", "function"))
-    graph_module = fx.symbolic_trace(MODELS[case.parameters["model"]]())
-    found = [node for node in own_nodes(graph_module) if node.op == "call_function" and node.target is target]
-    for node in found[:1] if first else found:
+    graph_module = graph_of(case)
+    found = [
+        node
+        for node in own_nodes(graph_module)
+        if (node.op == "call_function" and node.target is target) or (names and _named(node, target))
+    ]
+    for node in calls(found):
         users = list(node.users)
         with graph_module.graph.inserting_after(node):
             new = graph_module.graph.call_function(function, (node,))
@@ -71,14 +146,29 @@ def expected(case: Case, readers: Readers = lambda node, users: users, first: bo
 
 def replaced(case: Case) -> fx.GraphModule:
     """The case's graph with the new function in place of the old one."""
-    graph_module = fx.symbolic_trace(MODELS[case.parameters["model"]]())
+    graph_module = graph_of(case)
     for node in own_nodes(graph_module):
-        if node.target is FUNCTIONS[case.parameters["target"]]:
+        if node.op == "call_function" and node.target is FUNCTIONS[case.parameters["target"]]:
             node.target = FUNCTIONS[case.parameters["function"]]
     return graph_module
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+MISTAKES: dict[str, Callable[[Case], fx.GraphModule]] = {
+    "replaced the call": replaced,
+    "nobody reads it": lambda case: expected(case, lambda node, users: []),
+    "first call only": lambda case: expected(case, calls=lambda found: found[:1]),
+    "only what is read": lambda case: expected(case, calls=lambda found: [node for node in found if node.users]),
+    "plain arguments only": lambda case: expected(
+        case, lambda node, users: [user for user in users if node in user.args]
+    ),
+    "first reader only": lambda case: expected(case, lambda node, users: users[:1]),
+    "output left out": lambda case: expected(case, lambda node, users: [user for user in users if user.op != "output"]),
+    "compared names": lambda case: expected(case, names=True),
+}
+"""What each mistake makes of the same graph."""
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What the graph computes; if it is not right, which mistake computes that."""
     names = {"GraphModule": "", "loop": "reads itself", "malformed": "malformed graph"}
     if problem := names.get(evidence.values["returned"], "returned no graph module"):
@@ -86,19 +176,21 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     theirs, inputs = decode(evidence.graphs["graph"]), [torch.linspace(-1.3, 0.9, 12).reshape(3, 4)]
     wanted = expected(case)
-    if different := difference(wanted, theirs, inputs, absolute=1e-6):
-        mistakes = {
-            "replaced the call": replaced(case),
-            "nobody reads it": expected(case, lambda node, users: []),
-            "first call only": expected(case, first=True),
-            "plain arguments only": expected(case, lambda node, users: [user for user in users if node in user.args]),
-            "first reader only": expected(case, lambda node, users: users[:1]),
-        }
-        same = (name for name, graph in mistakes.items() if not difference(graph, theirs, inputs, absolute=1e-6))
-        yield next(same, "something else"), f"(what differs: {different})"
+    different = _differs(wanted, theirs, inputs)
+    explained = {name: _differs(make(case), theirs, inputs) for name, make in MISTAKES.items()}
+    if different:
+        fits = tuple(name for name, other in explained.items() if not other)
+        yield Deviation("something else", fits, f"({different})", len(own_nodes(wanted)))
         return
-    if operations(theirs) != operations(wanted):
-        yield "something else", f"({operations(theirs)} operations, {operations(wanted)} wanted)"
-        return
+    yield Agreement("something else", tuple(name for name, other in explained.items() if other))
     if difference(wanted, decode(evidence.graphs["code"]), inputs, absolute=1e-6):
         yield "forgot recompile", ""
+
+
+def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, inputs: list[torch.Tensor]) -> str:
+    """What two graphs do otherwise, in words; their operations count, too, where nobody reads them."""
+    if different := difference(wanted, theirs, inputs, absolute=1e-6):
+        return f"what differs: {different}"
+    if operations(theirs) != operations(wanted):
+        return f"{operations(theirs)} operations, {operations(wanted)} wanted"
+    return ""

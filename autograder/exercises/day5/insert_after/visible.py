@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form import GraphFormatError, decode, encode
+from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, encode
 
 
 class TwoReaders(nn.Module):
@@ -29,6 +30,16 @@ class InLists(nn.Module):
         return torch.cat([first, second]), second
 
 
+class Spelled(nn.Module):
+    """What a call is named is not what it calls: `-x` is Python's operator, `x.neg()` a method."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Any shape to two of the same."""
+        first = torch.neg(x)
+        torch.neg(first)  # nobody reads it
+        return first.neg() + (-x), torch.cos(first)
+
+
 class Chain(nn.Module):
     """One call reads the other's result."""
 
@@ -37,21 +48,37 @@ class Chain(nn.Module):
         return torch.exp(torch.sin(torch.exp(x)) * 2)
 
 
-MODELS: dict[str, type[nn.Module]] = {"two readers": TwoReaders, "in lists": InLists, "chain": Chain}
+MODELS: dict[str, type[nn.Module]] = {
+    "two readers": TwoReaders,
+    "in lists": InLists,
+    "chain": Chain,
+    "spelled": Spelled,
+}
 
-FUNCTIONS = {"sin": torch.sin, "exp": torch.exp, "tanh": torch.tanh, "neg": torch.neg, "abs": torch.abs}
+FUNCTIONS: dict[str, Any] = {"sin": torch.sin, "exp": torch.exp, "tanh": torch.tanh, "neg": torch.neg, "abs": torch.abs}
+FUNCTIONS |= {"cos": torch.cos, "operator.neg": operator.neg, "operator.mul": operator.mul, "add": torch.add}
+"""What is looked for, and what is inserted."""
 
 
 def visible_cases() -> list[Case]:
     """Each model, and one in which there is nothing to do."""
-    cases = [Case(name, {"model": name, "target": "exp", "function": "tanh"}) for name in MODELS]
+    names = [name for name in MODELS if name != "spelled"]
+    cases = [Case(name, {"model": name, "target": "exp", "function": "tanh"}) for name in names]
+    cases.append(Case("spelled in other ways", {"model": "spelled", "target": "neg", "function": "tanh"}))
     return [*cases, Case("nothing to do", {"model": "two readers", "target": "abs", "function": "neg"})]
+
+
+def graph_of(case: Case) -> fx.GraphModule:
+    """The graph of a case, as new."""
+    if "graph" in case.parameters:
+        return decode(EncodedGraph(case.parameters["graph"], case.tensors))
+    return fx.symbolic_trace(MODELS[case.parameters["model"]]())
 
 
 def probe(case: Case, insert_after: Any) -> Evidence:
     """Let the learner change the graph; the graph, and what the module really runs, travel."""
     given = case.parameters
-    graph_module = fx.symbolic_trace(MODELS[given["model"]]())
+    graph_module = graph_of(case)
     result = insert_after(graph_module, FUNCTIONS[given["target"]], FUNCTIONS[given["function"]])
     if not isinstance(result, fx.GraphModule):
         return Evidence({"returned": type(result).__name__})
@@ -63,8 +90,20 @@ def probe(case: Case, insert_after: Any) -> Evidence:
         evidence.graphs["graph"] = encode(result)
     except (RuntimeError, GraphFormatError) as error:
         return Evidence({"returned": "malformed", "text": str(error)[:300]})
-    evidence.graphs["code"] = encode(fx.symbolic_trace(result))
+    evidence.graphs["code"] = encode(_what_runs(result))
     return evidence
+
+
+class _AsItRuns(fx.Tracer):
+    """Records what the code of a module does; a graph that it calls is a module to it."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Every module is one."""
+        return True
+
+
+def _what_runs(result: fx.GraphModule) -> fx.GraphModule:
+    return fx.GraphModule(result, _AsItRuns().trace(result))
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
@@ -73,5 +112,5 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
         return []
     from autograder.learner_side.exhibits import before_and_after
 
-    before = fx.symbolic_trace(MODELS[case.parameters["model"]]())
+    before = graph_of(case)
     return list(before_and_after(case.name, before, decode(evidence.graphs["graph"])))

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, decode, encode
-from autograder.exercises.day5.pipeline_passes import PASSES, BrokenPassError
+from autograder.exercises.day5.pipeline_passes import MORE_PASSES, PASSES, BrokenPassError
 from autograder.learner_side.outside import held
 
 ROUNDS = 5
@@ -142,7 +142,7 @@ def probe(case: Case, pipeline: Any) -> Evidence:
     def watch(function: Callable[[torch.Tensor], Any]) -> float:
         return float(ask(operators_of(function, example)))
 
-    passes = {name: PASSES[name] for name in case.parameters["passes"]}
+    passes = {name: (PASSES | MORE_PASSES)[name] for name in case.parameters["passes"]}
     try:
         result, report = pipeline(model, example, [draw(case, 2, 2), draw(case, 5, 3)], passes, watch)
     except (BrokenPassError, torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
@@ -154,11 +154,27 @@ def probe(case: Case, pipeline: Any) -> Evidence:
         # The caller's model as it is now: its weights, and which of its modules are in training.
         evidence.graphs["model"] = encode(fx.symbolic_trace(model))
     if isinstance(result, fx.GraphModule):
+        evidence.values["batches"] = _refused_batches(case, result)
         try:
             evidence.graphs["graph"] = encode(result)
         except GraphFormatError as error:
             evidence.values["unreadable"] = str(error)[:300]
     return evidence
+
+
+LARGER = (7, 64, 700)
+"""Batch sizes that the result is called with where it was made: what it promises of sizes does not travel with it."""
+
+
+def _refused_batches(case: Case, result: fx.GraphModule) -> list[int]:
+    refused = []
+    for batch in LARGER:
+        try:
+            with torch.no_grad():
+                result(draw(case, batch, 30))
+        except Exception:  # a learner's graph fails in any way
+            refused.append(batch)
+    return refused
 
 
 def _plain(report: Any) -> dict[str, Any] | None:

@@ -46,6 +46,10 @@ MISCONCEPTIONS = {
         "You blame an argument on which no guard failed. Of several arguments that changed, only those count that "
         "the compiled code relied on: read the guard that failed, not the list of changes."
     ),
+    "another version's guard": (
+        "You blame an argument on which the first version has no failed guard: it has the same value as in the first "
+        "call. Dynamo names a guard for each version that it has; the task asks for that of the first one, `0/0`."
+    ),
     "no argument": "For `recompiled` give the name of the argument, and nothing else; otherwise an empty string.",
 }
 
@@ -79,9 +83,42 @@ def hidden_cases(random: Random) -> list[Case]:
     ]
     random.shuffle(more)
     return [
+        *fixed_cases(),
         Case("hidden 0", {"function": "shade", "calls": calls}),
         Case("hidden 1", {"function": "settle", "calls": [state, *(state | change for change in more), state]}),
     ]
+
+
+def fixed_cases() -> list[Case]:
+    """What no seed decides: unguarded arguments in every place, and versions whose guards differ."""
+    one: dict[str, Any] = {
+        "label": "a", "left": tensor([3]), "note": 1, "right": tensor([3], seed=1), "sharp": True, "hint": 0.5,
+    }  # fmt: skip
+    unguarded: list[dict[str, Any]] = [
+        {"label": "b"},
+        {"note": 2, "hint": 1.5},
+        {"label": "c", "left": tensor([3], "float64"), "note": 3},
+        {"label": "d", "note": 4, "sharp": False, "hint": 2.5},
+        {"label": "e", "note": 5, "right": tensor([3], "float64"), "hint": 3.5},
+        {"hint": 4.5},
+    ]
+    image: dict[str, Any] = {"image": tensor([4, 3]), "gain": tensor([]), "bright": True, "note": "a"}
+    versions: list[dict[str, Any]] = [
+        {"image": tensor([5, 3])},
+        {"bright": False},
+        {"image": tensor([5, 3]), "bright": False},
+        {"image": tensor([6, 3])},
+        {"gain": tensor([], "float64")},
+        {"bright": False, "note": "b"},
+        {"image": tensor([5, 3], seed=4)},
+    ]
+    return [
+        Case("hidden unguarded", {"function": "blend", "calls": [one, *(one | change for change in unguarded), one]}),
+        Case("hidden versions", {"function": "shade", "calls": [image, *(image | change for change in versions)]}),
+        Case("hidden one call", {"function": "settle", "calls": [
+            {"state": tensor([2]), "pull": tensor([1]), "steps": 1, "label": "x"}
+        ]}),
+    ]  # fmt: skip
 
 
 def compilations(function: Callable[..., Any], calls: list[dict[str, Any]]) -> list[int]:
@@ -125,7 +162,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             return
         # Only this argument is another than in the first call: does that alone make Dynamo compile?
         if not compilations(function, [calls[0], calls[0] | {name: calls[i][name]}])[1]:
-            yield "wrong argument", f"(call {i + 1}: {name})"
+            same = given[i][name] == given[0][name]
+            yield ("another version's guard" if same else "wrong argument"), f"(call {i + 1}: {name})"
             return
     if again != log:
         yield "earlier runs leak in", ""

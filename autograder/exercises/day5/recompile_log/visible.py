@@ -22,7 +22,12 @@ def settle(state: torch.Tensor, pull: torch.Tensor, steps: int, label: str) -> t
     return state
 
 
-FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": settle}
+def blend(label: str, left: torch.Tensor, note: int, right: torch.Tensor, sharp: bool, hint: float) -> torch.Tensor:
+    """Two tensors (width,) added, or multiplied. `label`, `note` and `hint` are not looked at."""
+    return left * right if sharp else left + right
+
+
+FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": settle, "blend": blend}
 
 
 def tensor(shape: list[int], dtype: str = "float32", seed: int = 0) -> list[Any]:

@@ -13,8 +13,14 @@ class Captured:
         )
 
     def wrong(self, model, inputs):
-        differences = [(self.function(x) - model(x)).abs().max().item() for x in inputs]
-        return [i for i, difference in enumerate(differences) if difference > 1e-3]
+        answers = [(self.function(x), model(x)) for x in inputs]
+        return [
+            i
+            for i, (found, wanted) in enumerate(answers)
+            if found.shape != wanted.shape
+            or bool((found.isnan() != wanted.isnan()).any())
+            or float((found - wanted).nan_to_num().abs().max()) > 1e-3
+        ]
 
 
 def branch_evidence(model, inputs):

@@ -20,7 +20,7 @@ def branch_evidence(model, inputs):
         wrong = set()
         for i, (x, answer) in enumerate(zip(inputs, answers)):
             try:
-                torch.testing.assert_close(result(x), answer)
+                torch.testing.assert_close(result(x), answer, rtol=1e-4, atol=1e-4, equal_nan=True)
             except AssertionError:
                 wrong.add(i)
         evidence[method] = {"branches": count_branches(result.inlined_graph), "wrong": wrong}

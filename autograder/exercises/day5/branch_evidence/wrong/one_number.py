@@ -1,4 +1,4 @@
-"""looked at one number
+"""stopped at the first
 
 Stops at the first input that is wrong.
 """

@@ -1,12 +1,26 @@
-"""Positional inputs, a `ShapesCollection`, and the shapes of the placeholders in order."""
+"""Positional inputs, a `ShapesCollection`, and the shapes of the placeholders in order; sizes of 1 become 2 one by one."""
+
+import itertools
 
 import torch
 
 
+def larger(model, example):
+    ones = [(name, i) for name, x in example.items() for i in range(x.dim()) if x.shape[i] == 1]
+    chosen = itertools.chain.from_iterable(itertools.combinations(ones, n) for n in range(len(ones), -1, -1))
+    for places in chosen:
+        tensors = dict(example)
+        for name, i in places:
+            tensors[name] = torch.cat([tensors[name]] * 2, dim=i)
+        try:
+            model(**tensors)
+        except Exception:
+            continue
+        return list(tensors.values())
+
+
 def dynamic_sizes(model, example):
-    tensors = [
-        torch.zeros([size + 1 if size == 1 else size for size in x.shape], dtype=x.dtype) for x in example.values()
-    ]
+    tensors = [x.clone() for x in larger(model, example)]
     shapes = torch.export.ShapesCollection()
     for tensor in tensors:
         shapes[tensor] = {i: torch.export.Dim.AUTO for i in range(tensor.dim())}

@@ -43,14 +43,14 @@ def pipeline(model, example, others, passes, measure):
         if right:
             result = trial
         (kept if right else rejected).append(name)
-    times = {captured: [], result: []}
+    both, times = (captured, result), ([], [])
     for _ in range(6):
-        for graph_module in (captured, result):
-            times[graph_module].append(measure(graph_module))
+        for graph_module, seconds in zip(both, times, strict=True):
+            seconds.append(measure(graph_module))
     return result, {
         "captured": True,
         "kept": kept,
         "rejected": rejected,
         "operations": (count(captured), count(result)),
-        "seconds": tuple(statistics.median(times[graph_module][1:]) for graph_module in (captured, result)),
+        "seconds": tuple(statistics.median(seconds[1:]) for seconds in times),
     }

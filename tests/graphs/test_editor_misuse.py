@@ -1,0 +1,56 @@
+"""Misuse of the editor raises at once, and leaves the graph as it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import fx
+
+from fxopt_core.passes import GraphEditor
+
+
+def steps(x: torch.Tensor) -> torch.Tensor:
+    return torch.cos(torch.sin(torch.exp(x)))
+
+
+@pytest.fixture
+def editor() -> GraphEditor:
+    return GraphEditor(fx.symbolic_trace(steps))
+
+
+def named(editor: GraphEditor, name: str) -> fx.Node:
+    return next(node for node in editor.graph.nodes if node.name == name)
+
+
+def test_a_node_is_not_made_from_an_erased_one(editor: GraphEditor) -> None:
+    x, exp, sin, cos = (named(editor, name) for name in ("x", "exp", "sin", "cos"))
+    with editor.rewrite("test", sin):
+        editor.replace(sin, exp)
+        before = str(editor.graph)
+        with pytest.raises(ValueError, match="sin was erased"):
+            editor.call(torch.tanh, sin, like=cos)
+        with pytest.raises(ValueError, match="sin was erased"):
+            editor.call(torch.tanh, x, like=sin)
+        with pytest.raises(ValueError, match="sin was erased"):
+            editor.change(cos, args=([sin],))
+        with pytest.raises(ValueError, match="sin was erased"):
+            editor.replace(cos, sin)
+        with pytest.raises(ValueError, match="sin was erased"):
+            editor.erase(sin)
+    assert str(editor.graph) == before
+    editor.finish()
+
+
+def test_a_node_reads_what_comes_before_it_in_its_own_graph(editor: GraphEditor) -> None:
+    exp, sin, cos = (named(editor, name) for name in ("exp", "sin", "cos"))
+    with editor.rewrite("test", sin):
+        with pytest.raises(ValueError, match="cos is computed after the place"):
+            editor.call(torch.tanh, cos, like=sin)
+        with pytest.raises(ValueError, match="cos is computed after the place"):
+            editor.change(exp, args=(cos,))
+        with pytest.raises(ValueError, match="another graph"):
+            editor.call(torch.tanh, named(GraphEditor(fx.symbolic_trace(steps)), "exp"), like=cos)
+        late = editor.call(torch.tanh, exp, like=cos)
+    with editor.rewrite("test", exp), pytest.raises(ValueError, match="tanh reads exp, and cannot take its place"):
+        editor.replace(exp, late)
+    editor.graph.lint()
