@@ -358,7 +358,7 @@ except NotImplementedError:
 # 2. It leaves everything else as it is: GELUs that are approximate already, and nodes that nobody reads.
 # 3. It hands the rewritten graph module and the example inputs to `compile_inner`, once, and returns what that returns.
 #
-# The cell below shows how GELU looks in a captured graph. `approximate="none"` is the default, so you may see it
+# The cell below shows how captured GELUs look. `approximate="none"` is the default, so you may see it
 # spelled out or left away; the input may come by name. Beware: Dynamo names nodes after Python variables.
 #
 # <details><summary>Hint 1: a question</summary>Which nodes have a target whose <code>__name__</code> is <code>gelu</code>, and what do their <code>kwargs</code> say?</details>
