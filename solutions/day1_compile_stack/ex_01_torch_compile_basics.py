@@ -210,8 +210,7 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 # compiling at all. First see it happen, then make it stop.
 #
 # 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and
-#    returns how many graphs Dynamo compiled. Measure it with a backend of your own. Don't foresee it: other models have
-#    graph breaks, or ask about the batch.
+#    returns how many graphs Dynamo compiled. Measure it with a backend of your own. Don't foresee it: models differ.
 # 2. `compile_once(model, backend)` returns a callable that computes what `model` computes, for every batch size from 2 up,
 #    with *one* graph compiled by `backend`, which runs in each call.
 #
@@ -265,8 +264,8 @@ check.day1.stop_recompilations(count_compilations, compile_once)
 # - `median_seconds`: the median of the timed calls;
 # - `spread_seconds`: their interquartile range, `statistics.quantiles(values, n=4, method="inclusive")`, third minus first.
 #
-# `clock()` tells the time in seconds. A device may compute behind Python's back; `synchronize()` waits for it. You get both,
-# so that the check can use a clock of its own. Out of reach: `fxopt_core.benchmark`, `torch.utils.benchmark`.
+# `clock()` tells the time in seconds. A device may compute behind Python's back; `synchronize()` waits for it. Out of
+# reach: `fxopt_core.benchmark`, `torch.utils.benchmark`.
 #
 # `break_even_calls(compile_seconds, eager_seconds, compiled_seconds)` says after how many calls compiling has paid: cost
 # divided by what a call saves, not rounded. It is `math.inf` when a call saves nothing, even if compiling was free.
@@ -350,9 +349,8 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation
 #
-# *20 minutes, hard.* A backend may change the graph before it hands it on. That's how you put an optimisation of your own
-# in front of Inductor. Yours replaces an expensive function by a cheap one: exact GELU needs the error function, its
-# approximation only a `tanh`.
+# *20 minutes, hard.* A backend may change the graph before it hands it on, and so put your own optimisation in front of
+# Inductor. Yours replaces an expensive function: exact GELU needs the error function, its approximation only a `tanh`.
 #
 # Write `make_backend(compile_inner)`. It returns a backend that does this with each graph it is handed:
 #
@@ -360,7 +358,7 @@ except NotImplementedError:
 # 2. It leaves everything else as it is: GELUs that are approximate already, and nodes that nobody reads.
 # 3. It hands the rewritten graph module and the example inputs to `compile_inner`, once, and returns what that returns.
 #
-# The cell below shows how GELU looks in a captured graph. `approximate="none"` is the default, so you may see it
+# The cell below shows how captured GELUs look. `approximate="none"` is the default, so you may see it
 # spelled out or left away; the input may come by name. Beware: Dynamo names nodes after Python variables.
 #
 # <details><summary>Hint 1: a question</summary>Which nodes have a target whose <code>__name__</code> is <code>gelu</code>, and what do their <code>kwargs</code> say?</details>

@@ -1,6 +1,8 @@
-"""foresaw two
+"""wrong count
 
 Knows that the second compilation serves all further sizes, and does not measure.
+
+Also: foresaw two.
 """
 
 import torch
