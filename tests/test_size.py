@@ -20,11 +20,11 @@ MOST = {
     "(top)": 226,
     "benchmark": 296,
     "capture": 2342,
-    "costs": 443,
-    "graphs": 2159,
-    "optimizer": 587,
-    "passes": 3120,
-    "verification": 1063,
+    "costs": 439,
+    "graphs": 2142,
+    "optimizer": 582,
+    "passes": 3111,
+    "verification": 1060,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 

@@ -101,7 +101,7 @@ def execute(notebook: NotebookNode, folder: Path, course: Course) -> list[Path]:
     except Exception as error:
         raise ReleaseError(f"{folder.name}: {str(error)[-2000:]}") from error
     listed = "".join(output.get("text", "") for output in extra.outputs).splitlines()
-    packages = [course.root / "fxopt_core", course.root / "autograder"]
+    packages = [course.root / name for name in ("fxopt_core", "fxopt_workbench", "autograder")]
     used = [Path(name) for name in listed if name]
     # Modules that only make or grade notebooks cannot change what a notebook prints.
     return [path for path in used if any(path.is_relative_to(package) for package in packages)]

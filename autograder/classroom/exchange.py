@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,9 @@ Step = Literal["release", "fetch", "submit", "collect", "feedback", "fetch-feedb
 
 class CourseExchangeError(RuntimeError):
     """A step of the exchange failed; the message is what nbgrader said, in one line."""
+
+
+_NO_PAGE = re.compile(r"Could not find feedback for '(?:[^']*/)?([^'/]+)' submitted")
 
 
 class SafeCollect(default.ExchangeCollect):
@@ -89,10 +93,8 @@ class SafeCollect(default.ExchangeCollect):
 
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
         """Copy the regular files of one submission that have names of this assignment."""
-        # Of lessons, which a learner hands in with the rest of the folder, nothing is graded.
-        tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
-        graded = {f"{task.notebook}.ipynb" for task in tasks if DAYS[task.day] == self.coursedir.assignment_id}
-        names = [*sorted(graded), "timestamp.txt", SECRET]
+        graded = [f"{name}.ipynb" for name in sorted(graded_notebooks(self.coursedir.assignment_id))]
+        names = [*graded, "timestamp.txt", SECRET]
         Path(dest).mkdir(parents=True)
         for name in names:
             source = Path(src) / name
@@ -111,6 +113,12 @@ class SafeCollect(default.ExchangeCollect):
                 self.log.error("%s: %s was left where it is: %s", Path(src).name, name, error)
                 continue
             write_whole(Path(dest) / name, content[:SIZE_LIMIT])
+
+
+def graded_notebooks(day: str) -> set[str]:
+    """Names of the notebooks of an assignment that are graded: of lessons, handed in with the rest, nothing is."""
+    tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
+    return {task.notebook for task in tasks if DAYS[task.day] == day}
 
 
 def _owner(folder: Path) -> str:
@@ -172,6 +180,9 @@ def run_step(
         except (ExchangeError, OSError, RuntimeError) as error:
             last = str(error) or (said[-1] if said else type(error).__name__)
             raise CourseExchangeError(f"{step} {day}: {last}") from error
+    # nbgrader misses a page for each lesson, too.
+    missing = [(line, _NO_PAGE.search(line)) for line in said]
+    said = [line for line, found in missing if found is None or found[1] in graded_notebooks(day)]
     if others:
         said.append(
             f"{len(others)} did not hand in through the exchange; their pages are in {course.feedback}: "

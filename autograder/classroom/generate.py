@@ -62,7 +62,7 @@ def generate(course: Course, students: int, day: str, seed: int = 0) -> Iterator
 
     Args:
         course: the course.
-        students: how many, from 1 to 999.
+        students: how many, from 1 to 9999.
         day: the assignment (folder name).
         seed: of what is drawn.
 

@@ -22,7 +22,6 @@ from autograder.classroom.feedback import write_feedback
 from autograder.classroom.standing import ClassRecords, Standing, read_class
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id, points_of
-from autograder.course.reading import read_notebook
 from autograder.course.task import DAYS, Task
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.batch import Graders
@@ -30,7 +29,7 @@ from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, work_for
 from autograder.records.admission import graded
 from autograder.records.gradebook import prepare_gradebook
-from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn, rebuilt
+from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn, rebuilt, released
 from autograder.records.kept import content_of_attempt
 from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import outcome_file, task_outputs
@@ -189,7 +188,7 @@ def regrade(
 def _results(course: Course, task: Task, graders: Graders, kept: Sequence[Attempt]) -> Iterator[Regraded]:
     """Every attempt graded again, in order; the graders have the next ones meanwhile."""
     waiting: list[tuple[Attempt, Work, Future[dict[str, Any]]]] = []
-    release = read_notebook(course.curriculum / DAYS[task.day] / f"{task.notebook}.ipynb")
+    release = released(course, DAYS[task.day], task.notebook)
     most = points_of(release).get(task.name, 0.0)
     for attempt in kept:
         content = content_of_attempt(course, attempt)

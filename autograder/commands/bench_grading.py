@@ -10,12 +10,14 @@ from __future__ import annotations
 import copy
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +26,11 @@ import typer
 from nbformat import NotebookNode
 from rich.console import Console
 
+from autograder.learner_side.confinement import adopt_orphans
 from fxopt_workbench.tables import Table
+
+ORPHANS_SECONDS = 10.0
+"""How long processes that a command left behind may take to end."""
 
 CONFIGURATION = """
 c = get_config()
@@ -53,6 +59,7 @@ def grading(
         Console(stderr=True, soft_wrap=True).print(f"fxopt: {error}")
         raise typer.Exit(2) from None
     seconds: dict[str, float] = {}
+    processor: dict[str, float] = {}
     phases: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="fxopt-bench-") as folder:
         for jobs in (1, 2):
@@ -61,7 +68,8 @@ def grading(
             # As before every run: the gradebook knows the assignments.
             _run([sys.executable, "-c", _PREPARE], root)
             command = [sys.executable, "-m", "fxopt_workbench.cli", "grade", "--jobs", str(jobs)]
-            seconds[f"fxopt, {jobs} job{'s' * (jobs > 1)}"] = _timed(command, root)
+            name = f"fxopt, {jobs} job{'s' * (jobs > 1)}"
+            seconds[name], processor[name] = _timed(command, root)
             outcomes = [json.loads(path.read_text()) for path in root.glob("course/outcomes/*/*/*.json")]
             _need_all_points(outcomes, submissions * len(notebooks))
             if jobs == 1:
@@ -70,9 +78,8 @@ def grading(
         _stock_course(course, root, day, notebooks, submissions)
         nbgrader = [sys.executable, "-m", "nbgrader"]
         _run([*nbgrader, "generate_assignment", day], root)
-        seconds["stock nbgrader"] = sum(
-            _timed([*nbgrader, command, day], root) for command in ("autograde", "generate_feedback")
-        )
+        steps = [_timed([*nbgrader, command, day], root) for command in ("autograde", "generate_feedback")]
+        seconds["stock nbgrader"], processor["stock nbgrader"] = (sum(figures) for figures in zip(*steps, strict=True))
         pages = len(list(root.glob("feedback/*/*/*.html")))
         if pages != submissions * len(notebooks):
             raise RuntimeError(f"stock nbgrader wrote {pages} pages of feedback for {submissions} submissions")
@@ -83,11 +90,14 @@ def grading(
         "submissions": submissions,
         "processors": os.cpu_count(),
         "load_average": os.getloadavg()[0],
+        "processor_seconds": processor,
     } | figures
     rows = [
-        (name, f"{value:.1f}", f"{value / submissions:.2f}", f"{stock / value:.2f}") for name, value in seconds.items()
+        (name, f"{value:.1f}", f"{value / submissions:.2f}", f"{stock / value:.2f}", f"{processor[name]:.1f}")
+        for name, value in seconds.items()
     ]
-    console.print(Table(f"Grading {submissions} submissions of {day}", ("with", "s", "s each", "times stock"), rows))
+    heads = ("with", "s", "s each", "times stock", "processor s")
+    console.print(Table(f"Grading {submissions} submissions of {day}", heads, rows))
     parts = [(name, f"{value:.1f}", f"{100 * value / one:.0f} %") for name, value in phases.items()]
     console.print(Table("Where the time of one job goes", ("phase", "s", "share"), parts))
     console.print(
@@ -189,10 +199,28 @@ def _run(command: list[str], root: Path) -> None:
         raise RuntimeError(f"{' '.join(command[1:])} failed: {(done.stdout + done.stderr)[-2000:]}")
 
 
-def _timed(command: list[str], root: Path, clock: Callable[[], float] = time.perf_counter) -> float:
-    started = clock()
+def _timed(command: list[str], root: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[float, float]:
+    """Seconds by the clock, and of processor time with all processes below, which a busy machine changes little."""
+    adopt_orphans()
+    before, started = _processor_seconds(), clock()
     _run(command, root)
-    return clock() - started
+    seconds = clock() - started
+    _wait_for_orphans()
+    return seconds, _processor_seconds() - before
+
+
+def _wait_for_orphans() -> None:
+    """Wait for what the command left behind: only the time of processes that were waited for is known."""
+    end = time.monotonic() + ORPHANS_SECONDS
+    with suppress(ChildProcessError):
+        while time.monotonic() < end:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.05)
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _need_all_points(outcomes: list[dict[str, Any]], expected: int) -> None:

@@ -40,7 +40,7 @@ def _root() -> None:
 
 @classroom_app.command()
 def generate(
-    students: Annotated[int, typer.Option(min=1, max=999, help="How many students hand in.")] = 60,
+    students: Annotated[int, typer.Option(min=1, max=9999, help="How many students hand in.")] = 60,
     day: Annotated[str, typer.Option(help="The assignment (a folder of curriculum/).")] = "day1_compile_stack",
     seed: Annotated[int, typer.Option(help="The same number makes the same class again.")] = 0,
 ) -> None:

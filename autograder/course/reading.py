@@ -257,7 +257,11 @@ def _checked(name: str, document: _Document) -> NotebookNode:
     notebook.nbformat_minor = 5
     kernel = _decoded(_decoded(document.metadata, _Metadata, _Metadata()).kernelspec, _Scalars, {})
     if kernel:
-        notebook.metadata["kernelspec"] = NotebookNode({key: str(value)[:80] for key, value in kernel.items()})
+        known = {key: str(value)[:80] for key, value in kernel.items()}
+        # Without these two no notebook can be written.
+        name_of_kernel = known.setdefault("name", known.get("language", "python"))
+        known.setdefault("display_name", name_of_kernel)
+        notebook.metadata["kernelspec"] = NotebookNode(known)
     seen: set[str] = set()
     pictures = PICTURE_LIMIT
     for index, cell in enumerate(document.cells):

@@ -59,6 +59,11 @@ WEEK_1 = Track(
     ),
 )
 
-INTERNALS = Track("Inside PyTorch", "Internals.md", "internals", (Unit("u2", "u2_tensors", "Unit 2"),))
+INTERNALS = Track(
+    "Inside PyTorch",
+    "Internals.md",
+    "internals",
+    (Unit("u2", "u2_tensors", "Unit 2"), Unit("u3", "u3_dispatcher", "Unit 3")),
+)
 
 TRACKS = (WEEK_1, INTERNALS)

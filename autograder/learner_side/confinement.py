@@ -11,6 +11,7 @@ import ctypes
 import os
 import resource
 import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -178,3 +179,10 @@ def refusal_of_namespaces() -> str:
         said = os.read(reader, 1000).decode()
         os.close(reader)
     return said
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what processes below leave behind, so that it can be found (Linux only)."""
+    if sys.platform == "linux":
+        set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)

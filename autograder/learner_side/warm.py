@@ -15,7 +15,6 @@ Where there are no namespaces of one's own (`shared`), the same three follow one
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import select
@@ -29,6 +28,7 @@ from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, inherited_channel
 from autograder.learner_side.confinement import (
+    adopt_orphans,
     enter_new_namespaces,
     fork_into_new_process_ids,
     give_up_rights,
@@ -57,7 +57,7 @@ def serve(control: Channel, own_namespaces: bool, shell: LearnerShell) -> None:
         shell: in which nothing ran; every task gets a copy.
     """
     if not own_namespaces:
-        _adopt_orphans()
+        adopt_orphans()
     while True:
         try:
             request = control.receive().header
@@ -96,7 +96,7 @@ def serve_submission(channel: Channel, wanted: dict[str, Any], own_namespaces: b
         limit_resources(wanted["limits"])
         give_up_rights(bytes.fromhex(wanted["filter"]))
     else:
-        _adopt_orphans()
+        adopt_orphans()
         limit_resources(wanted["limits"])
         if wanted["filter"]:
             give_up_rights(bytes.fromhex(wanted["filter"]))
@@ -198,13 +198,6 @@ def _end_session(leader: int) -> None:
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             kill(leader, signal.SIGKILL)
-
-
-def _adopt_orphans() -> None:
-    """Become the parent of what the learner's processes leave behind, so that it can be found (Linux only)."""
-    if sys.platform == "linux":
-        set_child_subreaper = 36
-        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
 def _kill_leftovers(own_namespaces: bool) -> None:

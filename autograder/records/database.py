@@ -9,6 +9,7 @@ from typing import Any
 
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from nbgrader import api
 from nbgrader.api import Base
 from nbgrader.dbutil import ALEMBIC_DIR
 from sqlalchemy import MetaData, create_engine, event, inspect, text
@@ -66,6 +67,39 @@ def connect(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+@contextmanager
+def one_engine() -> Iterator[None]:
+    """Let nbgrader's gradebooks share one engine for each database, as long as a run of grading lasts.
+
+    nbgrader makes an engine for every step of every submission, nine of them; a new engine translates every query anew,
+    and connects again. Its commits to SQLite, some forty a submission, do not wait for the disk: that is done by the
+    next commit of ours to the same file, at the latest when the submission is noted as graded to its end.
+    """
+    made: dict[str, Engine] = {}
+    make = api.create_engine
+
+    def shared(url: str, **options: Any) -> Engine:
+        if url not in made:
+            made[url] = make(url, **options)
+            if made[url].dialect.name == "sqlite":
+                event.listen(made[url], "connect", _leave_the_disk_to_others)
+        return made[url]
+
+    api.create_engine = shared
+    try:
+        yield
+    finally:
+        api.create_engine = make
+        for engine in made.values():
+            engine.dispose()
+
+
+def _leave_the_disk_to_others(connection: Any, _: Any) -> None:
+    # With any other journal a file could be damaged by a loss of power.
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+        connection.execute("PRAGMA synchronous = NORMAL")
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 from autograder.course.course import Course
-from autograder.course.reading import PICTURES, is_base64, read_notebook
+from autograder.course.reading import PICTURES, is_base64
+from autograder.records.intake import released
 
 TEXT_SHOWN = 200_000
 """Most characters of one text cell or one display that are rendered; longer ones are shown as they are, cut."""
@@ -157,7 +158,7 @@ class SafeToShow(NbGraderPreprocessor):
         """Rebuild the notebook's cells and outputs."""
         names = resources["nbgrader"]
         course = Course(Path(self.course_root))
-        release = read_notebook(course.curriculum / names["assignment"] / f"{names['notebook']}.ipynb")
+        release = released(course, names["assignment"], names["notebook"])
         make_safe(nb, {cell.source for cell in release.cells})
         return nb, resources
 

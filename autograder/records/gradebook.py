@@ -31,6 +31,7 @@ from autograder.exchange.verdict import one_line
 from autograder.grading.batch import Batch, Graders, Here
 from autograder.grading.work import InfrastructureError, Work, reason_of
 from autograder.records.admission import reason_to_keep
+from autograder.records.database import one_engine
 from autograder.records.intake import HandedIn, IntakeError, handed_in, read_submission, rebuilt
 from autograder.records.lock import course_lock
 from autograder.records.nbgrader_plugin import AutogradeReceived, outcome_file
@@ -220,7 +221,7 @@ def grade(
             every = list(plan(course, store, who, day, force))
             begun(sum(due.anew for due in every))
             try:
-                with graders:
+                with graders, one_engine():
                     yield from _Run(course, store, graders).results(every)
             finally:
                 # Of processes that were lost meanwhile.

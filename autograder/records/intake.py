@@ -8,6 +8,7 @@ module writes: notebooks rebuilt from the release and from what a learner wrote 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import nbformat
@@ -214,6 +216,22 @@ def read_submission(course: Course, student: str, day: str) -> HandedIn:
         ) from error
 
 
+def released(course: Course, day: str, name: str) -> NotebookNode:
+    """A notebook as it was handed out, read once as long as its file stays what it is; a copy of one's own.
+
+    Raises:
+        UnreadableNotebookError: see `read_notebook`.
+    """
+    path = course.curriculum / day / f"{name}.ipynb"
+    state = path.stat() if path.exists() else None
+    return copy.deepcopy(_read_once(path, None if state is None else (state.st_mtime_ns, state.st_size, state.st_ino)))
+
+
+@lru_cache(maxsize=16)
+def _read_once(path: Path, state: tuple[int, int, int] | None) -> NotebookNode:
+    return read_notebook(path)
+
+
 def received(
     course: Course, student: str, day: str, name: str, content: bytes | UnreadableNotebookError | None = None
 ) -> NotebookNode:
@@ -228,7 +246,7 @@ def received(
         name: the notebook's name.
         content: its bytes, or why it has none; `None` reads them.
     """
-    release = read_notebook(course.curriculum / day / f"{name}.ipynb")
+    release = released(course, day, name)
     try:
         if content is None:
             content = content_of(course, student, day, f"{name}.ipynb")

@@ -11,14 +11,13 @@ from nbformat import NotebookNode
 
 from autograder.course.course import Course
 from autograder.course.notebooks import points_of
-from autograder.course.reading import read_notebook
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import NotebookOutcome
 from autograder.grading.task_run import DISTURBED
 from autograder.grading.version import grader_version
 from autograder.grading.work import InfrastructureError, Work, do, outcome_of, work_for
-from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn
+from autograder.records.intake import PROBLEMS_KEY, Folder, HandedIn, released
 from autograder.records.kept import keep
 from autograder.records.verdicts import TaskVerdict, Verdict, VerdictStatus, VerdictStore, task_verdict
 
@@ -74,7 +73,7 @@ def work_of(course: Course, folder: Folder, name: str, notebook: NotebookNode) -
     tasks = tasks_of_notebook(name)
     if not tasks or notebook.metadata[PROBLEMS_KEY]["unreadable"]:
         return None
-    release = read_notebook(course.curriculum / folder.day / f"{name}.ipynb")
+    release = released(course, folder.day, name)
     return work_for(name, notebook, release, tasks, course.seed_for(folder.student))
 
 
@@ -84,7 +83,7 @@ def whole_outcome(
     """The outcome of a rebuilt notebook, from that of its work (see `work_of`) and from what was noted of it."""
     noted = notebook.metadata[PROBLEMS_KEY]
     if noted["unreadable"]:
-        return unreadable_outcome(name, read_notebook(course.curriculum / day / f"{name}.ipynb"), noted["problems"])
+        return unreadable_outcome(name, released(course, day, name), noted["problems"])
     outcome = graded or NotebookOutcome(name)
     outcome.problems = noted["problems"] + outcome.problems
     return outcome
@@ -180,7 +179,7 @@ def verdict_of_failure(
     course: Course, submission: HandedIn, name: str, reason: str, grader: str, now: datetime
 ) -> Verdict:
     """The verdict on one notebook of a submission on which grading itself failed."""
-    points = points_of(read_notebook(course.curriculum / submission.folder.day / f"{name}.ipynb"))
+    points = points_of(released(course, submission.folder.day, name))
     tasks = tuple(
         TaskVerdict(
             task.name,

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxopt_core.costs.counting import Counter, plain, storage_of
 from fxopt_core.costs.liveness import live_bytes
 from fxopt_core.costs.report import Analysis, NodeCost
-from fxopt_core.graphs.examples import EXAMPLE_META, value_of
+from fxopt_core.graphs.examples import EXAMPLE_META, in_example, value_of
 from fxopt_core.graphs.module_paths import module_path
 from fxopt_core.graphs.names import operation_name
 
@@ -69,19 +69,15 @@ def fake_like(mode: FakeTensorMode, value: Any, device: torch.device | None = No
 
     Args:
         mode: to which the new tensor belongs.
-        value: a tensor, a symbolic size, or anything else, which is returned as it is.
+        value: a tensor, a symbolic number, or anything else, which is returned as it is.
         device: of the new tensor; by default that of `value`.
 
     Raises:
-        ValueError: a size depends on data.
+        UnknownSizeError: a size depends on data.
     """
-    if isinstance(value, torch.SymInt):
-        if value.node.hint is None:
-            raise ValueError(f"the size {value} depends on data; costs need sizes that are known.")
-        return int(value.node.hint)
     if not isinstance(value, torch.Tensor):
-        return value
-    shape, strides = ([fake_like(mode, size) for size in sizes] for sizes in (value.shape, value.stride()))
+        return in_example(value)
+    shape, strides = (list(map(in_example, sizes)) for sizes in (value.shape, value.stride()))
     with mode:
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=device or value.device)
 

@@ -19,7 +19,6 @@ from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.exactness import EXACT, Tolerance
 from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META, value_of
-from fxopt_core.graphs.source_lines import source_line
 from fxopt_core.graphs.timeline import Timeline
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
@@ -72,22 +71,6 @@ class Rewrite:
     def key(self) -> str:
         """Names this rewrite among those of one run; the same in every run on the same graph."""
         return f"{self.rule}@{self.node}"
-
-    @property
-    def exactness(self) -> str:
-        """The tolerance in words."""
-        return str(self.tolerance)
-
-    @property
-    def change(self) -> str:
-        """In one line, which nodes became which."""
-        after = [*map(str, self.after), *(f"the value of {name}" for name in self.reused)]
-        return f"{'; '.join(map(str, self.before))} → {'; '.join(after) or 'nothing'}"
-
-    @property
-    def source(self) -> str | None:
-        """The innermost line outside PyTorch that made the node: file, line and text; `None` if it was not kept."""
-        return source_line(self.stack_trace)
 
 
 class _Logging:

@@ -16,6 +16,23 @@ HELD_BY_MODULE = "held_by_module"
 """In the `meta` of an input that stands for a parameter or buffer of the model: what `memory_of` says of that."""
 
 
+class UnknownSizeError(ValueError):
+    """A size is not known before the graph runs, because it depends on data."""
+
+
+def in_example(value: Any) -> Any:
+    """A symbolic number as it was in the example; any other value as it is.
+
+    Raises:
+        UnknownSizeError: it depends on data.
+    """
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return value
+    if value.node.hint is None:
+        raise UnknownSizeError(f"the size {value} depends on data; expected one that is known before the graph runs")
+    return value.node.hint
+
+
 def value_of(node: fx.Node) -> Any:
     """The value that a capture kept of a node: a tensor without data, a number, or a container; `None` without one."""
     return next((node.meta[name] for name in EXAMPLE_META if name in node.meta), None)

@@ -122,10 +122,3 @@ class OptimizationReport(Displayable):
     def refused(self) -> bool:
         """Whether a pass was taken out, or a comparison with the model had a rewrite taken back."""
         return bool(self.failures or self.denied)
-
-    @property
-    def how_verified(self) -> str:
-        """In one sentence, how the rewrites were checked."""
-        if self.equivalence is None:
-            return "structure only (every node is defined before it is used, every target exists)"
-        return f"structure, and comparison with the model: {self.equivalence}"

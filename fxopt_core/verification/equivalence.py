@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -81,11 +81,6 @@ class Equivalence(Displayable):
             return "\n".join(map(str, self.differences))
         both = f" (on {', '.join(self.raised)} both raise)" if self.raised else ""
         return f"the same on {len(self.cases)} sets of inputs{both}; largest error {self.largest_error:g}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything as values that JSON can hold; an infinite error is `None`."""
-        error = self.largest_error if math.isfinite(self.largest_error) else None
-        return {"equal": self.equal, **asdict(self), "largest_error": error}
 
 
 def check_equivalence(

@@ -23,14 +23,13 @@ from fxopt_core.capture import Captured, CapturedGraph
 from fxopt_core.costs import Cost, NodeCost, analyze_graph
 from fxopt_core.display import choose_kinds
 from fxopt_core.graphs.module_paths import module_path
-from fxopt_core.graphs.source_lines import source_line
 from fxopt_workbench.files import replacing
 from fxopt_workbench.pictures import GraphPicture, PictureError, draw
 from fxopt_workbench.pictures.dot import box_identifier
 from fxopt_workbench.pictures.drawing import Collapse, Direction, Parameters
 from fxopt_workbench.pictures.nodes import describe
 from fxopt_workbench.results.costs import notes as cost_notes
-from fxopt_workbench.results.source_lines import without_folders
+from fxopt_workbench.results.source_lines import source_line, without_folders
 from fxopt_workbench.tables import Table, aligned, format_bytes, format_count
 
 SCRIPT = Path(__file__).with_name("explorer.js")

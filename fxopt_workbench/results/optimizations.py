@@ -9,12 +9,20 @@ from typing import Any
 from fxopt_core.graphs.editor import Rewrite
 from fxopt_core.optimizer import OptimizationReport, OptimizationResult
 from fxopt_workbench.pictures import GraphPicture, draw
-from fxopt_workbench.results.source_lines import without_folders
+from fxopt_workbench.results.passes import row_of
+from fxopt_workbench.results.source_lines import source_line
 from fxopt_workbench.structure.diff import diff_graphs
 from fxopt_workbench.tables import Table, document_of, tables_of
 
 MOST_SHOWN = 20
 """How many rewrites the printed report shows one by one."""
+
+
+def _how_verified(report: OptimizationReport) -> str:
+    """In one sentence, how the rewrites were checked."""
+    if report.equivalence is None:
+        return "structure only (every node is defined before it is used, every target exists)"
+    return f"structure, and comparison with the model: {report.equivalence}"
 
 
 @tables_of.register
@@ -27,7 +35,7 @@ def _of_report(report: OptimizationReport) -> Sequence[Table]:
     opening = f"Captured by {report.method}; {report.nodes_before} operations became {report.nodes_after}."
     caveats = (f"Caveat: {caveat}" for caveat in report.caveats)
     engine = () if report.engine is None else tables_of(report.engine)
-    verified = Table("", notes=(f"Verified: {report.how_verified}.", *caveats))
+    verified = Table("", notes=(f"Verified: {_how_verified(report)}.", *caveats))
     return [Table(opening), *_details(report), verified, *engine]
 
 
@@ -44,7 +52,7 @@ def _details(report: OptimizationReport) -> Iterator[Table]:
     for graph in report.graphs:
         for rewrite in graph.result.rewrites:
             nodes = len(rewrite.after) - len(rewrite.before)
-            changes[rewrite.rule, rewrite.exactness].append((nodes, graph.cost_of(rewrite)))
+            changes[rewrite.rule, str(rewrite.tolerance)].append((nodes, graph.cost_of(rewrite)))
     yield Table(
         f"Rewrites: {len(report.rewrites)}",
         ("rule", "times", "nodes", "FLOPs", "bytes", "exactness"),
@@ -56,7 +64,7 @@ def _details(report: OptimizationReport) -> Iterator[Table]:
     yield Table(
         "One by one" + (f" (the first {len(shown)}; as_json() has {more} more)" if more else ""),
         ("rule", "before → after", "source"),
-        [(rewrite.rule, rewrite.change, without_folders(rewrite.source)) for rewrite in shown],
+        [row_of(rewrite) for rewrite in shown],
         words=("before → after", "source"),
     )
     yield Table(
@@ -101,7 +109,7 @@ def _json_of_report(report: OptimizationReport) -> dict[str, Any]:
         "caveats": list(report.caveats),
         "passes": list(report.passes),
         **{name: both and {"before": both[0], "after": both[1]} for name, both in report.before_and_after.items()},
-        "verified": report.how_verified,
+        "verified": _how_verified(report),
         "equivalence": report.equivalence and report.equivalence.as_json(),
         "denied": list(report.denied),
         "rewrites": [
@@ -123,8 +131,8 @@ def _json_of_rewrite(rewrite: Rewrite, cost: tuple[int, int] | None) -> dict[str
     return {
         "rule": rewrite.rule,
         "node": rewrite.node,
-        "source": rewrite.source,
-        "exactness": rewrite.exactness,
+        "source": source_line(rewrite.stack_trace),
+        "exactness": str(rewrite.tolerance),
         "before": [str(node) for node in rewrite.before],
         "after": [str(node) for node in rewrite.after],
         "reused": rewrite.reused,

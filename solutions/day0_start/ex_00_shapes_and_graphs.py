@@ -13,11 +13,11 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex00-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 0: shapes and graphs
 #
-# Six small tasks, about an hour. Each has a cell for your code and a check below it that answers at once. The check
-# tries visible cases; `submit` at the end also tries hidden ones.
+# Six small tasks, about an hour. Each has a cell for your code, and a check below it that answers at once. The check
+# tries visible cases; `submit` at the end tries hidden ones, too.
 #
-# The first four tasks are about numbers: write them with plain Python, without asking PyTorch, which is not even there
-# while they are graded. The last two are about graphs.
+# The first four tasks are about numbers. Write them in plain Python: PyTorch isn't even there while they're graded. The
+# last two are about graphs.
 
 # %% nbgrader={"grade": false, "grade_id": "ex00-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -28,17 +28,19 @@ from autograder import check, submit
 # %% [markdown] nbgrader={"grade": false, "grade_id": "conv_output_shape-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. The output shape of a convolution
 #
-# *8 minutes, easy.* Write `conv_output_shape`, which gives the shape `(batch, channels, height, width)` of what a
-# `Conv2d` puts out. `kernel_size`, `stride`, `padding` and `dilation` are pairs `(height, width)`.
+# *8 minutes, easy.* You'll often need a layer's output shape long before there is a tensor to try it on. Write
+# `conv_output_shape`: it returns the shape `(batch, channels, height, width)` of what a `Conv2d` puts out. `kernel_size`,
+# `stride`, `padding` and `dilation` are pairs `(height, width)`.
 #
-# Think of one direction: the kernel is a window that covers `dilation * (kernel - 1) + 1` positions, moves over the
-# padded input in steps of `stride`, and must fit in whole. The output has one value for each place of the window.
+# Think of one direction first. The kernel is a window that covers `dilation * (kernel - 1) + 1` positions. Padding makes
+# the input longer at both ends. The window moves over it in steps of `stride`, and must fit in whole. The output has one
+# value for each place of the window. In our cases there is always at least one.
 #
 # An example: `conv_output_shape((1, 3, 32, 32), 8, (3, 3), (2, 2), (1, 1), (1, 1))` is `(1, 8, 16, 16)`.
 #
-# <details><summary>Hint 1: a question</summary>How far can a window of 3 move over 5 positions, and at how many places has it been then?</details>
-# <details><summary>Hint 2: the idea</summary>Room to move = padded size minus what the window covers. Every <code>stride</code> positions there is a place, and one before the first step.</details>
-# <details><summary>Hint 3: the shape</summary><code>(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1</code> for height and for width</details>
+# <details><summary>Hint 1: a question</summary>How far can a window of 3 move over 5 positions? At how many places has it been then?</details>
+# <details><summary>Hint 2: the idea</summary>Room to move = padded size minus what the window covers. There is one place before the first step, and one more for every <code>stride</code> positions of room.</details>
+# <details><summary>Hint 3: the shape</summary>A small function of five numbers, called once for the height and once for the width: <code>room = …</code>, then <code>room // … + …</code>. Return a tuple of four.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "conv_output_shape-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -67,19 +69,21 @@ check.day0.conv_output_shape(conv_output_shape)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "count_parameters-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Counting parameters
 #
-# *8 minutes, easy.* Write `count_parameters(layers)`, which gives a list with the number of parameters of each layer.
-# A layer is a dictionary of its numbers, as in the cell below. A layer without parameters counts 0.
-#
-# What learns, layer by layer:
+# *8 minutes, easy.* Before you make a network smaller, you want to know where its parameters are. Write
+# `count_parameters(layers)`: it returns a list with the number of parameters of each layer, in order. A layer is a
+# dictionary of its numbers, as in the cell below. Three kinds learn:
 #
 # - `Conv2d`: each output channel has a filter, which sees `in_channels / groups` channels through a window of
-#   `kernel_size`; and a bias if there is one.
-# - `Linear`: each output feature weighs every input feature, and has a bias if there is one.
+#   `kernel_size`. It has a bias, too, if `bias` is true.
+# - `Linear`: each output feature weighs every input feature. It has a bias, too, if `bias` is true.
 # - `BatchNorm2d`: a scale and a shift for each channel. Its running mean and variance are measured, not learned.
 #
+# Every other kind of layer counts 0, whatever its dictionary says. Leave the layers as they are: asked twice about the same
+# list, your function must answer the same.
+#
 # <details><summary>Hint 1: a question</summary>How many numbers does one output channel need, and how many output channels are there?</details>
-# <details><summary>Hint 2: the idea</summary>Write the shape of the weight down and multiply it out: <code>(out_channels, in_channels // groups, height, width)</code>. Then add the bias, one number for each output.</details>
-# <details><summary>Hint 3: the shape</summary>A loop with an <code>if</code> for each kind; <code>else: count = 0</code>; append in every case.</details>
+# <details><summary>Hint 2: the idea</summary>Write down the shape of the weight and multiply it out: <code>(out_channels, in_channels // groups, height, width)</code>. Then add the bias, one number for each output.</details>
+# <details><summary>Hint 3: the shape</summary>A loop over the layers with a branch for each kind and one for all others. Each branch sets <code>count</code>, and the loop ends with one <code>append</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "count_parameters-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 network = [
@@ -116,20 +120,21 @@ check.day0.count_parameters(count_parameters)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "memory_layout-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Strides and positions
 #
-# *8 minutes, medium.* A tensor is a row of numbers in memory, and its **strides** say how far to go for the next
-# index of each dimension. Write
+# *8 minutes, medium.* Code that gets strides wrong reads the wrong numbers without an error. A tensor is a row of numbers in
+# memory, and its **strides** say how far you go there for the next index of each dimension. Write
 #
-# - `strides_of(shape, channels_last)`: the strides of a contiguous tensor of any number of dimensions; with
-#   `channels_last=True` those of a tensor of shape (batch, channels, height, width) in that layout, where the channels of one
-#   pixel lie next to one another, then the pixels of a row, then the rows, then the images;
-# - `position(index, strides)`: how many elements lie before the one at `index`.
+# - `strides_of(shape, channels_last=False)`: the strides of a contiguous tensor with any number of dimensions, none
+#   included. With `channels_last=True` the shape is (batch, channels, height, width). In this layout the channels of one
+#   pixel lie next to one another; then come the pixels of a row, then the rows, then the images.
+# - `position(index, strides)`: how many elements lie before the one at `index`. Strides may fall or rise, and may be 0.
 #
-# An example: `strides_of((2, 3, 4, 5), False)` is `(60, 20, 5, 1)`, and `position((1, 0, 2, 3), (60, 20, 5, 1))` is
-# 73.
+# All sizes are at least 1.
+#
+# An example: `strides_of((2, 3, 4, 5))` is `(60, 20, 5, 1)`, and `position((1, 0, 2, 3), (60, 20, 5, 1))` is 73.
 #
 # <details><summary>Hint 1: a question</summary>In a matrix of 4 rows and 6 columns, how many numbers lie between an element and the one below it?</details>
 # <details><summary>Hint 2: the idea</summary>A stride is the product of the sizes of all dimensions that are faster. Which dimensions are faster than the channels, when the channels are the fastest?</details>
-# <details><summary>Hint 3: the shape</summary>Channels last: <code>(height * width * channels, 1, width * channels, channels)</code>. Contiguous: go through the sizes from the last to the first and keep a product.</details>
+# <details><summary>Hint 3: the shape</summary>Go through the sizes from the fastest to the slowest and keep a product: <code>for size in …: strides.insert(0, step); step *= …</code>. Channels last: the same walk in the order of memory, and then each stride back to its own dimension.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "memory_layout-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -160,8 +165,9 @@ check.day0.memory_layout(strides_of, position)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "check_stack-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Do these layers fit?
 #
-# *12 minutes, medium.* Write `shapes_through(input_shape, layers)`, which gives the list of the shapes after each
-# layer. Where a layer does not fit what comes in, it raises a `ValueError` whose message begins with the layer's
+# *12 minutes, medium.* The most common error in a new network is a layer that doesn't fit the one before. Find it without
+# running anything. Write `shapes_through(input_shape, layers)`: it returns the list of the shapes after each layer. At
+# the first layer that doesn't fit what comes in, it raises a `ValueError`. Its message begins with that layer's
 # position, counted from 0: `layer 3: …`.
 #
 # | kind | numbers | fits when | its output |
@@ -172,11 +178,12 @@ check.day0.memory_layout(strides_of, position)
 # | `Flatten` | | always | `(batch, all the rest multiplied)` |
 # | `Linear` | `in_features`, `out_features` | the *last* size is `in_features` | the last size is `out_features` |
 #
-# Here kernels, strides and paddings are single numbers, the same for height and width.
+# Four sizes means exactly four: PyTorch would take three for one image, we don't. Kernels, strides and paddings are
+# single numbers here, the same for height and width. There is no dilation.
 #
 # <details><summary>Hint 1: a question</summary>Which one number of the input does a linear layer look at, and what happens to the others?</details>
-# <details><summary>Hint 2: the idea</summary>Keep the shape in one variable. Each kind first says what must hold, then makes the new shape. A window fits when the size that comes out is at least 1.</details>
-# <details><summary>Hint 3: the shape</summary><code>for position, layer in enumerate(layers): … raise ValueError(f"layer {position}: …") … shapes.append(shape)</code>; <code>layer["stride"] or layer["kernel_size"]</code></details>
+# <details><summary>Hint 2: the idea</summary>Keep the shape in one variable. Each kind first says what must hold, then makes the new shape. A window fits when each size that comes out is at least 1.</details>
+# <details><summary>Hint 3: the shape</summary><code>for position, layer in enumerate(layers): … raise ValueError(f"layer {position}: …") … shapes.append(shape)</code></details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "check_stack-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -216,18 +223,19 @@ check.day0.check_stack(shapes_through)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "build_mlp-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. A graph, node by node
 #
-# *12 minutes, medium.* Write `build_mlp(first, second)`, which takes two linear layers and returns a
-# `torch.fx.GraphModule` that computes `second(relu(first(x)))`. Build its graph with the methods of `fx.Graph`; do
-# not trace (while this task is graded, the tracer is hollow).
+# *12 minutes, medium.* Every optimisation of this course makes nodes and wires them up. Do it once by hand. Write
+# `build_mlp(first, second)`: it takes two linear layers and returns a `torch.fx.GraphModule` that computes
+# `second(relu(first(x)))`. Build its graph with the methods of `fx.Graph`. Don't trace: `fx.symbolic_trace`, `fx.Tracer`
+# and `fxopt_core.capture` are out of reach while this task is graded.
 #
-# The graph must pass `graph.lint()`, run for any batch size, and use the very layers that it was given: to train it
-# must be to train them.
+# The graph must pass `graph.lint()`, and run for any batch size and dtype of the layers. It must leave its input as it is,
+# and use the very layers that it was given: to train it must be to train them.
 #
 # The cell below builds another graph, of one operation. `{"layer": layer}` says what the names in `call_module` mean.
 #
 # <details><summary>Hint 1: a question</summary>What are the inputs, what are the operations, and what is returned? Each is a node; there are five.</details>
 # <details><summary>Hint 2: the idea</summary>A method of <code>fx.Graph</code> makes a node and returns it, and the next node takes it as an argument. Nothing is returned unless there is an output node.</details>
-# <details><summary>Hint 3: the shape</summary><code>placeholder</code>, <code>call_module</code>, <code>call_function(torch.relu, (node,))</code>, <code>call_module</code>, <code>output</code>; then <code>fx.GraphModule({"first": first, "second": second}, graph)</code></details>
+# <details><summary>Hint 3: the shape</summary><code>placeholder</code>, <code>call_module</code>, <code>call_function</code>, <code>call_module</code>, <code>output</code>; then a <code>GraphModule</code> of the graph and a dictionary that names both layers.</details>
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "build_mlp-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 layer = nn.Linear(4, 2)
@@ -260,26 +268,29 @@ check.day0.build_mlp(build_mlp)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "run_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Run a graph yourself
 #
-# *12 minutes, hard.* Write `run_graph(graph_module, *inputs)`, which computes the graph of a graph module without
-# calling the module: the module runs *code* that was once written from the graph. Here the graph has changed since, and
-# `recompile()` does not help: one of its constants has no form in code. Nor is `fx.Interpreter` at hand while you are
-# graded. Go through `graph_module.graph.nodes` in order and keep the value of each node.
+# *12 minutes, hard.* A graph module runs *code* that was once written from its graph. Here the graph has changed since,
+# and it can't be written anew: one of its constants has no form in code. Write `run_graph(graph_module, *inputs)`, which
+# computes the graph itself. Don't call the module, nor `recompile()`, nor a fresh `GraphModule`. `torch.fx.interpreter`,
+# with `fx.Interpreter`, is out of reach while you're graded.
+#
+# Go through `graph_module.graph.nodes` in order and keep the value of each node. Every node has its turn, also when nobody
+# reads its value: it may write into a tensor or draw random numbers. Gradients must flow back as through the model.
 #
 # | `node.op` | its value |
 # | --- | --- |
 # | `placeholder` | the next input |
 # | `get_attr` | what lies in the module under the path `node.target` (`block.scale`) |
-# | `call_function` | `node.target` called with the arguments |
+# | `call_function` | `node.target`, called with the arguments |
 # | `call_method` | the method named `node.target` of the first argument, called with the others |
-# | `call_module` | the submodule under the path `node.target`, called with the arguments |
+# | `call_module` | the submodule under the path `node.target`, called itself (so that its hooks run) with the arguments |
 # | `output` | ends the run: its first argument is what the graph returns |
 #
-# Arguments stand in `node.args` and `node.kwargs`, and may hold nodes at any depth, in lists too. The cell below
-# shows how `map_arg` replaces every node in them.
+# Arguments are in `node.args` and `node.kwargs`, for all three calls. They may hold nodes at any depth: in lists, tuples,
+# slices and dictionaries. The cell below shows how `map_arg` replaces every node in them.
 #
 # <details><summary>Hint 1: a question</summary>When a node's turn comes, what do you know of the nodes in its arguments?</details>
 # <details><summary>Hint 2: the idea</summary>A dictionary from node to value. Look up all arguments first, in the same way for each kind of node; then it is one line for each kind.</details>
-# <details><summary>Hint 3: the shape</summary><code>args = map_arg(node.args, values.__getitem__)</code>, likewise <code>kwargs</code>; <code>graph_module.get_submodule(path)</code>; for attributes a loop of <code>getattr</code> over <code>node.target.split(".")</code></details>
+# <details><summary>Hint 3: the shape</summary><code>args = map_arg(node.args, …)</code>, likewise <code>kwargs</code>; then a branch for each kind; <code>graph_module.get_submodule(path)</code> for modules; for attributes a loop of <code>getattr</code> over the parts of the path.</details>
 
 # %% tags=["nbval-check-output"] nbgrader={"grade": false, "grade_id": "run_graph-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from torch.fx.node import map_arg
@@ -322,8 +333,8 @@ def run_graph(graph_module: fx.GraphModule, *inputs):
 check.day0.run_graph(run_graph)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "run_graph-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your interpreter on a network that was traced. **Prediction.** Will its result be close to the network's own, or
-# equal to the last bit?
+# Here is your interpreter on a traced network. **Prediction.** Will its result be close to the network's own, or equal to
+# the last bit?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "run_graph-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 torch.manual_seed(0)
@@ -338,8 +349,8 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex00-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #
-# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and
-# where the feedback page lies.
+# Save the notebook (Ctrl+S or ⌘S), take the `#` away, and run this cell. It tells you how many points you have and where to
+# find the feedback page.
 
 # %%
 # submit("ex_00")

@@ -13,10 +13,10 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex01-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 1: `torch.compile` basics
 #
-# Six small tasks, about two hours. Each has a cell for your code and a check below it that answers at once.
-# A check tries visible cases only; `submit` at the end also tries hidden ones.
+# Six small tasks, about two hours. Each has a cell for your code, and a check below it that answers at once. A check
+# tries visible cases only; `submit` at the end tries hidden ones, too.
 #
-# Write your own code: the tools of `fxopt_core` that would answer a task are out of reach while grading.
+# Write your own code: tools that would answer a task are out of reach while it is graded. Each task names them.
 
 # %% nbgrader={"grade": false, "grade_id": "ex01-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -27,19 +27,23 @@ from autograder import check, submit
 # %% [markdown] nbgrader={"grade": false, "grade_id": "record_graphs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Record every captured graph
 #
-# *10 minutes, easy.* A **backend** is any callable that Dynamo hands a captured graph and example inputs, and
-# that returns a callable to run in its place:
+# *10 minutes, easy.* To see what Dynamo made of your model, you need the graphs it captured. A **backend** gets to see
+# them: it is any callable that Dynamo hands a captured graph and example inputs, and that returns a callable to run in
+# its place:
 #
 # ```python
 # compiled = torch.compile(model, backend=my_backend)   # my_backend(graph_module, example_inputs) -> callable
 # ```
 #
-# Write `GraphRecorder`, a backend that changes nothing but keeps each `torch.fx.GraphModule` that it is handed, in
-# order, in its attribute `graphs`.
+# Write `GraphRecorder`, a backend that keeps each `torch.fx.GraphModule` that it is handed, in order of capture, in its
+# attribute `graphs`: a list or any other sequence. It holds the graph modules themselves, not copies. Beyond that the
+# recorder must change nothing: the compiled model returns, writes and learns what it does without it.
+#
+# Out of reach: `fxopt_core.capture`, `torch._dynamo.testing`, `torch._dynamo.debug_utils`.
 #
 # <details><summary>Hint 1: a question</summary>How often is a backend called for a model with one graph break?</details>
 # <details><summary>Hint 2: the idea</summary>An instance with a <code>__call__</code> method is a callable that can remember.</details>
-# <details><summary>Hint 3: the shape</summary>Append in <code>__call__</code>; return <code>graph_module.forward</code>.</details>
+# <details><summary>Hint 3: the shape</summary><code>__init__</code> makes an empty list. <code>__call__</code> puts the graph module there and returns something that runs it.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "record_graphs-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -66,8 +70,8 @@ check.day1.record_graphs(GraphRecorder)
 # ## Task 2. A histogram of operations
 #
 # *15 minutes, easy.* The first question to ask a captured graph: what is in it, and how often? Write
-# `operation_histogram(graph_modules)`, which counts the operations of *all* graphs of a model together and returns a mapping
-# from name to count. Three kinds of node compute something:
+# `operation_histogram(graph_modules)`, which counts the operations of *all* graphs of a model together and returns a
+# mapping from name to count. Three kinds of node compute something:
 #
 # | `node.op` | `node.target` | its name in the histogram |
 # | --- | --- | --- |
@@ -75,11 +79,13 @@ check.day1.record_graphs(GraphRecorder)
 # | `call_method` | the name of a method | that name: `view` |
 # | `call_module` | the path of a submodule | the name of its class: `Conv2d` |
 #
-# The other three (`placeholder`, `get_attr`, `output`) do not count. The cell below lists the nodes of a small graph.
+# Each such node counts, also when nobody reads its value, or when another node calls the same module. The other three
+# kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping is empty. The cell below
+# lists the nodes of a small graph. Out of reach: `fxopt_core.capture`.
 #
-# <details><summary>Hint 1: a question</summary>Two nodes that both call <code>relu</code>: in which attribute are they equal, in which do they differ?</details>
-# <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name by its kind.</details>
-# <details><summary>Hint 3: the shape</summary><code>collections.Counter</code>, two nested loops, three <code>if</code>s; <code>graph_module.get_submodule(node.target)</code>.</details>
+# <details><summary>Hint 1: a question</summary>Two nodes both call <code>relu</code>. In which attribute are they equal, and in which do they differ?</details>
+# <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name that depends on its kind.</details>
+# <details><summary>Hint 3: the shape</summary>A <code>collections.Counter</code>, two nested loops, a branch for each kind; <code>graph_module.get_submodule(…)</code> finds a module.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "operation_histogram-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -120,7 +126,8 @@ def operation_histogram(graph_modules: list[torch.fx.GraphModule]) -> Counter[st
 check.day1.operation_histogram(operation_histogram)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "operation_histogram-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your two tools together, on a BERT encoder built from its configuration. What do you expect at the top?
+# Here are your two tools together, on a BERT encoder built from its configuration. **Prediction.** Which operation comes
+# out on top?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "operation_histogram-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from fxopt_workbench import zoo
@@ -143,20 +150,21 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "remove_graph_breaks-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Remove graph breaks
 #
-# *25 minutes, medium.* Where Dynamo cannot go on capturing, it ends the graph, lets Python run, and begins another.
-# Each **graph break** costs time at every call, and nothing is optimised across it. `BrokenModel` has three. Run the
-# next two cells: the model, and what `torch._dynamo.explain` says about each break.
+# *25 minutes, medium.* Where Dynamo can't go on capturing, it ends the graph, lets Python run, and begins another. Each
+# **graph break** costs time at every call, and the compiler optimises nothing across it. `BrokenModel` has three. Run the
+# next two cells: they show the model, and what `torch._dynamo.explain` says about each break.
 #
 # Write the `forward` of `UnbrokenModel` so that
 #
 # 1. `torch.compile(model, fullgraph=True)` captures it in **one** graph, which serves both sides of the branch;
-# 2. outputs *and gradients* are those of `BrokenModel` (what it prints may go), also in eager mode;
+# 2. outputs *and gradients* are those of `BrokenModel`, also in eager mode, and also where the mean is exactly 0 (what it
+#    prints may go);
 # 3. no `.item()` is left: the peak stays a tensor. (`fullgraph=True` alone would tolerate it, plain `torch.compile`
 #    breaks there.)
 #
 # <details><summary>Hint 1: a question</summary>For each of the three lines: which value must Python know before it can go on? Does anything but Python need it?</details>
 # <details><summary>Hint 2: the idea</summary>A tensor without dimensions can stand where the number stood, and <code>torch.where</code> chooses between two results inside the graph. A plain number has no gradient; what makes a tensor behave like that?</details>
-# <details><summary>Hint 3: the shape</summary><code>peak = hidden.abs().max().detach()</code>, then compute both sides and <code>torch.where(condition, one, other)</code> with a condition without dimensions.</details>
+# <details><summary>Hint 3: the shape</summary>The peak as a tensor that autograd doesn't see; both sides computed; one condition without dimensions that chooses between them.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "remove_graph_breaks-model", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import inspect
@@ -198,21 +206,22 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "stop_recompilations-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Count compilations, then stop them
 #
-# *20 minutes, medium.* A compiled model that silently compiles again at every other batch is slower than no compiled model.
-# First see it happen, then make it stop.
+# *20 minutes, medium.* Some compiled models quietly recompile whenever the batch size changes. That's slower than not
+# compiling at all. First see it happen, then make it stop.
 #
-# 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and returns
-#    how often Dynamo compiled. (Measure it with a backend of your own; do not try to foresee it.)
+# 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and
+#    returns how many graphs Dynamo compiled. Measure it with a backend of your own. Don't foresee it: other models have
+#    graph breaks, or ask about the batch.
 # 2. `compile_once(model, backend)` returns a callable that computes what `model` computes, for every batch size from 2 up,
-#    with *one* graph compiled by `backend`.
+#    with *one* graph compiled by `backend`, which runs in each call.
 #
-# The batch is dimension 0 of each input, which has shape `(batch, width)`.
+# The batch is dimension 0 of each input, which has shape `(batch, width)`. Out of reach: `torch._dynamo.testing`.
 #
 # **Prediction.** How many graphs for the batch sizes 3, 3, 5, 5, 6, 7?
 #
 # <details><summary>Hint 1: a question</summary>What does a guard say about the batch size after the first call, and what after the second size?</details>
-# <details><summary>Hint 2: the idea</summary>A backend that counts, after <code>torch._dynamo.reset()</code>. And <code>torch.compile</code> can be told beforehand that sizes vary.</details>
-# <details><summary>Hint 3: the shape</summary><code>torch.compile(model, backend=backend, dynamic=True)</code>, or <code>torch._dynamo.mark_dynamic(x, 0)</code> before each call.</details>
+# <details><summary>Hint 2: the idea</summary>A backend that counts, after <code>torch._dynamo.reset()</code>. And you can tell <code>torch.compile</code> beforehand that sizes vary.</details>
+# <details><summary>Hint 3: the shape</summary>The first: a small backend with a counter, then a loop of calls. The second: <code>torch.compile</code> with one more argument (read <code>help(torch.compile)</code>), or a mark on each input before its call (<code>torch._dynamo.mark_dynamic</code>).</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "stop_recompilations-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -247,24 +256,24 @@ check.day1.stop_recompilations(count_compilations, compile_once)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "measure_compile_cost-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. What compiling costs, and when it pays
 #
-# *30 minutes, medium.* Write the stopwatch that every claim of the form "twice as fast" should have been made with.
+# *30 minutes, medium.* "Twice as fast" is only worth something if it was measured well. Write the stopwatch for it.
 #
 # `measure(function, clock, synchronize, warmup, repeats)` calls `function()` once (that compiles), then `warmup` times
-# untimed, then `repeats` times timed, and returns a dictionary:
+# untimed, then `repeats` times timed (2 or more). It returns a dictionary:
 #
-# - `compile_seconds`: duration of the first call;
-# - `median_seconds`: median of the timed calls;
+# - `compile_seconds`: how long the first call took;
+# - `median_seconds`: the median of the timed calls;
 # - `spread_seconds`: their interquartile range, `statistics.quantiles(values, n=4, method="inclusive")`, third minus first.
 #
-# `clock()` gives the time in seconds. A device may compute behind Python's back; `synchronize()` waits for it. Both are
-# handed in, so that the check can use a clock whose every tick it knows.
+# `clock()` tells the time in seconds. A device may compute behind Python's back; `synchronize()` waits for it. You get both,
+# so that the check can use a clock of its own. Out of reach: `fxopt_core.benchmark`, `torch.utils.benchmark`.
 #
-# `break_even_calls(compile_seconds, eager_seconds, compiled_seconds)` says after how many calls compiling has paid:
-# cost divided by what a call saves, not rounded; `math.inf` when it saves nothing.
+# `break_even_calls(compile_seconds, eager_seconds, compiled_seconds)` says after how many calls compiling has paid: cost
+# divided by what a call saves, not rounded. It is `math.inf` when a call saves nothing, even if compiling was free.
 #
 # <details><summary>Hint 1: a question</summary>What is still running on the device when you read the clock?</details>
 # <details><summary>Hint 2: the idea</summary>A small inner function that times one call: wait, read, call, wait, read. Use it for the first call and for the timed ones.</details>
-# <details><summary>Hint 3: the shape</summary><code>compile_seconds = timed()</code>; a loop without timing; <code>seconds = [timed() for _ in range(repeats)]</code>; then the standard library's <code>statistics</code>.</details>
+# <details><summary>Hint 3: the shape</summary>One timed call; a loop without timing; a list of timed calls; then the standard library's <code>statistics</code>.</details>
 
 # %% nbgrader={"grade": false, "grade_id": "measure_compile_cost-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 import math
@@ -307,8 +316,8 @@ def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seco
 check.day1.measure_compile_cost(measure, break_even_calls)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "measure_compile_cost-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your stopwatch at work, with a real clock and the real Inductor. **Prediction.** Will compiling this small network have
-# paid after ten calls, after a thousand, or never?
+# Here is your stopwatch at work, with a real clock and the real Inductor. **Prediction.** Will compiling this small
+# network have paid after ten calls, after a thousand, or never?
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "measure_compile_cost-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from time import perf_counter
@@ -341,22 +350,22 @@ except NotImplementedError:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation
 #
-# *20 minutes, hard.* A backend may change the graph before it hands it on. That is how you put an optimisation of your
-# own in front of Inductor. Yours replaces an expensive function by a cheap one: exact GELU needs the error function,
-# its approximation only a `tanh`.
+# *20 minutes, hard.* A backend may change the graph before it hands it on. That's how you put an optimisation of your own
+# in front of Inductor. Yours replaces an expensive function by a cheap one: exact GELU needs the error function, its
+# approximation only a `tanh`.
 #
-# Write `make_backend(compile_inner)`. It returns a backend that
+# Write `make_backend(compile_inner)`. It returns a backend that does this with each graph it is handed:
 #
-# 1. turns every *exact* GELU of the graph into `gelu(x, approximate="tanh")`, in the same place;
-# 2. leaves everything else as it is, GELUs that already are approximate included;
-# 3. hands the rewritten graph module and the example inputs to `compile_inner`, and returns what that returns.
+# 1. It turns every *exact* GELU into `gelu(x, approximate="tanh")`, in the same place.
+# 2. It leaves everything else as it is: GELUs that are approximate already, and nodes that nobody reads.
+# 3. It hands the rewritten graph module and the example inputs to `compile_inner`, once, and returns what that returns.
 #
-# The cell below shows how GELU looks in a captured graph: exact is the default, and may also be said; the input may
-# be given by name.
+# The cell below shows how GELU looks in a captured graph. `approximate="none"` is the default, so you may see it
+# spelled out or left away; the input may come by name. Beware: Dynamo names nodes after Python variables.
 #
 # <details><summary>Hint 1: a question</summary>Which nodes have a target whose <code>__name__</code> is <code>gelu</code>, and what do their <code>kwargs</code> say?</details>
-# <details><summary>Hint 2: the idea</summary><code>node.kwargs</code> can be assigned. A graph module also has <em>code</em>, written from its graph: who writes it anew?</details>
-# <details><summary>Hint 3: the shape</summary>Loop over <code>graph_module.graph.nodes</code>, assign <code>kwargs</code>, <code>graph_module.recompile()</code>, <code>return compile_inner(graph_module, example_inputs)</code>.</details>
+# <details><summary>Hint 2: the idea</summary>You can assign <code>node.kwargs</code>. A graph module also has <em>code</em>, written from its graph: who writes it anew?</details>
+# <details><summary>Hint 3: the shape</summary>An inner function that loops over the nodes, changes one keyword of some, has the code written anew, and ends with <code>return compile_inner(…, …)</code>.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "rewriting_backend-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -397,8 +406,8 @@ def make_backend(compile_inner):
 check.day1.rewriting_backend(make_backend)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-inductor-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your backend in front of the real Inductor. The result differs a little from the exact model, and the code that
-# Inductor wrote has a `tanh` where an error function was.
+# Here is your backend in front of the real Inductor. The result differs a little from the exact model, and the code that
+# Inductor wrote has a `tanh` where the error function was.
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "rewriting_backend-inductor", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from torch._inductor.compile_fx import compile_fx
@@ -422,8 +431,8 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex01-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #
-# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and
-# where the feedback page lies.
+# Save the notebook (Ctrl+S or ⌘S), take the `#` away, and run this cell. It tells you how many points you have and where to
+# find the feedback page.
 
 # %%
 # submit("ex_01")

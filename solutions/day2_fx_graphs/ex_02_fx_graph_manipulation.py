@@ -172,20 +172,20 @@ check.day2.replace_relu(replace_relu)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "remove_dead_code-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Remove what nobody needs
 #
-# *15 minutes, medium.* Code is **dead** when nobody can tell whether it ran. That is more than "nobody reads its value":
-# a node may also write into a tensor, draw from the random stream, update running statistics or stop a wrong run.
+# *15 minutes, medium.* Code is **dead** when nobody can tell whether it ran. An unread value isn't enough: a node may
+# also write into a tensor, draw from the random stream, switch a mode, update running statistics or stop a wrong run.
 #
-# Write `remove_dead_code(graph_module)`. It removes every operation and every `get_attr` that is dead, keeps all inputs,
-# and recompiles. `effects_of(node)` tells what a node does besides computing; the next cell prints it. A write counts
-# even where it goes into a local tensor that nobody reads afterwards: it stays.
+# Write `remove_dead_code(graph_module)`. It removes every operation and every `get_attr` that is dead, keeps all
+# inputs, adds no nodes, and recompiles. `effects_of(node)` tells you what a node does besides computing. Two cases are
+# a matter of convention. A write counts even if it goes into a local tensor that nobody reads afterwards: it stays. An
+# operation that could only fail, on an index out of range, is dead.
 #
-# **Prediction.** Which of the seven lines before `return` may go? Two of them may. (The cell prints a row for each of the
-# twelve nodes, the input, the output and what others read included. Not `observable` are seven: that alone does not make
-# a node dead.)
+# **Prediction.** Two of the seven lines before `return` in the next cell are dead. Which ones? (The cell prints one row
+# a node. Seven aren't `observable`, but some of those are read.)
 #
-# <details><summary>Hint 1: a question</summary>A node is dead. What about a node that only the dead one read? In which order do you meet both in one walk?</details>
-# <details><summary>Hint 2: the idea</summary>Walk backwards over a copy of the list: a reader comes after what it reads. Erase what has no users and no observable effect.</details>
-# <details><summary>Hint 3: the shape</summary><code>for node in reversed(list(graph.nodes))</code>, a condition on <code>node.op</code>, <code>node.users</code> and <code>effects_of(node).observable</code>, then <code>graph.erase_node(node)</code>; at the end <code>lint</code> and <code>recompile</code>.</details>
+# <details><summary>Hint 1: a question</summary>A node is dead. What about a node that only the dead one read? In which order do you meet the two in one walk?</details>
+# <details><summary>Hint 2: the idea</summary>Walk backwards over a copy of the list: then you meet a reader before what it reads. Erase a node if it has no users and no observable effect.</details>
+# <details><summary>Hint 3: the shape</summary>A loop over <code>reversed(list(graph.nodes))</code>; one condition with three parts (the kind of node, its users, its effects); <code>graph.erase_node(node)</code>. Then the two calls that end every rewrite.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "remove_dead_code-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -235,28 +235,29 @@ check.day2.remove_dead_code(remove_dead_code)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "merge_duplicates-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Compute once what is computed twice
 #
-# *25 minutes, hard.* Two nodes that apply the same function to the same values give the same value: one of them can go.
-# This is **common-subexpression elimination**. Write two functions, so that Task 7 can use the first alone:
+# *25 minutes, hard.* Two nodes that apply the same function to the same values give the same value, so one of them can
+# go. That's **common-subexpression elimination**. Write it as two functions, because Task 7 needs the first one by
+# itself:
 #
-# 1. `find_duplicates(graph_module)` changes nothing and returns a dictionary: node → the earlier node that can stand in
-#    for it.
+# 1. `find_duplicates(graph_module)` leaves the graph alone and returns a dictionary: from each node that can go to the
+#    earlier node that can stand in for it.
 # 2. `merge_duplicates(graph_module)` lets every reader read the stand-in, erases the duplicates, recompiles and returns
 #    the module.
 #
-# <details><summary>Hint 1: a question</summary>You meet a node. What would you have to know of all earlier nodes to tell at once whether one of them is the same?</details>
-# <details><summary>Hint 2: the idea</summary>One walk with a dictionary from a <em>key</em> to the first node that has it. The key is made of what the node calls and of its arguments, where a merged node counts as its stand-in, and a literal as its type and its text.</details>
-# <details><summary>Hint 3: the shape</summary>A recursive <code>key(value)</code> for nodes, lists, dictionaries (sorted!) and literals: <code>(type(value), repr(value))</code>. Then <code>first = seen.setdefault(key_of(node), node)</code>; if <code>first is node</code>, it is new. When you merge a returned node, its stand-in is returned from then on.</details>
+# <details><summary>Hint 1: a question</summary>You meet a node. What would you have to remember of all earlier nodes to tell at once whether one of them is the same?</details>
+# <details><summary>Hint 2: the idea</summary>Walk once, with a dictionary from a <em>key</em> to the first node that has it. The key is made of what the node calls and of its arguments. A merged node counts as its stand-in there, and a literal as its type and its text.</details>
+# <details><summary>Hint 3: the shape</summary>A recursive <code>key(value)</code> with one branch each for nodes, slices, lists and tuples (two different kinds), dictionaries (in whatever order) and literals. Then <code>first = seen.setdefault(key_of(node), node)</code>: if <code>first is node</code>, it's new. Before that, ask the conditions below. When you merge a returned node, its stand-in is returned from then on.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "merge_duplicates-conditions", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# "The same" has its traps: see the next cell. And what is the same must still stay two nodes where
+# "The same" has its traps, and the next cell shows three. Even when two nodes are the same, keep both if
 #
-# - it draws, or has another effect (`effects_of`);
-# - memory was written between the two (it is enough to be careful: after *any* write, forget all you have seen);
-# - a mode was switched between them (`effects_of(node).context`: gradients, autocast), or something ran of which nothing
-#   is known (`opaque`): forget all, too. An assertion changes no value: forget nothing;
-# - one of the two results is written later (`Storages(graph).written(node)` knows, views included);
-# - both are returned (`Storages(graph).returned` is the set of nodes whose memory the caller gets). It is careful: without
-#   shapes, `a + b` might join two lists, and then `a` and `b` themselves are handed on.
+# - the node draws, or has another effect (`effects_of`);
+# - memory was written between the two. You may be careful: after *any* write, forget all that you have seen;
+# - a mode was switched between them (`effects_of(node).context`: gradients, autocast), or something unknown ran
+#   (`opaque`). Forget all then, too. An assertion or a draw changes no value: keep what you have seen;
+# - one of the two results is written later. `Storages(graph).written(node)` knows, views included;
+# - both are returned. `Storages(graph).returned` is the set of nodes whose memory the caller gets. It's cautious:
+#   without shapes, `a + b` might join two lists, and then it hands on `a` and `b` themselves.
 #
 # **Prediction.** How many entries will the dictionary `seen` in the next cell have?
 
@@ -329,31 +330,32 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_constants-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. Compute beforehand what never changes
 #
-# *18 minutes, medium.* An operation that reads nothing but weights gives the same value at every call. Compute it once,
-# store the result as a buffer, and let the graph read that: **constant folding**.
+# *18 minutes, medium.* An operation that reads nothing but weights gives the same value at every call. So compute it
+# once, store the result as a buffer, and let the graph read that: **constant folding**.
 #
-# Write `fold_constants(graph_module)`. What reads only constants is constant, chains and modules in evaluation included.
-# These only look constant:
+# Write `fold_constants(graph_module)`. Whatever reads only constants is constant: chains of operations, and modules in
+# evaluation. Some things only look constant. Leave these:
 #
 # - what draws, or has another effect;
 # - a buffer or a result that the graph writes (`Storages(graph).written(node)`);
-# - a parameter of a module in training (`graph_module.training`);
-# - a value that is returned (`Storages(graph).returned`): the caller would get the stored tensor itself. It stays an
-#   operation; you may fold what is computed from it. A *weight* that is returned is no constant: the caller may write
-#   into it;
-# - what comes after a switch of the mode or something unknown (`effects_of(node).context`, `opaque`).
+# - a parameter or a module, if the graph module is in training (`graph_module.training`);
+# - a returned value (`Storages(graph).returned`), because the caller would get the stored tensor itself. You may fold
+#   what's computed from it. But a *weight* that's returned isn't constant: the caller may write into it;
+# - what comes after a switch of the mode, or after something unknown (`effects_of(node).context`, `opaque`).
 #
 # <details><summary>Hint 1: a question</summary>You walk along the graph with a dictionary from node to known value. What must hold for a node to get into it?</details>
-# <details><summary>Hint 2: the idea</summary>First walk: fill the dictionary. Second: each known operation that somebody reads becomes a <code>get_attr</code> node of a buffer with a name of its own; erase from the back.</details>
-# <details><summary>Hint 3: the shape</summary><code>args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)</code> gives the arguments with values for nodes; <code>torch.fx.Interpreter(graph_module).fetch_attr(path)</code> reads an attribute; <code>register_buffer</code>, <code>graph.get_attr(name)</code>, <code>replace_all_uses_with</code>.</details>
+# <details><summary>Hint 2: the idea</summary>Walk once to fill the dictionary. Walk again, from the back: each known operation that somebody reads becomes a <code>get_attr</code> node of a buffer with a name of its own, and is erased.</details>
+# <details><summary>Hint 3: the shape</summary><code>torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)</code> puts values in the place of nodes; <code>torch.fx.Interpreter(graph_module).fetch_attr(path)</code> reads an attribute. For the second walk you need <code>register_buffer</code>, <code>graph.get_attr(name)</code>, and the steps of every rewrite. Which values fit into no buffer?</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_constants-traps", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# A constant is a buffer, and no gradients hang on it. Fold `torch.ones(4)`, which has no inputs, or leave it: both are right.
+# A constant is a buffer, with no gradients attached. Compute it under `torch.no_grad()`. An operation without any
+# inputs, such as `torch.ones(4)`, you may fold or leave.
 #
-# Watch out for two traps. The model may already have a buffer of the name that you choose. And a value may not be a tensor
-# (`w.size(0)`): you can compute with it, but it fits in no buffer, so its node may stay.
+# Watch out for two traps. The model may already have a buffer with the name that you choose. And a value may not be a
+# tensor: you can compute with `w.size(0)`, but it fits in no buffer, so its node may stay.
 #
-# **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What is printed?
+# **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What will it
+# print?
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "fold_constants-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -427,21 +429,23 @@ check.day2.fold_constants(fold_constants)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_batchnorm-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Fold a BatchNorm into the convolution before it
 #
-# *22 minutes, medium.* In evaluation a BatchNorm computes, for each channel $c$,
+# *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift, and the convolution before it can do both by
+# itself. That saves you a whole pass over the activations. For channel $c$ it computes
 #
 # $$n_c = \gamma_c \cdot \frac{h_c - \mu_c}{\sqrt{\sigma^2_c + \varepsilon}} + \beta_c ,\qquad\text{with } h_c = w_c * x + b_c$$
 #
-# from the convolution before it ($*$). Nothing in it depends on the input but $h$: it is a scale and a shift, which the
-# convolution can do itself. Take a pencil: which $w'_c$ and $b'_c$ make $w'_c * x + b'_c = n_c$?
+# from the convolution before it ($*$). Take a pencil: which $w'_c$ and $b'_c$ make $w'_c * x + b'_c = n_c$?
 #
-# 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as 1.
-# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution: a new one, the
-#    old keeps its weights. It leaves alone what must be left alone: a BatchNorm in training, or without running
-#    statistics, and a convolution whose result somebody else reads. And the new one reads what the old one read.
+# 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as
+#    1.
+# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution, a new one that
+#    reads and pads as the old one did. The old one keeps its weights. Leave a pair alone if the BatchNorm is in
+#    training or has no running statistics, or if somebody else reads the convolution's result. A convolution that's
+#    called twice you may fold or leave.
 #
 # <details><summary>Hint 1: a question</summary>Call γ/√(σ²+ε) the scale s. What is s·(w*x + b − μ) + β, sorted into a part with x and a part without?</details>
-# <details><summary>Hint 2: the idea</summary>w' = s·w, once for each <em>output</em> channel, which is dimension 0 of the weight; b' = s·(b − μ) + β. In the graph: start from the BatchNorm, and look at what its argument is.</details>
-# <details><summary>Hint 3: the shape</summary><code>copy.deepcopy(conv)</code>, give the copy new <code>nn.Parameter</code>s, <code>graph_module.add_submodule(name, copy)</code>, a <code>call_module</code> node with the arguments of the old convolution, <code>replace_all_uses_with</code>, erase both.</details>
+# <details><summary>Hint 2: the idea</summary>Multiply the weight by the scale, one number for each <em>output</em> channel; shift and scale the bias. In the graph, start from the BatchNorm and look at its argument.</details>
+# <details><summary>Hint 3: the shape</summary><code>copy.deepcopy(conv)</code> gives you a convolution that you may change. Give it new <code>nn.Parameter</code>s, add it to the graph module under a free name, and call it with everything that the old one was called with. Think about where the new node has to stand. Then the last steps of every rewrite, for two nodes.</details>
 
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "fold_batchnorm-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -503,6 +507,8 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         )
         folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
         name = f"{node.name}_folded"
+        while hasattr(graph_module, name):  # the model may have a module of this name
+            name += "_"
         graph_module.add_submodule(name, folded)
         with graph.inserting_before(source):  # not before `node`: the input may be written in between
             new = graph.call_module(name, source.args, source.kwargs)
@@ -521,19 +527,22 @@ check.day2.fold_batchnorm(folded_weights, fold_batchnorm)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "write_a_pass-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 7. Make it a pass
 #
-# *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** can be asked for by name, runs on any model,
-# says what it did and what it refused, and is verified. For that it works in two steps: `analyze` finds every place and
-# changes nothing; `transform` takes one place, through an **editor** that logs each change.
+# *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** goes further: people ask for it by
+# name, it runs on any model, it says what it did and what it refused, and it gets verified. For that, it works in two
+# steps. `analyze` finds all places and leaves the graph alone. `transform` takes one place, through an **editor** that
+# logs each change. Verification may leave one out, so each one has to work by itself.
 #
-# Make your Task 4 a pass: a class `MergePass`, registered under the name `my_merging`, with
+# Make your Task 4 a pass: a class `MergePass`, registered under the name `my_merging`.
 #
-# - `analyze(self, editor)`: an `Analysis` with one `Opportunity(node, stand_in)` for each entry of `find_duplicates`
-#   (the graph module is `editor.graph_module`), and a refusal for each node that draws, with a reason in words;
-# - `transform(self, editor, opportunity)`: takes it, with `editor.replace(node, stand_in)`.
+# - `analyze(self, editor)` returns an `Analysis`. It has one `Opportunity(node, stand_in)` for each entry of
+#   `find_duplicates(editor.graph_module)`, and a refusal for each node that draws (and for no other), with a reason of
+#   at least three words.
+# - `transform(self, editor, opportunity)` takes the one opportunity that it's given, with `editor.replace(node,
+#   stand_in)`.
 #
 # <details><summary>Hint 1: a question</summary>Which of the two steps knows the answer of Task 4, and which one needs only a pair?</details>
-# <details><summary>Hint 2: the idea</summary>An <code>Opportunity</code> carries what <code>transform</code> needs: <code>opportunity.node</code> and <code>opportunity.data</code>.</details>
-# <details><summary>Hint 3: the shape</summary><code>analysis = Analysis()</code>, <code>analysis.opportunities.append(Opportunity(node, first))</code>, <code>analysis.refuse(node, "…")</code>, <code>return analysis</code>. In <code>transform</code> one line.</details>
+# <details><summary>Hint 2: the idea</summary>An <code>Opportunity</code> carries what <code>transform</code> needs: <code>opportunity.node</code> and <code>opportunity.data</code>. An <code>Analysis()</code> has a list <code>opportunities</code> and a method <code>refuse(node, reason)</code>.</details>
+# <details><summary>Hint 3: the shape</summary>In <code>analyze</code>, two loops: one over the entries of the dictionary, one over the nodes of the graph, where <code>effects_of(node).random</code> decides. Don't forget to return the analysis. In <code>transform</code>, one line.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "write_a_pass-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -567,8 +576,8 @@ class MergePass(OptimizationPass):
 check.day2.write_a_pass(MergePass)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "write_a_pass-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# Your pass at work on a network full of waste, next to the course's own constant folding and dead-code elimination,
-# verified against the original on ordinary and nasty inputs.
+# Now watch your pass work on a network full of waste, next to the course's own constant folding and dead-code
+# elimination. The result is verified against the original on ordinary and nasty inputs.
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "write_a_pass-use", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from IPython.display import display
@@ -601,19 +610,20 @@ except NotImplementedError:
 # torch.ops.aten._addmm_activation.default(bias, x, weight.t())    # relu(x @ weight.t() + bias), for a matrix x
 # ```
 #
-# Write `fuse_linear_relu(graph_module, example_inputs)`: each ReLU (`torch.relu` or `nn.ReLU`) that reads an `nn.Linear` with
-# bias becomes one such node. Left alone is
+# Write `fuse_linear_relu(graph_module, example_inputs)`. Each ReLU (`torch.relu` or `nn.ReLU`) that reads an
+# `nn.Linear` with bias becomes one such node. Leave alone
 #
 # - a layer whose result somebody else reads: the value before the ReLU would be gone;
-# - an input that is no matrix: learn the dimensions by running the graph on the example inputs;
+# - an input that isn't a matrix. To learn the dimensions, run a copy of the graph on the example inputs. The graph
+#   itself must not change when you look;
 # - any other activation.
 #
-# Other spellings of a ReLU (`F.relu`, `h.relu()`, in place) you may fuse or leave. The operator reads the layer's own
-# parameters, no copies, stands where the layer stood, and serves any batch size. Looking changes nothing: run a copy.
+# Other spellings of a ReLU (`F.relu`, `h.relu()`, in place) you may fuse or leave. The new operator reads the layer's
+# own parameters, not copies. It stands where the layer stood, and it works for any batch size.
 #
 # <details><summary>Hint 1: a question</summary>What do you learn from the example inputs that holds for all inputs, and what holds for these alone?</details>
 # <details><summary>Hint 2: the idea</summary><code>torch.fx.passes.shape_prop.ShapeProp</code> notes the shape of each value in <code>node.meta["tensor_meta"]</code>. Weight and bias of a layer at the path <code>p</code> are the attributes <code>p.weight</code> and <code>p.bias</code>.</details>
-# <details><summary>Hint 3: the shape</summary>Start from the ReLU; <code>source = node.args[0]</code>; conditions; then <code>get_attr</code>, <code>get_attr</code>, <code>call_method("t", …)</code>, <code>call_function</code>, replace, erase two. A new node knows no shape: give it the <code>meta</code> of the node in whose place it stands.</details>
+# <details><summary>Hint 3: the shape</summary>Start from the ReLU and look at what it reads. After the conditions, four new nodes: two <code>get_attr</code>, one <code>call_method</code> and the operator. Then replace, and erase two. Where do the new nodes have to stand? A new node knows no shape, so the next ReLU finds nothing in its <code>meta</code>: keep what you have learnt elsewhere.</details>
 
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "fuse_linear_relu-look", "locked": true, "schema_version": 3, "solution": false, "task": false}

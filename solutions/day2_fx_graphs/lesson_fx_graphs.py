@@ -15,16 +15,16 @@
 #
 # *About 120 minutes. You need day 1, or to have seen a graph that Dynamo captured.*
 #
-# A compiler earns its keep between capture and code: it *changes the graph*. It takes out what nobody needs, computes
-# once what was computed twice, folds a normalisation into the convolution before it, trades time for memory. Each such
-# change is a [**rewrite**](../Glossary.md#rewrite), and each has a condition under which it is legal. Where the
-# condition is forgotten, the program still runs, and its results are wrong: silently, on some inputs, in training only,
+# A compiler earns its keep between capture and code: it *changes the graph*. It removes what nobody needs, computes
+# once what was computed twice, folds a normalisation into the convolution before it, and trades time for memory. Each
+# of these changes is a [**rewrite**](../Glossary.md#rewrite), and each is legal only under a condition. Forget the
+# condition and the program still runs, but its results are wrong: silently, on some inputs only, in training only, or
 # from the second call on.
 
 # %% [markdown]
-# This lesson takes FX apart: what a graph is made of, how it comes about, how it is run, changed and checked. Then it
-# shows, one by one, the things besides values that a rewrite can break. In the exercise you write the rewrites
-# yourself. Before a surprising result there is a **prediction**: answer it in your head before you run the cell.
+# In this lesson you take FX apart: what a graph is made of, where it comes from, and how you run, change and check
+# one. Then you'll see, one by one, what a rewrite can break besides values. In the exercise you write the rewrites
+# yourself. Before a surprising result you'll find a **prediction**: answer it in your head before you run the cell.
 
 # %%
 import torch
@@ -41,10 +41,10 @@ print("torch", torch.__version__, "on", device.type)
 #
 # *10 minutes.*
 #
-# `torch.fx` is a toolkit for programs as data (Reed et al., *torch.fx*, MLSys 2022). Its simplest way to get a graph runs
-# `forward` with stand-ins for the inputs, called [**proxies**](../Glossary.md#proxy), that note every operation done to
-# them: that is [**symbolic tracing**](../Glossary.md#symbolic-tracing). Below, a small network and its
-# [FX graph](../Glossary.md#fx-graph).
+# `torch.fx` lets you treat a program as data (Reed et al., *torch.fx*, MLSys 2022). The simplest way to get a graph is
+# to run `forward` with stand-ins for the inputs, called [**proxies**](../Glossary.md#proxy), which note every
+# operation done to them. This is [**symbolic tracing**](../Glossary.md#symbolic-tracing). Here's a small network and
+# its [FX graph](../Glossary.md#fx-graph).
 
 
 # %%
@@ -65,8 +65,8 @@ small = fx.symbolic_trace(Small())
 draw(small, title="A small network: every kind of node")
 
 # %% [markdown]
-# The same as a list, in the order in which it runs. A [**node**](../Glossary.md#node) has a kind (`op`), a `name` that
-# is unique in the graph, a `target` (what is called or read), and arguments.
+# Here's the same graph as a list, in the order in which it runs. A [**node**](../Glossary.md#node) has a kind (`op`),
+# a `name` that is unique in the graph, a `target` (what is called or read), and arguments.
 
 # %% tags=["nbval-check-output"]
 for node in small.graph.nodes:
@@ -87,11 +87,12 @@ for node in small.graph.nodes:
 #
 # *5 minutes.*
 #
-# There is no list of edges. An edge is a node that stands among another's arguments, wherever: in a list, in a keyword
-# argument. Both ends know of it: `node.all_input_nodes` and `node.users`.
+# Before you change a node, you need to know who reads it. FX keeps no list of edges: an edge is a node among another
+# node's arguments, even deep in a list or in a keyword argument. Both ends know about it: `node.all_input_nodes` and
+# `node.users`.
 #
-# **Prediction.** In `x * x`, how many [users](../Glossary.md#user) has `x`? And is the `output` node a user of what it
-# returns?
+# **Prediction.** How many [users](../Glossary.md#user) does `x` have in `x * x`? And is the `output` node a user of
+# what it returns?
 
 # %% tags=["nbval-check-output"]
 
@@ -114,8 +115,9 @@ draw(square, title="x is read twice by one node: one user", highlight=["x"])
 # %% [markdown]
 # <details><summary>What to see here</summary>
 #
-# `users` is a dictionary whose keys are nodes: `mul` is in it once, though it reads `x` twice. `output` is a user like any
-# other. Code that asks "does anyone else read this?" must count it, or it fuses away a value that the caller gets.
+# `users` is a dictionary whose keys are nodes: `mul` is in it once, though it reads `x` twice. `output` is a user like
+# any other. When you ask "does anyone else read this?", count it. Otherwise you fuse away a value that the caller
+# gets.
 # </details>
 #
 # ## A graph module is a graph and code
@@ -148,8 +150,8 @@ print("after recompile: ", two(x))
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `two(x)` runs the code, and the code was written before the change. `recompile()` writes it anew. A rewrite that forgets
-# it changes nothing, and no error says so. It is the most frequent mistake in this trade.
+# `two(x)` runs the code, and the code was written before the change. `recompile()` writes it again. If you forget it,
+# your rewrite changes nothing, and no error tells you. It's the most common mistake in this trade.
 # </details>
 #
 # ## How every rewrite goes
@@ -159,9 +161,9 @@ print("after recompile: ", two(x))
 # You just saw the whole pattern, in five steps:
 #
 # 1. find the node;
-# 2. insert the new one where its inputs are already there (`inserting_before`, `inserting_after`);
-# 3. let every reader of the old one read the new one (`replace_all_uses_with`);
-# 4. erase the old one, which by now nobody reads (`erase_node`);
+# 2. insert the new one at a place where its inputs already exist (`inserting_before`, `inserting_after`);
+# 3. let all readers of the old one read the new one (`replace_all_uses_with`);
+# 4. erase the old one, which nobody reads any more (`erase_node`);
 # 5. `graph.lint()` to check the structure, `recompile()` to write the code.
 #
 # What does `lint` find? Insert a node *before* what it reads:
@@ -178,14 +180,14 @@ except RuntimeError as error:
 
 # %% [markdown]
 # [`lint`](../Glossary.md#lint) checks that names are unique, that a node stands after what it reads, and that targets
-# exist. Whether the graph still *means* the same it cannot know.
+# exist. It can't know whether the graph still *means* the same.
 #
 # ## What symbolic tracing does not see
 #
 # *10 minutes.*
 #
-# Tracing runs `forward` once, with proxies. Whatever Python does meanwhile is done: loops are unrolled, and a branch that
-# asks for a value cannot be decided at all.
+# Tracing runs `forward` once, with proxies, so what Python does along the way happens once, too. Python unrolls the
+# loops. And it can't take a branch that depends on a value, because a proxy has none.
 
 
 # %% tags=["nbval-check-output"]
@@ -210,8 +212,8 @@ except fx.proxy.TraceError as error:
 # %% [markdown]
 # That failure is loud. The next two are silent.
 #
-# **Prediction.** `Counting` changes its argument in place and counts its calls. It is traced, then called twice. What is
-# in `x` afterwards, and what in `calls`: for the original, and for the traced module?
+# **Prediction.** `Counting` changes its argument in place and counts its calls. We trace it and call it twice. What do
+# `x` and `calls` hold afterwards, for the original and for the traced module?
 
 
 # %% tags=["nbval-check-output"]
@@ -239,19 +241,19 @@ draw(fx.symbolic_trace(Counting()), title="What is left of Counting: an addition
 # %% [markdown]
 # <details><summary>What happened?</summary>
 #
-# A proxy has no in-place addition, so Python fell back to `x + 1`: a new value, and the caller's tensor stays. And
-# `self.calls += 1` involves no proxy: it ran *while tracing*, once, and left no node. `torch.export` and Dynamo get both
-# right; day 3 compares them. Symbolic tracing is for programs without such effects.
+# A proxy has no in-place addition, so Python fell back to `x + 1`. That makes a new value, and the caller's tensor
+# stays as it was. And `self.calls += 1` involves no proxy. It ran once, *while tracing*, and left no node.
+# `torch.export` and Dynamo get both right; day 3 compares them. Symbolic tracing is for programs without such effects.
 # </details>
 #
 # ## Retracing, leaf modules, and a tracer of your own
 #
 # *10 minutes.*
 #
-# A `GraphModule` is a module with a `forward`, so it can be traced again: **retracing** tells what its code really runs.
-# Whether a submodule becomes one node or is opened, the **tracer** decides: what it keeps whole is a [**leaf
-# module**](../Glossary.md#leaf-module).
-# Modules of `torch.nn` are leaves. A tracer of your own may open them.
+# A `GraphModule` is a module with a `forward`, so you can trace it again. **Retracing** shows you what its code really
+# runs. The **tracer** decides whether a submodule becomes one node or gets opened. A submodule that it keeps whole is
+# a [**leaf module**](../Glossary.md#leaf-module). Modules of `torch.nn` are leaves by default. Your own tracer may
+# open them.
 
 
 # %% tags=["nbval-check-output"]
@@ -274,16 +276,16 @@ draw(closed, title="With leaves: a rewrite sees layers")
 draw(opened, title="Opened: a rewrite sees functions and weights")
 
 # %% [markdown]
-# Which is better depends on what the rewrite looks for. Folding a BatchNorm wants to see modules; a compiler wants
-# operators.
+# Which one is better depends on what your rewrite looks for. To fold a BatchNorm, you want to see modules. A compiler
+# wants operators.
 #
 # ## Running a graph node by node: `Interpreter`
 #
 # *10 minutes.*
 #
-# `fx.Interpreter` runs a graph without its code, one node at a time, and lets you look in at each. Ten lines make it a
-# tool that notes every shape: [**shape propagation**](../Glossary.md#shape-propagation).
-# (`torch.fx.passes.shape_prop` has it ready.)
+# `fx.Interpreter` runs a graph without its code, one node at a time, and lets you look in at each. Ten lines turn it
+# into a tool that notes every shape: [**shape propagation**](../Glossary.md#shape-propagation).
+# (`torch.fx.passes.shape_prop` has one ready-made.)
 
 
 # %% tags=["nbval-check-output"]
@@ -299,22 +301,22 @@ class NoteShapes(fx.Interpreter):
 _ = NoteShapes(opened).run(torch.randn(3, 4))
 
 # %% [markdown]
-# What is known about a node and is no part of the program belongs into `node.meta`, a dictionary. The pictures read it:
-# now every box has a shape.
+# What you learn about a node isn't part of the program, so put it into the dictionary `node.meta`. Our pictures read
+# it: now every box has a shape.
 
 # %%
 draw(opened, title="After shape propagation")
 
 # %% [markdown]
-# The shapes are those of *one* run. A rewrite that writes `3` where the batch was 3 has hard-coded a shape, and breaks at
-# the next batch.
+# These are the shapes of *one* run. If your rewrite writes `3` because the batch was 3, it has hard-coded a shape, and
+# it breaks at the next batch size.
 #
 # ## Writing a new graph while running the old: `Transformer`
 #
 # *5 minutes.*
 #
-# `fx.Transformer` is an interpreter that runs the graph with proxies. What you override is what the new graph gets. The
-# old graph stays as it is.
+# `fx.Transformer` is an interpreter that runs the graph with proxies. Override a method, and you decide what goes into
+# the new graph. The old graph stays as it is.
 
 # %% tags=["nbval-check-output"]
 
@@ -338,10 +340,10 @@ draw(transformed, title="A new graph, written by a Transformer", highlight=["rel
 #
 # *10 minutes.*
 #
-# Until now a node computed a value. Some do more: that is an [**effect**](../Glossary.md#effect). A node may *write*
-# into a tensor, *draw* from the random stream, switch a *mode* (gradients, autocast), or *check* something and stop the
-# program. Below, what `fxopt_core` knows about some nodes. It asks the schemas of PyTorch's operators, not a list of
-# names.
+# So far a node computed a value. Some nodes do more. What they do besides is an [**effect**](../Glossary.md#effect). A
+# node may *write* into a tensor, *draw* from the random stream, switch a *mode* (gradients, autocast), or *check*
+# something and stop the program. The next cell prints what `fxopt_core` knows about some nodes. It reads the schemas of
+# PyTorch's operators; it doesn't go by a list of names.
 
 
 # %% tags=["nbval-check-output"]
@@ -370,11 +372,11 @@ for node in effectful.graph.nodes:
     )
 
 # %% [markdown]
-# `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `dropout` does not work in place,
-# and yet it "shares memory": the column says what *may* be shared, and with a rate of 0, or in evaluation, PyTorch's
-# dropout returns its input itself, no copy. A rewrite has to reckon with that. `view` computes nothing: it is
-# another name for the same memory, an [**alias**](../Glossary.md#alias). And `sum_2` reads that memory: a write through
-# either name changes what the other one reads.
+# `norm` writes its running statistics, but only in training. `add_` writes into `relu`. `dropout` doesn't work in
+# place, and still it "shares memory". The column says what *may* be shared: with a rate of 0, or in evaluation,
+# PyTorch's dropout returns its input itself, not a copy. Your rewrite has to expect that. `view` computes nothing: it
+# is another name for the same memory, an [**alias**](../Glossary.md#alias). And `sum_2` reads that memory: a write
+# through either name changes what the other one reads.
 #
 # ## Aliasing: the write that came from elsewhere
 #
@@ -401,9 +403,9 @@ print(first.tolist(), second.tolist())
 draw(write_through_view, title="Equal expressions, different values", highlight=["exp", "exp_1", "zero_"])
 
 # %% [markdown]
-# Nothing in the picture leads from `zero_` to `exp_1`: the edges show values, not memory. Whoever merges the two on the
-# strength of the picture is wrong. A compiler therefore numbers the *versions* of each piece of memory: two reads are the
-# same only at the same version. See how our own pass says it:
+# No edge leads from `zero_` to `exp_1`: edges show values, not memory. If you trust the picture and merge the two, you
+# get a wrong result. That's why a compiler numbers the *versions* of each piece of memory: two reads are the same only
+# if they read the same version. Here's how our own pass puts it:
 
 # %% tags=["nbval-check-output"]
 from fxopt_core.passes import run_pass
@@ -418,7 +420,7 @@ for refusal in result.refusals:
 #
 # *5 minutes.*
 #
-# **Prediction.** Two dropouts of the same input, with the same rate. Merge them: is anything different?
+# **Prediction.** Two dropouts of the same input, with the same rate. If you merge them, does anything change?
 
 
 # %% tags=["nbval-check-output"]
@@ -441,16 +443,16 @@ for name, module in (("two draws", two_dropouts), ("merged", merged)):
 # %% [markdown]
 # <details><summary>What to see here</summary>
 #
-# With two independent masks a value is 0, 2 or 4. Merged, it is 0 or 4: another distribution. And *every later draw of the
-# program is another number*, since the stream has moved less. That is also why a draw must not be removed even if nobody
-# reads it.
+# With two independent masks a value is 0, 2 or 4. Merged, it's 0 or 4: another distribution. And *every later draw of
+# the program is another number*, because the stream has moved less. That's also why you must not remove a draw, even
+# if nobody reads it.
 # </details>
 #
 # ## When is a rewrite legal?
 #
 # *5 minutes.*
 #
-# When nobody can tell the difference. Somebody can tell by:
+# A rewrite is legal when nobody can tell the difference. Here's how somebody could tell:
 #
 # | what can be seen | how a rewrite breaks it |
 # | --- | --- |
@@ -461,7 +463,8 @@ for name, module in (("two draws", two_dropouts), ("merged", merged)):
 # | the next call, and the next training step | freezes a weight that will change |
 # | gradients | detaches, or folds parameters into constants |
 #
-# What cannot be shown to be legal is refused. `check_equivalence` tries all of it, on ordinary and on nasty inputs:
+# If you can't show that a rewrite is legal, refuse it. `check_equivalence` tries all of these, on ordinary and on
+# nasty inputs:
 
 # %%
 from fxopt_core.verification import check_equivalence
@@ -474,11 +477,12 @@ print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
 # *10 minutes.*
 #
 # A [**pass**](../Glossary.md#pass) is one kind of rewrite, applied wherever it is legal. `GraphOptimizer` captures a
-# model, runs passes until nothing changes any more, and verifies. This network has all sorts of waste in it.
+# model, runs passes until nothing changes any more, and verifies. The network below is full of waste.
 #
-# In the report you will meet `_guards_fn`, which nobody wrote: a module that `torch.export`, which captures the model here,
-# puts at the head of the graph. It checks that the inputs are of the kind that the graph was made for, and stops the
-# call if not; it returns nothing. That makes it an assertion: nobody reads it, and dead-code elimination must refuse it.
+# In the report you'll meet `_guards_fn`, which nobody wrote. `torch.export`, which captures the model here, puts this
+# module at the head of the graph. It checks that the inputs are of the kind that the graph was made for, and stops the
+# call if they aren't. It returns nothing, so nobody reads it. But it's an assertion, and dead-code elimination must
+# leave it alone.
 
 # %%
 from fxopt_core.optimizer import GraphOptimizer
@@ -503,18 +507,19 @@ draw(graph.result.graph_module, title="After", highlight=difference.marked_after
 print(difference.summary)
 
 # %% [markdown]
-# In the exercise you write three passes that every compiler has. Two of them were at work above: removing [**dead
-# code**](../Glossary.md#dead-code), which nobody needs, and [**common-subexpression
-# elimination**](../Glossary.md#common-subexpression-elimination), which computes once what is computed twice. The third,
-# [**constant folding**](../Glossary.md#constant-folding), computes beforehand what never changes.
+# In the exercise you write three passes that every compiler has. You've seen two of them at work above: removing
+# [**dead code**](../Glossary.md#dead-code), which nobody needs, and [**common-subexpression
+# elimination**](../Glossary.md#common-subexpression-elimination), which computes once what is computed twice. The
+# third, [**constant folding**](../Glossary.md#constant-folding), computes beforehand what never changes.
 
 # %% [markdown]
 # ## Trading time for memory
 #
 # *10 minutes.*
 #
-# The backward pass reads values that the forward pass computed, so they are kept. How much is that? A hook sees every
-# tensor that autograd saves; the weights, which are there anyway, do not count.
+# When you train a deep network, it's often memory that runs out first. The backward pass reads values that the forward
+# pass computed, so autograd keeps them. How much is that? A hook can see every tensor that autograd saves. We leave
+# out the weights, which are there anyway.
 
 
 # %%
@@ -554,9 +559,9 @@ draw(
 )
 
 # %% [markdown]
-# Instead of keeping all of them, keep a few, the [**checkpoints**](../Glossary.md#checkpoint), and compute the others
-# again when the backward pass needs them: [**recomputation**](../Glossary.md#recomputation) (Chen et al., *Training
-# Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs twice.
+# You don't have to keep them all. Keep a few, the [**checkpoints**](../Glossary.md#checkpoint), and compute the others
+# again when the backward pass needs them. That's [**recomputation**](../Glossary.md#recomputation) (Chen et al.,
+# *Training Deep Nets with Sublinear Memory Cost*, 2016). The forward pass of each stretch then runs twice.
 #
 # **Prediction.** With 16 blocks: is it best to have 1 stretch, 2, 4, 8 or 16 of them? The peak is what lies between
 # stretches, plus what one stretch needs while it runs again.
@@ -568,9 +573,9 @@ for stretches in (1, 2, 4, 8, 16):
     print(f"{stretches:9} {between:13} {inside:11} {between + inside:9}   {'█' * (between + inside)}")
 
 # %% [markdown]
-# Both ends are bad: one stretch keeps everything while it runs again, sixteen keep everything between them. In the middle
-# lies $\sqrt{n}$: memory that grows with the square root of the depth, for one more forward pass. Measured, with
-# `torch.utils.checkpoint`, which does this in PyTorch:
+# Both ends are bad. One stretch keeps everything while it runs again; sixteen keep everything between them. The best
+# is in the middle, at $\sqrt{n}$: memory grows with the square root of the depth, and you pay one more forward pass.
+# In PyTorch, `torch.utils.checkpoint` does this, so let's measure it:
 
 # %%
 from torch.utils.checkpoint import checkpoint_sequential
@@ -582,9 +587,9 @@ for stretches in (1, 2, 4, 8, 16):
     )
 
 # %% [markdown]
-# The figures are those of the table. (PyTorch does not checkpoint the last stretch: what it keeps inside is what each of
-# the others needs while it runs again. So the hook, which sees only what the forward pass keeps, sees the peak.) In the
-# exercise you choose checkpoints for blocks of different sizes, under a budget, and meet it.
+# The figures match the table. (PyTorch doesn't checkpoint the last stretch. What that one keeps is what each of the
+# others needs while it runs again. So the hook sees the peak, although it looks at the forward pass only.) In the
+# exercise you choose what to recompute for blocks of different sizes, so that a step fits into a budget.
 
 # %% [markdown]
 # ## What to remember
@@ -594,7 +599,7 @@ for stretches in (1, 2, 4, 8, 16):
 # - **Tracing** sees what proxies see; **leaf modules** are the tracer's choice. **`Interpreter`** runs, **`Transformer`**
 #   rewrites.
 # - **Effects** and **aliases** are not in the picture, and decide what is legal.
-# - What cannot be shown to be legal is refused.
+# - If you can't show that a rewrite is legal, refuse it.
 # - **Recomputation** trades a second forward pass for memory.
 #
 # Now write them yourself: [exercise 2](ex_02_fx_graph_manipulation.ipynb).

@@ -33,6 +33,27 @@ ANSWERS = {
     "stop_recompilations": ("counted calls", "counted shapes", "earlier runs leak in", "recompilations only"),
     "fold_constants": ("folded a written buffer",),
     "exportable_control_flow": ("most_steps of another model",),
+    # Tokens, and what a comparison says of programs that the judge made.
+    "text_to_bert": (
+        "no tensors",
+        "mask of ones",
+        "texts cut short",
+        "too long for the model",
+        "padded to the limit",
+        "no special tokens",
+        "compared with itself",
+        "looked at one output only",
+        "mean instead of the greatest",
+        "forgot the sign",
+    ),
+    # A report, every figure of which the judge computes from its own stopwatch and from the graph.
+    "pipeline": (
+        "capture ended everything",
+        "mean instead of median",
+        "minimum instead of median",
+        "warm-up counted",
+        "wrong number of operations",
+    ),
 }
 """Of tasks that rest on artefacts what is an answer, is found on hidden cases alone, or cannot be had while graded."""
 
@@ -124,6 +145,8 @@ def forged(task: Task) -> Iterator[tuple[str, str, bool]]:
 
 def _believed(task: Task, case: Case, ours: Evidence, theirs: Evidence) -> bool:
     mixed = Evidence(ours.values, ours.tensors, theirs.graphs)
+    if task.instrument:  # its record lies outside
+        mixed.values = mixed.values | {"seen": theirs.values.get("seen", [])}
     if task.fresh:  # what came back from the fresh process was computed where the learner's code was not
         mixed = Evidence(theirs.values, theirs.tensors, theirs.graphs)
     try:

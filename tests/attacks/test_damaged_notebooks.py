@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from random import SystemRandom
 
 import nbformat
+import pytest
 from classroom import DAY, TASK, Classroom
 from damaging import damaged
 
 from autograder.course.notebooks import cells_before_check, compare_with_release, restored
 from autograder.course.reading import UnreadableNotebookError, parse_notebook
 from autograder.course.tasks import tasks_of_notebook
-from autograder.records.intake import received
+from autograder.records.intake import kernel_problems, received
 
 FILE = f"{TASK.notebook}.ipynb"
 
@@ -52,6 +54,17 @@ def test_a_damaged_notebook_is_read_or_refused_in_one_line(room: Classroom) -> N
     # Else only one half would be tried.
     assert min(count["read"], count["refused"]) > 20, count
     assert count["read"] > count["whole"], count
+
+
+@pytest.mark.parametrize("kept", [("language",), ("name",), ("display_name",), ("odd",)])
+def test_a_kernel_of_which_something_is_missing_can_be_written(room: Classroom, kept: tuple[str, ...]) -> None:
+    document = json.loads((room.course.curriculum / DAY / FILE).read_bytes())
+    document["metadata"]["kernelspec"] = dict.fromkeys(kept, "python")
+    read = parse_notebook(FILE, json.dumps(document).encode())
+    nbformat.validate(read)
+    assert kernel_problems(read) == []
+    document["metadata"]["kernelspec"] |= {"language": "julia"}
+    assert "kernel is 'julia'" in kernel_problems(parse_notebook(FILE, json.dumps(document).encode()))[0]
 
 
 def test_what_is_damaged_in_a_folder_is_taken_in(classroom: Classroom) -> None:

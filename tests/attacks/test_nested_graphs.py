@@ -34,7 +34,7 @@ def hidden(graph_module: fx.GraphModule) -> fx.GraphModule:
     ("task", "case", "misconception"),
     [
         ("merge_duplicates", "the same twice", "merged too little"),
-        ("remove_dead_code", "a dead chain", "something else"),
+        ("remove_dead_code", "a dead chain", "graph within"),
         ("fold_constants", "a chain of three operations", "folded too little"),
         ("fuse_linear_relu", "two layers, two forms of ReLU", "froze the weights"),
     ],
@@ -83,26 +83,24 @@ RUNNING = {"Interpreter", "Transformer", "ShapeProp", "FakeTensorProp", "make_fx
 OWN_GRAPHS = {
     "day0/run_graph/judge.py": "runs the case's own graph; no graph comes from the learner",
     "capstone/examples.py": "gives examples to the case's own graph",
-    "day2/fold_constants/judge.py": "computes the constants of the case's own graph",
+    "day2/fold_constants/oracle.py": "computes the constants of the case's own graph",
     "day2/fuse_linear_relu/judge.py": "learns the dimensions in the case's own graph",
-    "day2/merge_duplicates/judge.py": "merges in the case's own graph",
+    "day2/merge_duplicates/oracle.py": "merges in the case's own graph",
     "seen_effects.py": "watches a run of the case's own graph",
 }
 """Files that may execute a graph, since it is ours."""
 
 OWN_NODES = {
-    "day2/fold_constants/judge.py": {
+    "day2/fold_constants/oracle.py": {
         "graph_module.graph.nodes",
         "original_of(case).graph_module.graph.nodes",
         "copied.graph.nodes",
         "solved(case).graph.nodes",
-        "original.graph_module.graph.nodes",
     },
     "day2/fuse_linear_relu/judge.py": {"graph_module.graph.nodes", "known.graph_module.graph.nodes"},
-    "day2/merge_duplicates/judge.py": {
+    "day2/merge_duplicates/oracle.py": {
         "graph_module.graph.nodes",
         "copied.graph.nodes",
-        "original.graph_module.graph.nodes",
         "self.nodes",
     },
     "seen_effects.py": {"graph_module.graph.nodes", "copied.graph.nodes"},
@@ -114,7 +112,8 @@ def judging_files() -> list[Path]:
     """Judges, and what they share."""
     left_out = {"wrong", "right"}
     found = [path for path in EXERCISES.rglob("*.py") if not left_out & set(path.parts)]
-    return sorted(path for path in found if path.name == "judge.py" or path.parent.name == "exercises")
+    names = {"judge.py", "oracle.py", "cases.py"}
+    return sorted(path for path in found if path.name in names or path.parent.name == "exercises")
 
 
 def used(path: Path) -> set[str]:

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from classroom import stand_in
 from databases import database, postgres
+from nbgrader import api as nbgrader_api
 from small_course import SmallCourse, small
+from sqlalchemy import Engine, text
 
 from autograder.grading import work
 from autograder.records import gradebook
@@ -253,6 +255,32 @@ def test_a_clock_that_jumps_changes_no_grade(small: SmallCourse, monkeypatch: py
         assert [attempt.verdict and attempt.verdict.points for attempt in store.attempts()] == [0.0, 15.0]
         assert store.latest()[0].points == 15.0
     assert not grade(small)["ada"].anew
+
+
+def test_nbgraders_steps_share_an_engine_which_leaves_the_waiting_to_our_commits(
+    small: SmallCourse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.hand_in("first")
+    grade(small)
+    make, engines = nbgrader_api.create_engine, []
+
+    def counted(*arguments: object, **options: object) -> Engine:
+        engines.append(make(*arguments, **options))
+        return engines[-1]
+
+    monkeypatch.setattr(nbgrader_api, "create_engine", counted)
+    for number in range(3):
+        small.hand_in(f"student{number}")
+    run = gradebook.grade(small.course)
+    next(graded for graded in run if graded.anew)
+    [engine] = engines
+    with engine.connect() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 1  # NORMAL
+    assert all(graded.failure == "" for graded in run)
+    assert engines == [engine]
+    assert nbgrader_api.create_engine is counted
+    assert [small.points(f"student{number}") for number in range(3)] == [15.0] * 3
 
 
 @pytest.mark.parametrize("step", ["receive", "record", "finish"])

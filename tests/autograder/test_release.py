@@ -63,7 +63,7 @@ def small(tmp_path: Path) -> Course:
     course = Course(tmp_path / "small")
     (course.solutions / "day").mkdir(parents=True)
     (course.solutions / "day" / "ex.py").write_text(SOURCE)
-    for package in ("fxopt_core", "autograder"):
+    for package in ("fxopt_core", "fxopt_workbench", "autograder"):
         (course.root / package).mkdir()
     return course
 

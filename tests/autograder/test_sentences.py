@@ -26,7 +26,6 @@ from autograder.course.tasks import all_tasks, find_task
 COURSE = Course(Path(__file__).resolve().parents[2])
 
 MISSING: dict[str, int] = {
-    "merge_duplicates": 1,
     "recompile_log": 3,
     "branch_evidence": 1,
     "insert_after": 4,
@@ -40,7 +39,7 @@ MISSING: dict[str, int] = {
 }
 """How many words of each task's text stand in no key yet. Fill them in and lower the number; none may rise."""
 
-MOST_MISSING = 32
+MOST_MISSING = 31
 """What they come to together. It only becomes less."""
 
 

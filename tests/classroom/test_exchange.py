@@ -38,6 +38,7 @@ def learner(folder: Path) -> Course:
 def submits(classroom: Classroom, course: Course, who: str, answer: str) -> None:
     run_step(course, "fetch", DAY)
     nbformat.write(classroom.answered(answer), course.workspace / DAY / NAME)
+    nbformat.write(nbformat.v4.new_notebook(), course.workspace / DAY / "lesson_compile_stack.ipynb")
     run_step(course, "submit", DAY, student=who)
 
 
@@ -62,7 +63,9 @@ def test_a_class_goes_through_the_exchange(classroom: Classroom, exchange: Path,
     [said] = run_step(classroom.course, "feedback", DAY)
     assert said.startswith("1 did not hand in through the exchange")
     assert said.endswith(": carol")
-    run_step(ada, "fetch-feedback", DAY, student="ada")
+    # A lesson that was handed in with the rest has no page, and nobody is told that one is missing.
+    [said] = run_step(ada, "fetch-feedback", DAY, student="ada")
+    assert f"/{TASK.notebook}' submitted" in said  # the first of two, whose place the second one took
     pages = list(ada.workspace.glob(f"{DAY}/feedback/*/{TASK.notebook}.html"))
     assert [page.read_text() for page in pages] == [classroom.feedback("ada")]
     with pytest.raises(CourseExchangeError, match="already exists, add --force"):

@@ -20,6 +20,7 @@ from fxopt_core.graphs.matching import GraphIndex, Match, Matcher
 from fxopt_core.graphs.patterns import PatternError, module, named, pattern
 from fxopt_core.passes import GraphEditor, PassError, PassResult, disabled
 from fxopt_core.passes.pattern_pass import PatternPass, RewriteRule
+from fxopt_workbench.results.source_lines import source_line
 
 
 def matches(function: Callable[..., Any], graph: fx.Graph) -> list[Match]:
@@ -791,7 +792,7 @@ def test_provenance_and_example_values_are_kept() -> None:
     for node in new:
         assert node.meta["stack_trace"] == trace
         assert (node.meta["val"].shape, node.meta["val"].dtype) == (value.shape, value.dtype)
-    assert result.rewrites[0].source == "model.py:3: return torch.relu(torch.neg(x))"
+    assert source_line(result.rewrites[0].stack_trace) == "model.py:3: return torch.relu(torch.neg(x))"
 
 
 def test_a_replacement_of_another_dtype_is_an_error() -> None:

@@ -362,7 +362,7 @@ def test_the_new_node_knows_where_it_comes_from_and_what_it_gives() -> None:
     assert new.meta["val"].shape == old.meta["val"].shape
     assert new.meta["stack_trace"] == trace
     assert rewrite.node == old.name
-    assert "1e-05" in rewrite.exactness
+    assert "1e-05" in str(rewrite.tolerance)
     assert new.args[2].target in dict(module.named_parameters())
 
 

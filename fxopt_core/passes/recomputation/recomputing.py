@@ -11,13 +11,13 @@ from torch import fx
 
 from fxopt_core.graphs.cloning import clone_graph_module
 from fxopt_core.graphs.editor import GraphEditor
-from fxopt_core.graphs.examples import EXAMPLE_META, attribute_of, example_of
+from fxopt_core.graphs.examples import EXAMPLE_META, UnknownSizeError, attribute_of, example_of
 from fxopt_core.graphs.walks import graph_of, inputs_of
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassError, PassResult, RequestError
 from fxopt_core.passes.recomputation.hazards import Hazards, computing
 from fxopt_core.passes.recomputation.planning import Plan, Stretch, plans
 from fxopt_core.passes.recomputation.region import RecomputedRegion, mark_for_partitioner
-from fxopt_core.passes.recomputation.simulation import Simulation, SimulationError
+from fxopt_core.passes.recomputation.simulation import Simulation
 from fxopt_core.passes.registry import register_pass
 
 ROUGHLY = 1.25
@@ -124,7 +124,7 @@ class Recomputation(OptimizationPass):
                     analysis.refuse(node, reason)
             regions = self._cheapest(simulation, hazards, plans(records, sizes, hazards.legal))
             analysis.opportunities += [Opportunity(region.nodes[0], region) for region in regions]
-        except SimulationError as error:
+        except UnknownSizeError as error:
             analysis.refuse(nodes[0], f"{error}; a memory budget needs sizes")
         return analysis
 

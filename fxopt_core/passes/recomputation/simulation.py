@@ -17,16 +17,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from fxopt_core.graphs.examples import value_of
+from fxopt_core.costs.costs import fake_like
+from fxopt_core.graphs.examples import UnknownSizeError, value_of
 from fxopt_core.passes.recomputation.region import RecomputedRegion
 
 OPERATIONS_PER_BYTE = 10
 """Floating-point operations that take as long as writing one byte: the order of magnitude on CPUs and GPUs alike
 (an H200 has 67 TFLOPS in float32 and 4.8 TB/s, its data sheet says). It only ranks regions."""
-
-
-class SimulationError(ValueError):
-    """A step cannot be simulated, because sizes are not known."""
 
 
 @dataclass
@@ -145,7 +142,7 @@ class Simulation:
         module: the copy, whose parameters and buffers have no data. Regions may be made in clones of it.
 
     Raises:
-        SimulationError: the sizes of inputs are not known.
+        UnknownSizeError: the sizes of inputs are not known.
     """
 
     def __init__(self, graph_module: fx.GraphModule) -> None:
@@ -155,8 +152,8 @@ class Simulation:
         # Inputs and results one by one, unchecked, whatever signature the module has.
         copied.graph.set_codegen(fx.graph.CodeGen())
         self.module = fx.GraphModule(copied, copied.graph)
-        with self._mode:
-            self._inputs = [_example(node) for node in graph_module.graph.find_nodes(op="placeholder")]
+        inputs = graph_module.graph.find_nodes(op="placeholder")
+        self._inputs = [_example(node, self._mode) for node in inputs]
         # Those of modules that only regions call are registered in the copy alone.
         self._leaves = [*self._inputs, *copied.parameters()]
         self._buffers = list(copied.buffers())
@@ -171,13 +168,13 @@ class Simulation:
             with self._mode, torch.enable_grad(), torch._guards.tracing(None):
                 yield memory
         except DataDependentOutputException as error:
-            raise SimulationError(f"sizes in this graph depend on data ({error})") from error
+            raise UnknownSizeError(f"sizes in this graph depend on data ({error})") from error
 
     def record(self) -> tuple[dict[str, NodeRecord], dict[int, int]]:
         """What each node does in the forward pass, by its name, and the bytes of each piece of memory.
 
         Raises:
-            SimulationError: sizes depend on data.
+            UnknownSizeError: sizes depend on data.
         """
         with self._running() as memory:
             watched = _Watched(self.module, memory)
@@ -195,7 +192,7 @@ class Simulation:
             module: a clone of `self.module`, by default that itself.
 
         Raises:
-            SimulationError: sizes depend on data.
+            UnknownSizeError: sizes depend on data.
         """
         module = module or self.module
         with self._running() as memory:
@@ -216,21 +213,9 @@ class Simulation:
         return memory.peak(gradients) + states
 
 
-def _example(node: fx.Node) -> Any:
+def _example(node: fx.Node, mode: FakeTensorMode) -> Any:
     value = value_of(node)
-    if isinstance(value, torch.Tensor):
-        sizes, strides = ([_known(size) for size in sizes] for sizes in (value.shape, value.stride()))
-        made = torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
-        return made.requires_grad_(value.requires_grad)
     if value is None:
-        raise SimulationError(f"the size of the input {node.name} is not known")
-    return _known(value)
-
-
-def _known(value: Any) -> Any:
-    """A symbolic size as it was in the example."""
-    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return value
-    if value.node.hint is None:
-        raise SimulationError(f"the size {value} depends on data")
-    return value.node.hint
+        raise UnknownSizeError(f"the size of the input {node.name} is not known")
+    made = fake_like(mode, value)
+    return made.requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else made

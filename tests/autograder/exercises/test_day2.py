@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from autograder.exchange.verdict import Deviation
 from autograder.exercises.day2.fold_batchnorm import judge as folding
 from autograder.exercises.day2.fold_batchnorm import visible as batchnorm
 from autograder.exercises.day2.fold_batchnorm.reference import fold_batchnorm
@@ -19,13 +20,15 @@ from fxopt_core.passes import Analysis, GraphEditor, Opportunity, OptimizationPa
 def judged_weights(weight_factor: float, bias_shift: float) -> tuple[str, str]:
     """What the judge says where each folded weight and bias is off by as much."""
     case = batchnorm.visible_cases()[0]
-    weight, bias = folding.algebra(case)[""]
 
     def off(**given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        weight, bias = folding.algebra(given)[""]
         return weight * weight_factor, bias + bias_shift
 
     (told,) = folding.judge(case, batchnorm.probe(case, off, fold_batchnorm))
-    return told
+    assert isinstance(told, Deviation)
+    assert told.fits == ()
+    return told.question, told.figures
 
 
 def test_the_algebra_says_which_of_weight_and_bias_is_off_and_by_how_much() -> None:
@@ -35,7 +38,7 @@ def test_the_algebra_says_which_of_weight_and_bias_is_off_and_by_how_much() -> N
     found, expected = map(float, re.findall(r"-?\d+\.\d{4}", figures))
     assert abs(found - expected - 2.0) < 1e-3
     _, figures = judged_weights(2.0, 0.0)
-    assert figures.startswith("(the weight of channel ")
+    assert figures.startswith("(with everything: the weight of channel ")
     assert figures.endswith("the bias is right)")
 
 

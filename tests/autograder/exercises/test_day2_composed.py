@@ -19,7 +19,14 @@ from autograder.exchange.verdict import Agreement
 PROGRAMS = int(os.environ.get("FXOPT_COMPOSED", "40"))
 
 
-@pytest.mark.parametrize("name", ["remove_dead_code", "merge_duplicates", "fold_constants", "fuse_linear_relu"])
+GENERATED = (
+    "walk_graph", "replace_relu", "remove_dead_code", "merge_duplicates", "fold_constants", "fold_batchnorm",
+    "write_a_pass", "fuse_linear_relu", "recompute",
+)  # fmt: skip
+"""Tasks of which programs are generated: all of the day."""
+
+
+@pytest.mark.parametrize("name", GENERATED)
 def test_a_right_answer_agrees_with_the_judge_on_composed_programs(name: str) -> None:
     task = find_task(name)
     judge, answers = judge_module(task), reference_answers(task)

@@ -14,10 +14,13 @@ from autograder.learner_side.withheld import WithheldImportError
 
 
 def visible_cases() -> list[Case]:
-    """Two pairs of layers of different sizes."""
+    """Two pairs of layers of different sizes and dtypes."""
     return [
         Case("4 to 8 to 3", {"widths": [4, 8, 3], "bias": True, "batch": 5, "seed": 0}),
-        Case("6 to 6 to 6, no bias", {"widths": [6, 6, 6], "bias": False, "batch": 2, "seed": 1}),
+        Case(
+            "6 to 6 to 6, no bias, double precision",
+            {"widths": [6, 6, 6], "bias": False, "batch": 2, "seed": 1, "dtype": "float64"},
+        ),
     ]
 
 

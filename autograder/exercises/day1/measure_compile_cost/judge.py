@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from random import Random
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day1.measure_compile_cost.visible import LAUNCH_SECONDS, RESULTS, instrument
 
 MISCONCEPTIONS = {
@@ -28,12 +29,20 @@ MISCONCEPTIONS = {
     "mean instead of median": (
         "You took the mean: one outlier moves it. The median is the middle value, which an outlier leaves alone."
     ),
+    "middle of an even count": (
+        "With an even number of timed calls, two values lie in the middle: the median is half-way between them."
+    ),
+    "not sorted": "You took the call in the middle of the loop. The median is the middle of the *sorted* durations.",
     "minimum instead of median": "You took the best run: it flatters. Report the median.",
     "standard deviation as spread": (
         "You took the standard deviation: one outlier dominates it. The interquartile range is the distance between "
         "the first and the third quartile."
     ),
     "range as spread": "You took largest minus smallest: that is the outlier again. Take the interquartile range.",
+    "other quartiles": (
+        "Your quartiles are those of another method. `statistics.quantiles` has `exclusive` as its default; the task "
+        'asks for `method="inclusive"`.'
+    ),
     "one interval for all": (
         "You timed all runs as one interval and divided: that gives a mean, and nothing about the spread. "
         "Time each run."
@@ -48,16 +57,39 @@ MISCONCEPTIONS = {
     "compared the wrong way round": (
         "Saved per call is eager minus compiled. You have it, or the quotient, the wrong way round."
     ),
-    "wrong break-even": (
-        "The break-even is the compile cost divided by what each call saves, as it is, without rounding."
+    "rounded": "The break-even is the quotient as it is: do not round it to a whole number of calls.",
+    "free is no exception": (
+        "A compilation that costs nothing pays at once when a call saves time (after 0 calls), and never when it saves "
+        "nothing."
     ),
+    "wrong break-even": "The break-even is the compile cost divided by what each call saves.",
 }
+
+UNNAMED = ("wrong median", "wrong spread", "wrong break-even", "wrong number of calls")
+
+FREE = [[0.0, 0.5, 0.2], [0.0, 0.2, 0.2], [0.0, 0.2, 0.5], [3.0, 0.25, 0.125], [1.0, 0.75, 0.25], [0.5, 2.0, 0.5]]
+"""Compilations that cost nothing, and quotients that are whole numbers or less than 1."""
+
+SCRIPTS = (
+    ("two timed calls", 1, [0.7, 0.3, 0.25, 0.1]),
+    ("an even number of calls", 0, [0.8, 0.11, 0.4, 0.13, 0.1, 0.16, 0.12]),
+    ("equal calls", 2, [0.6, 0.5, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1]),
+    ("slow ones first", 1, [0.9, 0.8, 0.5, 0.4, 0.2, 0.125, 0.1]),
+)
+"""Warm-up calls, and how long each call runs; with the compilation the first."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other scripts, each with slow warm-up calls and an outlier, and other comparisons."""
-    cases = []
-    for number in range(3):
+    """Fixed scripts, then drawn ones, each with slow warm-up calls and an outlier, and other comparisons."""
+    cases = [
+        Case(
+            f"hidden {name}",
+            {"warmup": warmup, "repeats": len(seconds) - 1 - warmup, "comparisons": FREE[i:] + FREE[:i]},
+            kept={"compile_seconds": random.uniform(2, 20), "run_seconds": seconds},
+        )
+        for i, (name, warmup, seconds) in enumerate(SCRIPTS)
+    ]
+    for number in range(2):
         warmup, repeats = random.randint(1, 4), random.randint(5, 9)
         steady = random.uniform(0.05, 0.3)
         timed = [steady * random.uniform(0.9, 1.1) for _ in range(repeats)]
@@ -89,13 +121,13 @@ def interquartile_range(values: list[float]) -> float:
     return third - first
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """Names of misconceptions with the figures of this case, the most telling first."""
     yield from _judge_measuring(case, evidence)
     yield from _judge_break_even(case, evidence)
 
 
-def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     given, values, events = case.parameters, evidence.values, evidence.values["seen"]
     warmup, repeats = given["warmup"], given["repeats"]
     results = values["results"]
@@ -110,43 +142,60 @@ def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
     spans[0] += case.kept["compile_seconds"]
     timed = spans[1 + warmup :]
     median, spread = results["median_seconds"], results["spread_seconds"]
-    if not _close(median, statistics.median(timed)):
-        yield _why_not_the_median(median, spread, spans, warmup, repeats), f"(found {median:.4g} s)"
-        return
-    if events.count("call") != 1 + warmup + repeats:
-        yield "wrong number of calls", f"(found {events.count('call')}, wanted {1 + warmup + repeats})"
+    asked = f"(timed calls of {', '.join(f'{value:.4g}' for value in timed)} s"
+    under = medians_under_mistakes(spans, timed, warmup, repeats, spread)
+    yield _compared("wrong median", median, statistics.median(timed), under, asked)
+    if _close(median, statistics.median(timed)) and events.count("call") != 1 + warmup + repeats:
+        yield "wrong number of calls", f"(expected {1 + warmup + repeats}, found {events.count('call')})"
         return
     if not _close(results["compile_seconds"], spans[0]):
-        yield "compile cost wrong", f"(found {results['compile_seconds']:.4g} s)"
-        return
-    if not _close(spread, interquartile_range(timed)):
-        yield _why_not_the_spread(spread, timed), f"(found {spread:.4g} s)"
+        yield "compile cost wrong", f"(expected {spans[0]:.4g} s, found {results['compile_seconds']:.4g} s)"
+    if _close(median, statistics.median(timed)):
+        yield _compared("wrong spread", spread, interquartile_range(timed), spreads_under_mistakes(timed), asked)
 
 
-def _why_not_the_median(median: float, spread: float, spans: list[float], warmup: int, repeats: int) -> str:
-    """The misconception under which one would get this figure."""
-    timed = spans[1 + warmup :]
-    mean = statistics.fmean(timed)
-    if _close(median, mean):
-        return "one interval for all" if spread == 0 else "mean instead of median"
-    explanations: list[tuple[str, list[float]]] = [
-        ("compilation in the steady state", spans),
-        ("compilation in the steady state", spans[:repeats]),
-        ("compilation in the steady state", [spans[0], *timed]),
-        ("warm-up counted", spans[1:]),
-        ("warm-up counted", spans[1 : 1 + repeats]),
-    ]
-    for name, chosen in explanations:
-        if _close(median, statistics.median(chosen)):
-            return name
-    return "minimum instead of median" if _close(median, min(timed)) else "wrong median"
+def medians_under_mistakes(
+    spans: list[float], timed: list[float], warmup: int, repeats: int, spread: float
+) -> dict[str, list[float]]:
+    """What one would take for the median under each mistake."""
+    middle = len(timed) // 2
+    mean = "one interval for all" if spread == 0 else "mean instead of median"
+    under = {
+        mean: [statistics.fmean(timed)],
+        "compilation in the steady state": [
+            statistics.median(chosen) for chosen in (spans, spans[:repeats], [spans[0], *timed])
+        ],
+        "minimum instead of median": [min(timed)],
+        "middle of an even count": [statistics.median_low(timed), statistics.median_high(timed)],
+        "not sorted": timed[middle : middle + 1]
+        if len(timed) % 2
+        else [timed[middle], timed[middle - 1], (timed[middle] + timed[middle - 1]) / 2],
+    }
+    if warmup:
+        under["warm-up counted"] = [statistics.median(chosen) for chosen in (spans[1:], spans[1 : 1 + repeats])]
+    return under
 
 
-def _why_not_the_spread(spread: float, timed: list[float]) -> str:
-    """The misconception under which one would get this figure."""
-    if _close(spread, statistics.stdev(timed)) or _close(spread, statistics.pstdev(timed)):
-        return "standard deviation as spread"
-    return "range as spread" if _close(spread, max(timed) - min(timed)) else "wrong spread"
+def spreads_under_mistakes(timed: list[float]) -> dict[str, list[float]]:
+    """What one would take for the spread under each mistake."""
+    first, _, third = statistics.quantiles(timed, n=4)
+    return {
+        "standard deviation as spread": [statistics.stdev(timed), statistics.pstdev(timed)],
+        "range as spread": [max(timed) - min(timed)],
+        "other quartiles": [third - first],
+    }
+
+
+def _compared(
+    question: str, found: float, wanted: float, under: dict[str, list[float]], asked: str, size: int = 0
+) -> Deviation | Agreement:
+    """Like `compared`, of numbers that rounding may have changed a little."""
+    if _close(found, wanted):
+        return Agreement(
+            question, tuple(name for name, ways in under.items() if not any(_close(wanted, w) for w in ways))
+        )
+    fits = tuple(name for name, ways in under.items() if any(_close(found, way) for way in ways))
+    return Deviation(question, fits, f"{asked}: expected {wanted:.6g}, found {found:.6g})", size)
 
 
 def _busy_readings(case: Case, events: list[str]) -> int:
@@ -157,25 +206,42 @@ def _busy_readings(case: Case, events: list[str]) -> int:
     return device.busy
 
 
-def _judge_break_even(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _judge_break_even(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     for (cost, eager, compiled), found in zip(case.parameters["comparisons"], evidence.values["compared"], strict=True):
-        saved = eager - compiled
-        wanted = cost / saved if saved > 0 else math.inf
-        value = float(found) if isinstance(found, (float, str)) and found != "division by zero" else None
-        if value is not None and (value == wanted or _close(value, wanted)):
+        wanted = break_even(cost, eager, compiled)
+        asked = f"(for {cost:.4g}, {eager:.4g}, {compiled:.4g}"
+        if not isinstance(found, (float, str)) or found == "division by zero":
+            name = "never is infinity" if wanted == math.inf else "wrong break-even"
+            yield name, f"{asked}: expected {wanted}, found {found})"
             continue
-        detail = f"(for {cost:.4g}, {eager:.4g}, {compiled:.4g}: found {found})"
-        if value is not None and saved != 0 and (_close(value, -cost / saved) or _close(value, saved / cost)):
-            # A negative number for "never" is the right quotient of the wrong case.
-            yield "compared the wrong way round", detail
-        elif value is not None and wanted != math.inf and value == math.inf:
-            yield "compared the wrong way round", detail
-        elif wanted == math.inf:
-            yield "never is infinity", detail
-        else:
-            yield "wrong break-even", detail
-        return
+        yield _compared(
+            "wrong break-even", float(found), wanted, break_evens_under_mistakes(cost, eager, compiled), asked
+        )
+
+
+def break_even(cost: float, eager: float, compiled: float) -> float:
+    """After how many calls compiling has paid."""
+    return cost / (eager - compiled) if eager > compiled else math.inf
+
+
+def break_evens_under_mistakes(cost: float, eager: float, compiled: float) -> dict[str, list[float]]:
+    """What would come out under each mistake."""
+    right, saved = break_even(cost, eager, compiled), eager - compiled
+    under: dict[str, list[float]] = {
+        "compared the wrong way round": [break_even(cost, compiled, eager)],
+        "never is infinity": [cost / saved] if saved < 0 else [right],
+        "free is no exception": [math.inf, right] if cost == 0 and saved > 0 else [right],
+    }
+    if cost == 0 and saved <= 0:
+        under["free is no exception"] = [0.0, right]
+    if saved:
+        under["compared the wrong way round"] += [-cost / saved, *([saved / cost] if cost else [])]
+    if math.isfinite(right):
+        under["rounded"] = [math.ceil(right), math.floor(right), round(right), math.floor(right) + 1]
+    return under
 
 
 def _close(found: float, wanted: float) -> bool:
+    if math.isnan(found) or math.isinf(wanted) or math.isinf(found):
+        return found == wanted
     return math.isclose(found, wanted, rel_tol=1e-6, abs_tol=1e-9)

@@ -11,7 +11,9 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form.nodes import own_nodes
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day1.operation_histogram.visible import FUNCTIONS, METHODS, MODULES, build
+from autograder.exercises.explaining import compared
 from fxopt_core.graphs.names import OPERATIONS
 
 MISCONCEPTIONS = {
@@ -38,14 +40,45 @@ MISCONCEPTIONS = {
     ),
     "each operation once": "You counted each operation once for a graph: count how often it occurs.",
     "kinds counted": "You counted kinds of node (`node.op`); the histogram is over what the nodes call.",
-    "wrong counts": "The counts are not right.",
+    "each module once": (
+        "You counted modules by their place in the model. A module that the graph calls twice counts twice: count "
+        "nodes."
+    ),
+    "unread nodes missed": (
+        "You left out operations whose value nobody reads. They run, too (a write such as `add_` may well be one), so "
+        "they count."
+    ),
+    "forms merged": (
+        "You cut the names: `relu_` and `relu`, or `add.Tensor` and `add`, are different names. Count each under its "
+        "whole name."
+    ),
+    "wrong counts": "These are not the counts.",
 }
+
+UNNAMED = ("wrong counts", "inputs and outputs counted")
+
+FIXED: dict[str, list[list[str]]] = {
+    "no graphs": [],
+    "graphs without operations": [[], []],
+    "one module, called three times": [["module ReLU", "same", "function relu", "same"], ["module ReLU"]],
+    "writes that nobody reads": [["unread add_", "unread relu_", "function neg", "unread abs"], ["unread add_"]],
+    "names that mislead": [
+        ["function tanh as relu", "method abs as tanh", "function neg as tanh_1", "method exp as output_1", "weight"],
+        ["function relu as placeholder", "method relu as weight_1"],
+    ],
+    "one name for functions and methods": [
+        ["function relu", "method relu", "module ReLU", "function getitem", "method getitem"],
+        ["method relu", "function relu_", "method relu_", "function iadd", "function add.Tensor", "weight"],
+    ],
+    "equal graphs": [["function tanh", "method exp"]] * 3,
+}
+"""Graphs of a hidden case for each class, the same for every seed."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """One to three graphs of random chains with every kind of node and repeated operations."""
-    cases = []
-    for number in range(3):
+    """The fixed ones, then graphs of random chains with every kind of node and repeated operations."""
+    cases = [Case(f"hidden {name}", {"graphs": graphs}) for name, graphs in FIXED.items()]
+    for number in range(2):
         graphs = []
         for _ in range(random.randint(2, 3)):
             steps = [f"function {name}" for name in random.choices(sorted(FUNCTIONS), k=random.randint(2, 5))]
@@ -53,6 +86,8 @@ def hidden_cases(random: Random) -> list[Case]:
             steps += [f"module {name}" for name in random.choices(sorted(MODULES), k=random.randint(1, 4))]
             steps += ["weight"] * random.randint(1, 2)
             random.shuffle(steps)
+            steps.insert(random.randrange(1 + len(steps)), f"unread {random.choice(METHODS)}")
+            steps += ["module Tanh", "same"]
             graphs.append(steps)
         cases.append(Case(f"hidden {number}", {"graphs": graphs}))
     return cases
@@ -75,48 +110,65 @@ def count(graphs: Iterable[fx.GraphModule], name: Callable[[fx.Node], str], kind
 ALL_KINDS = ("placeholder", "get_attr", *sorted(OPERATIONS), "output")
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The one misconception that explains the counts best, if they are not right."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """Whether the counts are right; if not, the mistakes that would have given just these."""
     if evidence.values["kind"] != "mapping":
         yield "not a mapping", f"(found {evidence.values['kind']})"
         return
     graphs = build(case)
     found = {name: number for name, number in evidence.values["counts"] if number != 0}
-    if found == dict(count(graphs, name_of, OPERATIONS)):
+    wanted = dict(count(graphs, name_of, OPERATIONS))
+    if any(" at 0x" in name or name.startswith("<") for name in found):
+        yield "targets as text", f"(found {_short(found)})"
         return
-    yield _explain(found, graphs), f"(found {_short(found)})"
+    under = {name: list(map(dict, answers)) for name, answers in under_mistakes(graphs).items()}
+    asked = f"{len(graphs)} graphs" if len(graphs) != 1 else "one graph"
+    size = sum(wanted.values())
+    yield compared("wrong counts", found, wanted, under, f"({asked}", size)
 
 
-def _explain(found: dict[str, Any], graphs: list[fx.GraphModule]) -> str:
-    """The misconception whose counts these are."""
+def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]]:
+    """The counts that would come out under each mistake."""
 
     def path_or_name(node: fx.Node) -> str:
-        return str(node.target) if node.op == "call_module" else name_of(node)
+        return str(node.target) if node.op == "call_module" else target_or_name(node)
 
-    def same(counts: Counter[str]) -> bool:
-        return found == dict(counts)
+    def target_or_name(node: fx.Node) -> str:
+        return name_of(node) if node.op in OPERATIONS else str(node.target)
 
-    if any(" at 0x" in name or name.startswith("<") for name in found):
-        return "targets as text"
-    if same(count(graphs, lambda node: node.op, ALL_KINDS)) or same(count(graphs, lambda node: node.op, OPERATIONS)):
-        return "kinds counted"
-    for kinds in (OPERATIONS, ALL_KINDS):
-        if same(count(graphs, lambda node: node.name, kinds)):
-            return "node names counted"
-        if same(count(graphs, path_or_name, kinds)):
-            return "module paths counted"
-    if same(count(graphs, name_of, ["call_function"])):
-        return "modules and methods missed"
-    if len(graphs) > 1 and any(same(count([graph], name_of, OPERATIONS)) for graph in graphs):
-        return "one partition only"
-    if {"placeholder", "output", "get_attr", "x", "weight"} & set(found):
-        return "inputs and outputs counted"
+    def cut(node: fx.Node) -> str:
+        return name_of(node).rstrip("_").partition(".")[0]
+
     once: Counter[str] = Counter()
+    modules: Counter[str] = Counter()
     for graph in graphs:
         once.update(set(count([graph], name_of, OPERATIONS)))
-    if same(once) or same(Counter(set(once))):
-        return "each operation once"
-    return "wrong counts"
+        called = {str(node.target): name_of(node) for node in own_nodes(graph) if node.op == "call_module"}
+        modules.update(called.values())
+    others = count(graphs, name_of, ["call_function", "call_method"])
+    read = Counter(
+        name_of(node) for graph in graphs for node in own_nodes(graph) if node.op in OPERATIONS and node.users
+    )
+    return {
+        "kinds counted": [count(graphs, lambda node: node.op, kinds) for kinds in (ALL_KINDS, OPERATIONS)],
+        "node names counted": [count(graphs, lambda node: node.name, kinds) for kinds in (ALL_KINDS, OPERATIONS)],
+        "module paths counted": [count(graphs, path_or_name, kinds) for kinds in (ALL_KINDS, OPERATIONS)],
+        "modules and methods missed": [
+            count(graphs, name_of, ["call_function"]),
+            count(graphs, name_of, ["call_function", "call_method"]),
+            count(graphs, name_of, ["call_function", "call_module"]),
+        ],
+        "one partition only": [count([graph], name_of, OPERATIONS) for graph in (graphs[:1] + graphs[-1:])],
+        "inputs and outputs counted": [
+            count(graphs, naming, (*sorted(OPERATIONS), *extra))
+            for naming in (target_or_name, lambda node: name_of(node) if node.op in OPERATIONS else node.op)
+            for extra in (("placeholder", "get_attr", "output"), ("get_attr",), ("placeholder", "output"), ("output",))
+        ],
+        "each operation once": [once, Counter(set(once))],
+        "each module once": [others + modules],
+        "unread nodes missed": [read],
+        "forms merged": [count(graphs, cut, OPERATIONS)],
+    }
 
 
 def _short(found: dict[str, Any]) -> str:

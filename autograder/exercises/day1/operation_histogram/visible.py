@@ -17,8 +17,13 @@ FUNCTIONS: dict[str, Any] = {
     "gelu": torch.nn.functional.gelu,
     "neg": operator.neg,
     "softplus": nn.functional.softplus,
+    "relu_": torch.relu_,
+    "iadd": operator.iadd,
+    "getitem": operator.getitem,
+    "add.Tensor": torch.ops.aten.add.Tensor,
 }
-METHODS = ("abs", "exp", "sigmoid", "relu")
+OF_TWO = ("iadd", "getitem", "add.Tensor")
+METHODS = ("abs", "exp", "sigmoid", "relu", "add_", "relu_", "getitem")
 MODULES: dict[str, type[nn.Module]] = {"ReLU": nn.ReLU, "Hardtanh": nn.Hardtanh, "Tanh": nn.Tanh}
 
 
@@ -38,11 +43,19 @@ def visible_cases() -> list[Case]:
                 ]
             },
         ),
+        Case(
+            "one module called twice, a write that nobody reads, a name that misleads",
+            {"graphs": [["module Tanh", "same", "unread add_", "function tanh as relu", "same", "method add_"]]},
+        ),
     ]
 
 
 def build(case: Case) -> list[fx.GraphModule]:
-    """The case's graphs: chains of nodes, each reading the one before. `weight` adds a stored tensor (`get_attr`)."""
+    """The case's graphs: chains of nodes, each reading the one before.
+
+    `weight` adds a stored tensor (`get_attr`), `same` calls the last module once more, `unread` makes a method call
+    whose value nobody reads, and `as` gives a node another name.
+    """
     return [build_graph(steps) for steps in case.parameters["graphs"]]
 
 
@@ -53,14 +66,20 @@ def build_graph(steps: list[str]) -> fx.GraphModule:
     root.blocks = nn.ModuleList()
     value = graph.placeholder("x")
     for step in steps:
-        kind, _, name = step.partition(" ")
+        kind, _, rest = step.partition(" ")
+        name, _, called = rest.partition(" as ")
         if kind == "function":
-            value = graph.call_function(FUNCTIONS[name], (value,))
+            arguments = (value, value) if name in OF_TWO else (value,)
+            value = graph.create_node("call_function", FUNCTIONS[name], arguments, name=called or None)
         elif kind == "method":
-            value = graph.call_method(name, (value,))
+            value = graph.create_node("call_method", name, (value,), name=called or None)
+        elif kind == "unread":
+            graph.call_method(name, (value, 1))
         elif kind == "module":
-            root.blocks.append(MODULES[name]())
-            value = graph.call_module(f"blocks.{len(root.blocks) - 1}", (value,))
+            root.blocks.append(nn.Sequential(MODULES[name]()))
+            value = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
+        elif kind == "same":
+            value = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
         else:
             value = graph.call_function(operator.add, (value, graph.get_attr("weight")))
     graph.output(value)
@@ -72,7 +91,7 @@ def probe(case: Case, operation_histogram: Any) -> Evidence:
     found = operation_histogram(build(case))
     if not isinstance(found, Mapping):
         return Evidence({"kind": type(found).__name__, "counts": []})
-    counts = [[str(name), count if isinstance(count, int) else None] for name, count in found.items()]
+    counts = [[str(name), count if type(count) is int else None] for name, count in found.items()]
     return Evidence({"kind": "mapping", "counts": counts})
 
 

@@ -10,7 +10,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import EncodedGraph, run
-from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build
+from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build, of_calls
 
 MISCONCEPTIONS = {
     "returned nothing callable": (
@@ -22,7 +22,24 @@ MISCONCEPTIONS = {
     ),
     "only one graph kept": (
         "A model with a graph break is captured in several graphs, one call of your backend each. "
-        "You kept only one of them: append to a list instead of overwriting."
+        "You kept only one of them: append to a list, and keep what is already there."
+    ),
+    "graphs missing": (
+        "You kept fewer graphs than were captured: keep each one that your backend is handed, also one that does the "
+        "same as another."
+    ),
+    "wrong order": "The graphs are all there, but in another order than they were captured in: append each at the end.",
+    "copies kept": (
+        "`graphs` holds copies. Keep the very graph modules that your backend was handed: whoever looks at them later "
+        "wants those that run."
+    ),
+    "gradients lost": (
+        "The compiled model returns the right values, but training goes wrong: its gradients are missing or others. "
+        "Hand the graph back as it is, without `no_grad` and without detaching."
+    ),
+    "ran while compiling": (
+        "The model wrote into its buffers more often than it was called: you ran the graph while it was compiled. Only "
+        "record it, and return what is to run later."
     ),
     "shared between recorders": (
         "A new recorder already holds the graphs of another one: `graphs` is an attribute of the class, shared by all "
@@ -61,21 +78,20 @@ def hidden_cases(random: Random) -> list[Case]:
     ]
 
 
-def capture(case: Case) -> tuple[list[tuple[torch.fx.GraphModule, list[Any]]], list[torch.Tensor]]:
-    """The judge's own capture: graphs with their example inputs, and the eager outputs."""
+def capture(case: Case) -> tuple[list[tuple[torch.fx.GraphModule, list[Any]]], dict[str, torch.Tensor]]:
+    """The judge's own capture, graphs with their example inputs; and what calling the model in eager mode comes to."""
     model, inputs = build(case)
     captured: list[tuple[torch.fx.GraphModule, list[Any]]] = []
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        captured.append((graph_module, example_inputs))
+        captured.append((graph_module, [value.detach().clone() for value in example_inputs]))
         return graph_module.forward
 
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend=backend)
-    with torch.no_grad():
-        expected = [model(x) for x in inputs]
-        compiled(inputs[0])
-    return captured, expected
+    torch.compile(model, backend=backend)(inputs[0])
+    torch._dynamo.reset()
+    untouched, _ = build(case)
+    return captured, of_calls(untouched, untouched, inputs)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -90,20 +106,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if kept and len(again) >= len(kept) + len(captured):
         yield "shared between recorders", f"(a fresh recorder holds {len(again)} graphs of a model of {len(captured)})"
         return
-    outputs = [evidence.tensors.get(f"output{i}") for i in range(len(expected))]
-    if not all(agrees(output, want) for output, want in zip(outputs, expected, strict=True)):
-        first, second = outputs
-        same = first is not None and second is not None and torch.equal(first, second)
-        yield ("example outputs baked in" if same else "model computes something else"), ""
+    if problem := _other_results(expected, evidence.tensors):
+        yield problem
         return
     if recorded == 0:
         yield "nothing recorded", ""
         return
-    if any(kind != "GraphModule" and "GraphModule" not in kind for kind in kinds):
+    if any("GraphModule" not in kind for kind in kinds):
         yield "not graph modules", f"(found: {', '.join(sorted(set(kinds)))})"
         return
     if recorded < len(captured):
-        yield "only one graph kept", f"(captured {len(captured)}, kept {recorded})"
+        name = "only one graph kept" if recorded == 1 else "graphs missing"
+        yield name, f"(captured {len(captured)}, kept {recorded})"
         return
     if recorded > len(captured) or len(kept) > len(captured):
         yield "recorded when running", f"(captured {len(captured)}, kept {recorded})"
@@ -112,17 +126,35 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if len(found) > len(captured):
             yield "other graph", f"(a fresh recorder holds {len(found)})"
             return
-        for i, (graph_module, example_inputs) in enumerate(captured):
-            theirs = evidence.graphs.get(f"{name}{i}")
-            if theirs is None or not _same_function(theirs, graph_module, example_inputs):
-                yield "other graph", f"(graph number {i})"
-                return
+        theirs = [evidence.graphs.get(f"{name}{i}") for i in range(len(captured))]
+        same = [one is not None and _same_function(one, *ours) for one, ours in zip(theirs, captured, strict=True)]
+        if not all(same):
+            turned = zip(theirs, reversed(captured), strict=True)
+            reverse = all(one is not None and _same_function(one, *ours) for one, ours in turned)
+            yield ("wrong order" if reverse else "other graph"), f"(graph number {same.index(False)})"
+            return
+    if not all(values["handed"]) or len(values["handed"]) != recorded:
+        yield "copies kept", ""
+
+
+def _other_results(expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> tuple[str, str] | None:
+    """In what the compiled model differs from the model in eager mode."""
+    wrong = [name for name, want in expected.items() if not agrees(found.get(name), want, absolute=1e-6)]
+    figures = f"(in {', '.join(wrong)})"
+    if any(name.startswith("buffer") for name in wrong):
+        return "ran while compiling", figures
+    if any(name.startswith("output") for name in wrong):
+        first, second = (found.get(f"output{i}") for i in range(2))
+        same = first is not None and second is not None and torch.equal(first, second)
+        return ("example outputs baked in" if same else "model computes something else"), figures
+    return ("gradients lost", figures) if wrong else None
 
 
 def _same_function(theirs: EncodedGraph, ours: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
     generator = torch.Generator().manual_seed(len(example_inputs))
     fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
-    wanted = ours(*fresh)
+    with torch.no_grad():
+        wanted = ours(*(value.clone() for value in fresh))  # a graph may write into what it is given
     try:
         found = run(theirs, fresh)
     except (TypeError, RuntimeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -53,6 +53,37 @@ class TwiceInterrupted(Straight):
         return result - result.mean(dim=0) * 0.5
 
 
+class Repeating(Straight):
+    """Two equal graphs, then another one: the first layer is applied twice, with a graph break after each."""
+
+    def __init__(self, width: int, activation: str) -> None:
+        super().__init__(width, activation)
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        x = self.activation(self.first(x))
+        torch._dynamo.graph_break()
+        x = self.activation(self.first(x))
+        torch._dynamo.graph_break()
+        return self.second(x)
+
+
+class Counting(Straight):
+    """A model that writes: it counts its calls in a buffer, and what it returns depends on the count."""
+
+    count: torch.Tensor
+
+    def __init__(self, width: int, activation: str) -> None:
+        super().__init__(width, activation)
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        self.count.add_(1.0)
+        return super().forward(x) * self.count.clone()
+
+
 MOST_GRAPHS = 12
 """Most graphs of a recorder that travel; no model here is captured in as many."""
 
@@ -60,17 +91,21 @@ MODELS: dict[str, type[Straight]] = {
     "straight": Straight,
     "interrupted": Interrupted,
     "twice_interrupted": TwiceInterrupted,
+    "repeating": Repeating,
+    "counting": Counting,
 }
 
 
 def visible_cases() -> list[Case]:
-    """One model that compiles whole and one with a graph break."""
+    """A model that compiles whole, one with a graph break, one with two equal graphs, and one that writes."""
     return [
         Case("no graph break", {"model": "straight", "width": 4, "activation": "relu", "batch": 3, "seed": 0}),
         Case(
             "one graph break",
             {"model": "interrupted", "width": 5, "activation": "tanh", "batch": 2, "seed": 1},
         ),
+        Case("two equal graphs", {"model": "repeating", "width": 4, "activation": "sigmoid", "batch": 3, "seed": 3}),
+        Case("a model that writes", {"model": "counting", "width": 3, "activation": "relu", "batch": 4, "seed": 2}),
     ]
 
 
@@ -89,29 +124,30 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     model, inputs = build(case)
     recorder = recorder_class()
     returned: list[bool] = []
+    handed: list[torch.fx.GraphModule] = []
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        handed.append(graph_module)
         result = recorder(graph_module, example_inputs)
         returned.append(callable(result))
         return _run_by(result, graph_module)
 
     torch._dynamo.reset()
     compiled = torch.compile(model, backend=backend)
-    with torch.no_grad():
-        outputs = [compiled(x) for x in inputs]
-        recorded_after_two_calls = _as_list(recorder.graphs)
+    seen = of_calls(model, compiled, inputs)
+    recorded_after_two_calls = _as_list(recorder.graphs)
     fresh = recorder_class()
     torch._dynamo.reset()
-    with torch.no_grad():
-        torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
+    torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
     torch._dynamo.reset()
     evidence = Evidence(
         values={
             "returned_callable": returned,
             "recorded": len(recorded_after_two_calls),
             "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
+            "handed": [any(graph is other for other in handed) for graph in recorded_after_two_calls[:MOST_GRAPHS]],
         },
-        tensors={f"output{i}": output for i, output in enumerate(outputs) if isinstance(output, torch.Tensor)},
+        tensors=seen,
     )
     for name, graphs in (("graph", recorded_after_two_calls), ("fresh", _as_list(fresh.graphs))):
         for i, graph in enumerate(graphs[:MOST_GRAPHS]):
@@ -120,13 +156,29 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     return evidence
 
 
+def of_calls(
+    model: nn.Module, compiled: Callable[[torch.Tensor], Any], inputs: list[torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """What the calls of a model return, the gradients of its parameters, and its buffers afterwards, by name."""
+    outputs = [compiled(x) for x in inputs]
+    seen = {f"output{i}": output.detach() for i, output in enumerate(outputs) if isinstance(output, torch.Tensor)}
+    trained = [output for output in outputs if isinstance(output, torch.Tensor) and output.requires_grad]
+    if trained:
+        parameters = dict(model.named_parameters())
+        loss = torch.stack([output.square().sum() * (i + 1) for i, output in enumerate(trained)]).sum()
+        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        pairs = zip(parameters, found, strict=True)
+        seen |= {f"gradient {name}": gradient for name, gradient in pairs if gradient is not None}
+    return seen | {f"buffer {name}": value.detach().clone() for name, value in model.named_buffers()}
+
+
 def _run_by(result: Any, graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
     """What is not callable would make Dynamo raise, and hide from the learner what went wrong."""
     return result if callable(result) else graph_module.forward
 
 
 def _as_list(graphs: Any) -> list[Any]:
-    return list(graphs) if isinstance(graphs, (list, tuple)) else []
+    return list(graphs) if isinstance(graphs, Sequence) and not isinstance(graphs, str) else []
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -65,10 +65,14 @@ MISCONCEPTIONS = {
         "Whatever the input, your graph always takes the same side of the branch. Which side is taken must be decided "
         "while the graph runs, so both must be in it."
     ),
+    "relu at exactly 0": (
+        "Where the mean is exactly 0, the given model takes the tanh side: it asks whether the mean is *greater* than "
+        "0."
+    ),
     "sides swapped": "Your graph takes the relu side when the given model takes the tanh side, and the reverse.",
     "decides for each element": (
         "The given `if` decides once for the whole tensor, by the mean of all its elements. Yours decides for "
-        "each element or row by itself: the condition must be a tensor without dimensions."
+        "each element, row or column by itself: the condition must be a tensor without dimensions."
     ),
     "computes something else": "For some inputs your graph does not compute what the given model computes.",
     "eager mode differs": "Run in eager mode, without `torch.compile`, your model computes something else.",
@@ -222,6 +226,20 @@ def samples_of(case: Case) -> Iterator[tuple[Tensors, torch.Tensor]]:
                 yield {name: value.requires_grad_() for name, value in parameters.items()}, x.requires_grad_()
 
 
+def balanced(case: Case) -> tuple[Tensors, torch.Tensor]:
+    """Parameters and an input with which the mean is exactly 0, by numbers that are exact: the tanh side is taken."""
+    generator = torch.Generator().manual_seed(case.parameters["seed"] + 2)
+    batch, width, size = (case.parameters[name] for name in ("batch", "width", "hidden"))
+    shapes = {name: value.shape for name, value in build(case)[0].state_dict().items()}
+    parameters = {name: torch.rand(shape, generator=generator) * 2 - 1 for name, shape in shapes.items()}
+    weight = torch.zeros(size, width)
+    weight[: size // 2, 0], weight[size // 2 : 2 * (size // 2), 0] = 1.0, -1.0
+    x = torch.zeros(batch, width)
+    x[:, 0] = 1.0
+    parameters |= {"first.weight": weight, "first.bias": torch.zeros(size)}
+    return {name: value.requires_grad_() for name, value in parameters.items()}, x.requires_grad_()
+
+
 def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[torch.Tensor | None]:
     return gradients(function(parameters, x), [*parameters.values(), x])
 
@@ -229,7 +247,7 @@ def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[to
 def _compare(
     case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: TheirGraph
 ) -> Iterator[tuple[str, str]]:
-    samples = list(samples_of(case))
+    samples = [*samples_of(case), balanced(case)]
     wanted = [_given_output(given, x, parameters).detach() for parameters, x in samples]
     try:
         found = [graph(parameters, x).detach() for parameters, x in samples]
@@ -287,9 +305,11 @@ SIDES = {
     "right": "",
     "relu": "one side only",
     "tanh": "one side only",
+    "zero": "relu at exactly 0",
     "swapped": "sides swapped",
     "elements": "decides for each element",
     "rows": "decides for each element",
+    "columns": "decides for each element",
 }
 
 
@@ -310,9 +330,11 @@ def _variant(scale: str, side: str, *, detached: bool = True, frozen: float = 0.
             "right": hidden.mean() > 0,
             "relu": torch.tensor(True),
             "tanh": torch.tensor(False),
+            "zero": hidden.mean() >= 0,
             "swapped": hidden.mean() <= 0,
             "elements": hidden > 0,
             "rows": hidden.mean(dim=1, keepdim=True) > 0,
+            "columns": hidden.mean(dim=0, keepdim=True) > 0,
         }
         hidden = torch.where(takes_relu[side], torch.relu(hidden), torch.tanh(hidden))
         return torch.nn.functional.linear(hidden, parameters["second.weight"], parameters["second.bias"])
@@ -323,11 +345,12 @@ def _variant(scale: str, side: str, *, detached: bool = True, frozen: float = 0.
 def _explain(
     given: BrokenModel, example: torch.Tensor, samples: list[tuple[Tensors, torch.Tensor]], found: list[torch.Tensor]
 ) -> list[str]:
-    """The misconceptions that explain every output of the learner's graph, when any do."""
+    """The misconceptions that explain every output of the learner's graph, where only these do."""
     frozen = float(given.first(example).detach().abs().max())
+    explained = []
     for scale, scale_name in SCALES.items():
         for side, side_name in SIDES.items():
             variant = _variant(scale, side, frozen=frozen)
             if all(_close(variant(*sample).detach(), theirs) for sample, theirs in zip(samples, found, strict=True)):
-                return [name for name in (scale_name, side_name) if name]
-    return ["computes something else"]
+                explained.append([name for name in (scale_name, side_name) if name])
+    return explained[0] if len(explained) == 1 else ["computes something else"]

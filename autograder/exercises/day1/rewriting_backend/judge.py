@@ -35,6 +35,18 @@ MISCONCEPTIONS = {
         "You called `compile_inner` but did not return its result: the model still runs the graph itself, and what "
         "was compiled is thrown away."
     ),
+    "backends share something": (
+        "Two backends made by `make_backend` get in each other's way: each must hand its graphs to the `compile_inner` "
+        "that it was made with."
+    ),
+    "one graph for all": (
+        "A model with a graph break reaches your backend in several graphs. Each is compiled by itself: one call of "
+        "`compile_inner` for each graph, and its result runs in the place of that graph."
+    ),
+    "write lost": (
+        "The model no longer writes into its buffer. A node whose value nobody reads may still do something: leave "
+        "everything but the GELUs as it is."
+    ),
     "original handed on": (
         "The graph that reached the compiler is the original one: you rewrote a copy, or compiled before you rewrote."
     ),
@@ -42,7 +54,10 @@ MISCONCEPTIONS = {
         "The graph is rewritten, but the code is not: after changing `graph_module.graph`, call "
         "`graph_module.recompile()`, or the module goes on computing the old thing."
     ),
-    "only one rewritten": "Some exact GELUs are left: go through all nodes, not only to the first match.",
+    "only one rewritten": (
+        "Some exact GELUs are left. Go through all nodes, past the first match, and tell a GELU by its `target`: a "
+        "name says nothing about what a node calls."
+    ),
     "one form missed": (
         "An exact GELU in another form is left: it says so explicitly (`approximate='none'`), or does not say "
         "anything, or takes its input by name."
@@ -62,7 +77,7 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Stacks of random widths and activations, with exact GELUs in several forms and one other activation each."""
+    """Stacks of random widths, with exact GELUs in several forms and others; two graphs, misleading names, writes."""
     cases = []
     for number in range(3):
         activations = [
@@ -80,23 +95,37 @@ def hidden_cases(random: Random) -> list[Case]:
             "batch": random.randint(2, 5),
             "seed": random.randrange(2**31),
         }
-        cases.append(Case(f"hidden {number}", parameters))
+        more = ({"breaks": 2}, {"misleading": True, "writes": True}, {})[number]
+        cases.append(Case(f"hidden {number}", parameters | more))
     return cases
 
 
-def capture(model: torch.nn.Module, x: torch.Tensor) -> tuple[fx.GraphModule, list[Any]]:
-    """The judge's own capture of a model that is one graph."""
+def capture(model: torch.nn.Module, x: torch.Tensor) -> list[tuple[fx.GraphModule, list[Any]]]:
+    """The judge's own capture: each graph with its example inputs, as they were before it ran."""
     captured: list[tuple[fx.GraphModule, list[Any]]] = []
 
     def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        captured.append((graph_module, example_inputs))
+        captured.append((graph_module, list(example_inputs)))
         return graph_module.forward
 
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(model, backend=backend)(x)
+        torch.compile(model, backend=backend, dynamic=False)(x)
     torch._dynamo.reset()
-    return captured[0]
+    return captured
+
+
+def compiled_by(model: torch.nn.Module, factor: float, change: Callable[[fx.GraphModule], Any]) -> Callable[..., Any]:
+    """The model, compiled by a backend that changes each graph and multiplies what it returns."""
+
+    def backend(graph_module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        change(graph_module)
+        forward = graph_module.forward
+        return lambda *inputs: [output * factor for output in forward(*inputs)]
+
+    torch._dynamo.reset()
+    compiled: Callable[..., Any] = torch.compile(model, backend=backend, dynamic=False)
+    return compiled
 
 
 def is_gelu(node: fx.Node) -> bool:
@@ -127,70 +156,106 @@ def rewritten(graph_module: fx.GraphModule) -> fx.GraphModule:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Names of misconceptions with the figures of this case, the most telling first."""
     model, inputs = build(case)
-    original, example_inputs = capture(model, inputs[0])
-    exact = sum(is_exact_gelu(node) for node in all_nodes(original))
-    others = _operations(original)
+    captured = capture(model, inputs[0])
     values = evidence.values
     if not all(values["returned_callable"]):
         yield "returned nothing callable", ""
         return
-    if not values["received"] or "received" not in evidence.graphs:
+    if values["another"]:
+        yield "backends share something", ""
+        return
+    received = [evidence.graphs.get(f"received{i}") for i in range(len(captured))]
+    if not values["received"] or received[0] is None:
         yield "compiler never called", ""
         return
-    if len(values["received"]) > 1:
-        yield "compiled at every call", f"({len(values['received'])} calls of the compiler for one graph)"
+    graphs = f"for {len(captured)} graphs" if len(captured) > 1 else "for one graph"
+    if len(values["received"]) < len(captured):
+        yield "one graph for all", f"({len(values['received'])} calls of the compiler {graphs})"
         return
-    if values["received"] != [[list(value.shape) for value in example_inputs]]:
-        yield "example inputs not passed on", f"(the graph takes {len(example_inputs)})"
+    if len(values["received"]) > len(captured):
+        yield "compiled at every call", f"({len(values['received'])} calls of the compiler {graphs})"
         return
-    theirs = decode(evidence.graphs["received"])
-    left = [node for node in all_nodes(theirs) if is_exact_gelu(node)]
-    if len(left) == exact:
-        yield "original handed on", f"({exact} exact GELUs before and after)"
+    if values["received"] != [[list(value.shape) for value in given] for _, given in captured]:
+        yield "example inputs not passed on", f"(the graph takes {len(captured[0][1])})"
         return
-    if left:
-        before = Counter(form(node) for node in all_nodes(original) if is_exact_gelu(node))
-        after = Counter(form(node) for node in left)
-        whole_forms = all(count == before[kind] for kind, count in after.items())
-        yield ("one form missed" if whole_forms else "only one rewritten"), f"({len(left)} of {exact} left)"
+    theirs = [decode(graph) for graph in received if graph is not None]
+    if finding := _left(theirs, [graph for graph, _ in captured]):
+        yield finding
         return
-    if _operations(theirs) != others:
-        yield "other operations changed", ""
-        return
-    if any(is_gelu(node) and not node.all_input_nodes for node in all_nodes(theirs)):
-        yield "argument lost", ""
-        return
-    if "failed" in values:
-        yield "wrong inputs", f"(the graph does not run: {values['failed']})"
-        return
-    ours = rewritten(original)
-    generator = torch.Generator().manual_seed(case.parameters["seed"] % 1000)
-    with torch.no_grad():
-        fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
-        if not agrees(run(theirs, fresh)[0], ours(*fresh)[0], absolute=1e-6):
-            yield "wrong inputs", ""
+    for graph, (ours, example_inputs) in zip(theirs, captured, strict=True):
+        if finding := _changed(graph, ours, example_inputs, case.parameters["seed"], values.get("failed", "")):
+            yield finding
             return
-        exact_outputs = [model(x) for x in inputs]
-        wanted = [_run(ours, model, example_inputs, x) for x in inputs]
-    outputs = [evidence.tensors[f"output{i}"] for i in range(len(inputs))]
-    for output, want, unchanged in zip(outputs, wanted, exact_outputs, strict=True):
-        if _close(output, SIGNATURE * want):
-            continue
-        if _close(output, want) or _close(output, unchanged):
+    yield from _what_ran(case, evidence)
+
+
+def _left(theirs: list[fx.GraphModule], ours: list[fx.GraphModule]) -> tuple[str, str] | None:
+    """Which exact GELUs are left."""
+    exact = [node for graph in ours for node in all_nodes(graph) if is_exact_gelu(node)]
+    left = [node for graph in theirs for node in all_nodes(graph) if is_exact_gelu(node)]
+    if left and len(left) == len(exact):
+        return "original handed on", f"({len(exact)} exact GELUs before and after)"
+    if left:
+        before, after = Counter(map(form, exact)), Counter(map(form, left))
+        whole_forms = all(count == before[kind] for kind, count in after.items())
+        return ("one form missed" if whole_forms else "only one rewritten"), f"({len(left)} of {len(exact)} left)"
+    return None
+
+
+def _changed(
+    theirs: fx.GraphModule, original: fx.GraphModule, example_inputs: list[Any], seed: int, failed: str
+) -> tuple[str, str] | None:
+    """What else is not as it was in one graph."""
+    before, after = _operations(original), _operations(theirs)
+    if before != after:
+        gone = ", ".join((before - after).keys()) or "nothing"
+        written = [name for name in before - after if name.endswith("_")]
+        return ("write lost" if written else "other operations changed"), f"(no longer there: {gone})"
+    if any(is_gelu(node) and not node.all_input_nodes for node in all_nodes(theirs)):
+        return "argument lost", ""
+    if failed:
+        return "wrong inputs", f"(the graph does not run: {failed})"
+    generator = torch.Generator().manual_seed(seed % 1000)
+    fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
+    with torch.no_grad():
+        wanted = rewritten(original)(*(value.clone() for value in fresh))
+        found = run(theirs, fresh)
+    if len(found) != len(wanted) or not all(agrees(a, b, absolute=1e-6) for a, b in zip(found, wanted, strict=True)):
+        return "wrong inputs", ""
+    return None
+
+
+def _what_ran(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Whether what the compiler made is what ran, and in each call."""
+
+    def outputs(factor: float, change: Callable[[fx.GraphModule], Any]) -> list[torch.Tensor]:
+        model, inputs = build(case)
+        with torch.no_grad():
+            compiled = compiled_by(model, factor, change)
+            return [compiled(x) for x in inputs]
+
+    found = [evidence.tensors[f"output{i}"] for i in range(2)]
+
+    def same(factor: float, change: Callable[[fx.GraphModule], Any]) -> bool:
+        return all(_close(one, other) for one, other in zip(found, outputs(factor, change), strict=True))
+
+    if not same(SIGNATURE, rewritten):
+        if same(1.0, rewritten) or same(1.0, lambda graph_module: None):
             yield "compiled code thrown away", ""
         else:
-            yield ("forgot recompile" if _close(output, SIGNATURE * unchanged) else "wrong inputs"), ""
+            stale = same(SIGNATURE, lambda graph_module: None)
+            yield ("forgot recompile" if stale else "wrong inputs"), ""
         return
+    model, inputs = build(case)
+    with torch.no_grad():
+        for x in inputs:
+            model(x)
+    if not agrees(evidence.tensors.get("count"), model.count):
+        yield "write lost", ""
 
 
 def _close(output: torch.Tensor, want: torch.Tensor) -> bool:
     return agrees(output, want, absolute=1e-6)
-
-
-def _run(graph_module: fx.GraphModule, model: torch.nn.Module, example_inputs: list[Any], x: torch.Tensor) -> Any:
-    """Run a captured graph on `x`: it takes the place of the one example input that is no weight."""
-    weights = {id(parameter) for parameter in model.parameters()}
-    return graph_module(*(value if id(value) in weights else x for value in example_inputs))[0]
 
 
 def _operations(graph_module: fx.GraphModule) -> Counter[str]:

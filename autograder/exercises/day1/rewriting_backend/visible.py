@@ -28,21 +28,53 @@ FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 """Activations by name; the exact ones are to be rewritten."""
 
 
-class Stack(nn.Module):
-    """Linear layers with a given activation after each, past which a copy of its input goes."""
+MOST_GRAPHS = 8
+"""Most graphs that travel; no model here is captured in as many."""
 
-    def __init__(self, widths: Sequence[int], activations: Sequence[str]) -> None:
+
+class Stack(nn.Module):
+    """Linear layers with a given activation after each, past which a copy of its input goes.
+
+    Args:
+        widths: of the layers, one more than activations.
+        activations: names in `FORMS`.
+        breaks: after how many layers the graph breaks; 0 for nowhere.
+        misleading: whether Python variables are called like the function that is sought, and like another.
+        writes: whether it counts its calls in a buffer, which nobody reads.
+    """
+
+    count: torch.Tensor
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activations: Sequence[str],
+        breaks: int = 0,
+        misleading: bool = False,
+        writes: bool = False,
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.activations = tuple(activations)
+        self.breaks, self.misleading, self.writes = breaks, misleading, writes
+        self.register_buffer("count", torch.zeros(1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, first width) to (batch, last width)."""
-        for layer, name in zip(self.layers, self.activations, strict=True):
+        for number, (layer, name) in enumerate(zip(self.layers, self.activations, strict=True)):
+            if self.breaks and number == self.breaks:
+                torch._dynamo.graph_break()
             hidden = layer(x)
             scaled = hidden * 2.0
             past = hidden - 1.0  # stands between the activation and what it reads
-            x = FORMS[name](scaled) + past
+            if self.misleading:
+                gelu = torch.relu(scaled)
+                relu = FORMS[name](scaled)
+                x = relu + past * gelu
+            else:
+                x = FORMS[name](scaled) + past
+            if self.writes:
+                self.count.add_(1.0)
         return x
 
 
@@ -62,6 +94,18 @@ def visible_cases() -> list[Case]:
                 "seed": 1,
             },
         ),
+        Case(
+            "two graphs, misleading names, and a write",
+            {
+                "widths": [4, 5, 3],
+                "activations": ["exact", "exact, said so"],
+                "batch": 3,
+                "seed": 2,
+                "breaks": 1,
+                "misleading": True,
+                "writes": True,
+            },
+        ),
     ]
 
 
@@ -70,7 +114,13 @@ def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
-        model = Stack(given["widths"], given["activations"]).eval()
+        model = Stack(
+            given["widths"],
+            given["activations"],
+            given.get("breaks", 0),
+            given.get("misleading", False),
+            given.get("writes", False),
+        ).eval()
         inputs = [torch.randn(given["batch"], given["widths"][0]) * 2 for _ in range(2)]
     return model, inputs
 
@@ -78,12 +128,13 @@ def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
 def probe(case: Case, make_backend: Any) -> Evidence:
     """Compile the model with the learner's backend; a stand-in takes the place of Inductor and records."""
     model, inputs = build(case)
-    evidence = Evidence()
+    evidence = Evidence({"another": False})
     received: list[list[list[int]] | None] = []
 
     def compile_inner(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
+        if len(received) < MOST_GRAPHS:
+            evidence.graphs[f"received{len(received)}"] = encode(graph_module)
         received.append(_shapes(example_inputs))
-        evidence.graphs["received"] = encode(graph_module)
         # What the handed-over module really computes is its compiled `forward`, which may lag behind its graph.
         forward = graph_module.forward
 
@@ -92,8 +143,13 @@ def probe(case: Case, make_backend: Any) -> Evidence:
 
         return run
 
+    def compile_for_another(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
+        evidence.values["another"] = True
+        return compile_inner(graph_module, example_inputs)
+
     torch._dynamo.reset()
     backend = make_backend(compile_inner)
+    make_backend(compile_for_another)  # a backend of its own, which the first has nothing to do with
     returned: list[bool] = []
 
     def recording(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
@@ -103,7 +159,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
         returned.append(callable(result))
         return result if callable(result) else graph_module.forward
 
-    compiled = torch.compile(model, backend=recording)
+    compiled = torch.compile(model, backend=recording, dynamic=False)
     try:
         with torch.no_grad():
             outputs = [compiled(x) for x in inputs]
@@ -116,7 +172,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
     finally:
         torch._dynamo.reset()
     evidence.values |= {"returned_callable": returned, "received": received}
-    evidence.tensors = {f"output{i}": output for i, output in enumerate(outputs)}
+    evidence.tensors = {f"output{i}": output for i, output in enumerate(outputs)} | {"count": model.count.clone()}
     return evidence
 
 
@@ -135,7 +191,9 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
 
     model, inputs = build(case)
     with torch.no_grad():
-        before = capture(model, (inputs[0],)).graphs[0]
+        before = capture(model, (inputs[0],)).graphs
     return [
-        exhibit for graph in evidence.graphs.values() for exhibit in before_and_after(case.name, before, decode(graph))
+        exhibit
+        for graph, theirs in zip(before, evidence.graphs.values(), strict=False)
+        for exhibit in before_and_after(case.name, graph, decode(theirs))
     ]

@@ -10,7 +10,9 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import run
-from autograder.exercises.day1.stop_recompilations.visible import BatchAware, build
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.day1.stop_recompilations.visible import MODELS, BatchAware, build, build_counted, counted
+from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
     "counted calls": (
@@ -21,12 +23,20 @@ MISCONCEPTIONS = {
         "You counted shapes. Dynamo does not compile for each shape: when a size changes for the first time it "
         "compiles once more, with a symbol in its place, and that graph serves the following sizes."
     ),
+    "foresaw two": (
+        "You foresaw the count, with two compilations at most, instead of measuring it. How often Dynamo compiles "
+        "depends on the model, too: on graph breaks, and on what it asks about the batch."
+    ),
+    "one graph a model": (
+        "A model with a graph break is captured in several graphs. Each of them is compiled, and each compilation "
+        "counts."
+    ),
     "recompilations only": "You left out the first compilation: it counts, too.",
     "earlier runs leak in": (
         "Asked a second time, your count differs: Dynamo remembers what it compiled, and which sizes have varied. "
         "Begin with `torch._dynamo.reset()`."
     ),
-    "wrong count": "That is not how often Dynamo compiled the model for these inputs.",
+    "wrong count": "That is not how often Dynamo compiled the model when it was called on these inputs in turn.",
     "backend not used": (
         "Nothing reached the backend that `compile_once` was given: either nothing is compiled, or by another backend."
     ),
@@ -42,6 +52,9 @@ MISCONCEPTIONS = {
         "Your one graph holds the batch size of the first input as a number: for other batches it computes something "
         "else, or fails."
     ),
+    "ran without the graph": (
+        "Some calls ran without the compiled graph: it has to serve every batch size from 2 up, with no limit above."
+    ),
     "results changed": (
         "The compiled model returns something else than the model: every row of the input must take part, and no row "
         "may be added (this model looks at the whole batch)."
@@ -49,15 +62,28 @@ MISCONCEPTIONS = {
 }
 
 
+UNNAMED = ("wrong count",)
+
+GRAPHS = {"interrupted": 2, "unchanging": 0}
+"""How many graphs a model is captured in, where it is not one."""
+
+FIXED = (
+    ("small and large batches", [2, 3, 2, 40], [["aware", [1, 3, 1, 4]], ["aware", []], ["interrupted", [4]]]),
+    ("models that ask", [9, 2], [["branching", [3, 6, 4, 8]], ["unrolled", [2, 3, 4, 3]], ["unchanging", [2, 3]]]),
+)
+"""Batch sizes for `compile_once`, and models with batch sizes for `count_compilations`."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
-    """Other widths and other sequences of batch sizes; 0 and 1 are left out, since Dynamo treats them apart."""
+    """Other models, the sizes 0 and 1 that Dynamo treats apart (counted only); then random sequences of batch sizes."""
     cases = []
-    for number in range(2):
-        sizes = random.sample(range(2, 10), k=3)
-        batches = [sizes[0], sizes[0], sizes[1], sizes[1], sizes[2], *random.choices(sizes, k=random.randint(1, 3))]
+    for name, batches, more in FIXED:
         parameters = {"width": random.randint(11, 19), "batches": batches, "seed": random.randrange(2**31)}
-        cases.append(Case(f"hidden {number}", parameters))
-    return cases
+        cases.append(Case(f"hidden {name}", parameters | {"counted": more}))
+    sizes = random.sample(range(2, 10), k=3)
+    batches = [sizes[0], sizes[0], sizes[1], sizes[1], sizes[2], *random.choices(sizes, k=random.randint(1, 3))]
+    parameters = {"width": random.randint(11, 19), "batches": batches, "seed": random.randrange(2**31)}
+    return [*cases, Case("hidden 0", parameters)]
 
 
 def true_count(model: BatchAware, inputs: list[torch.Tensor]) -> int:
@@ -78,22 +104,27 @@ def true_count(model: BatchAware, inputs: list[torch.Tensor]) -> int:
     return compiled
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """Names of misconceptions with the figures of this case, the most telling first."""
-    model, inputs = build(case)
-    yield from _judge_count(case, evidence.values["counts"], true_count(model, inputs))
-    yield from _judge_compiling(case, evidence, model, inputs)
+    for (name, batches), counts in zip(counted(case), evidence.values["counts"], strict=True):
+        yield from _judge_count(batches, counts, true_count(*build_counted(case, name, batches)), name)
+    yield from _judge_compiling(case, evidence, *build(case))
 
 
-def _judge_count(case: Case, counts: list[int], expected: int) -> Iterator[tuple[str, str]]:
-    batches = case.parameters["batches"]
-    count = counts[0]
-    if count == expected:
-        if counts[1] != expected:
-            yield "earlier runs leak in", f"(first {counts[0]}, then {counts[1]})"
-        return
-    names = {len(batches): "counted calls", len(set(batches)): "counted shapes", expected - 1: "recompilations only"}
-    yield names.get(count, "wrong count"), f"(counted {count}, compiled {expected})"
+def _judge_count(
+    batches: list[int], counts: list[int], expected: int, name: str
+) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    under = {
+        "counted calls": [len(batches), len(batches) * GRAPHS.get(name, 1)],
+        "one graph a model": [expected // GRAPHS.get(name, 1) if GRAPHS.get(name) else expected],
+        "counted shapes": [len(set(batches))],
+        "foresaw two": [min(2, len(set(batches)))],
+        "recompilations only": [expected - 1],
+    }
+    asked = f"({MODELS[name].__name__} with batch sizes {batches}"
+    yield compared("wrong count", counts[0], expected, under, asked, len(batches))
+    if counts[0] == expected and counts[1] != expected:
+        yield "earlier runs leak in", f"({asked[1:]}: first {counts[0]}, then {counts[1]})"
 
 
 def _judge_compiling(
@@ -117,13 +148,16 @@ def _judge_compiling(
         return
     if not _serves_other_batches(case, evidence, model):
         yield "frozen batch size", ""
+        return
+    if values["runs"] != len(inputs):
+        yield "ran without the graph", f"({values['runs']} of {len(inputs)} calls ran it)"
 
 
 def _serves_other_batches(case: Case, evidence: Evidence, model: BatchAware) -> bool:
     """Run the learner's graph on batch sizes that it has never seen."""
     generator = torch.Generator().manual_seed(case.parameters["seed"] % 1000)
     parameters = dict(model.named_parameters())
-    for batch in {8, 10, 12} - set(case.parameters["batches"]):
+    for batch in {2, 3, 8, 33} - set(case.parameters["batches"]):
         x = torch.randn(batch, case.parameters["width"], generator=generator)
         arguments: list[Any] = []
         for role in evidence.values["placeholders"]:

@@ -25,32 +25,93 @@ class BatchAware(nn.Module):
         return (hidden - hidden.mean(dim=0)) / x.shape[0]
 
 
+class Interrupted(BatchAware):
+    """The same with a graph break in the middle: two graphs at a time."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        hidden = torch.relu(self.linear(x))
+        torch._dynamo.graph_break()
+        return hidden - hidden.mean(dim=0)
+
+
+class Branching(BatchAware):
+    """Another computation for large batches: the guard says which."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        hidden = self.linear(x)
+        return torch.relu(hidden) if x.shape[0] > 4 else torch.tanh(hidden)
+
+
+class Unrolled(BatchAware):
+    """A Python loop over the batch, which a graph can only hold for one batch size."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        return torch.stack([self.linear(x[i]).abs() for i in range(x.shape[0])])
+
+
+class Unchanging(BatchAware):
+    """Hands its input back: there is nothing to compile."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        return x
+
+
+MODELS: dict[str, type[BatchAware]] = {
+    "aware": BatchAware,
+    "interrupted": Interrupted,
+    "branching": Branching,
+    "unrolled": Unrolled,
+    "unchanging": Unchanging,
+}
+"""Models whose compilations are counted."""
+
+
 def visible_cases() -> list[Case]:
-    """Batches that repeat and grow, and batches that do not change."""
+    """Batches that repeat and grow, batches that do not change, and a model with a graph break."""
     return [
         Case("six calls, four batch sizes", {"width": 11, "batches": [3, 3, 5, 5, 6, 7], "seed": 0}),
         Case("four calls, one batch size", {"width": 13, "batches": [4, 4, 4, 4], "seed": 1}),
+        Case(
+            "a model with a graph break",
+            {"width": 12, "batches": [2, 6], "seed": 2, "counted": [["interrupted", [3, 3, 5, 7]]]},
+        ),
     ]
 
 
 def build(case: Case) -> tuple[BatchAware, list[torch.Tensor]]:
     """The case's model in eval mode, and an input of shape (batch, width) for each batch size."""
+    return build_counted(case, "aware", case.parameters["batches"])
+
+
+def build_counted(case: Case, name: str, batches: Sequence[int]) -> tuple[BatchAware, list[torch.Tensor]]:
+    """One of the models, and an input of shape (batch, width) for each batch size."""
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
-        model = BatchAware(given["width"]).eval()
-        inputs = [torch.randn(batch, given["width"]) for batch in given["batches"]]
-    return model, inputs
+        model = MODELS[name](given["width"]).eval()
+        return model, [torch.randn(batch, given["width"]) for batch in batches]
+
+
+def counted(case: Case) -> list[tuple[str, list[int]]]:
+    """The models whose compilations are counted, each with its batch sizes."""
+    more = [(str(name), list(batches)) for name, batches in case.parameters.get("counted", [])]
+    return [("aware", case.parameters["batches"]), *more]
 
 
 def probe(case: Case, count_compilations: Any, compile_once: Any) -> Evidence:
-    """Let the learner count, twice; then let the learner compile, and record what reaches the backend."""
-    model, inputs = build(case)
-    torch._dynamo.reset()
+    """Let the learner count, twice each; then let the learner compile, and record what reaches the backend."""
+    counts = []
     with torch.no_grad():
-        counts = [int(count_compilations(model, list(inputs))) for _ in range(2)]
+        for name, batches in counted(case):
+            model, inputs = build_counted(case, name, batches)
+            torch._dynamo.reset()
+            counts.append([int(count_compilations(model, list(inputs))) for _ in range(2)])
         torch._dynamo.reset()
-        evidence = compiling(model, inputs, compile_once)
+        evidence = compiling(*build(case), compile_once)
     torch._dynamo.reset()
     evidence.values["counts"] = counts
     return evidence
@@ -58,7 +119,7 @@ def probe(case: Case, count_compilations: Any, compile_once: Any) -> Evidence:
 
 def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: Any) -> Evidence:
     """What reaches the backend that `compile_once` is given, and what the compiled model returns."""
-    evidence = Evidence(values={"wrong_dimension": False})
+    evidence = Evidence(values={"wrong_dimension": False, "runs": 0})
     captured: list[torch.fx.GraphModule] = []
     first_arguments: list[tuple[Any, ...]] = []
 
@@ -66,6 +127,7 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
         captured.append(graph_module)
 
         def run(*arguments: Any) -> Any:
+            evidence.values["runs"] += 1
             if not first_arguments:
                 first_arguments.append(arguments)
             return graph_module(*arguments)
@@ -108,11 +170,10 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     from fxopt_workbench.pictures import draw
 
     values = evidence.values
-    lines = [
-        f"{case.name}: batch sizes {case.parameters['batches']}",
-        f"  compilations that you counted: {values['counts'][0]}, and when asked again: {values['counts'][1]}",
-        f"  graphs that reached the backend with compile_once: {values['compilations']}",
-    ]
+    lines = [f"{case.name}: compilations that you counted, and when asked again"]
+    for (name, batches), found in zip(counted(case), values["counts"], strict=True):
+        lines.append(f"  {MODELS[name].__name__} with batch sizes {batches}: {found[0]}, then {found[1]}")
+    lines.append(f"  graphs that reached the backend with compile_once: {values['compilations']}")
     exhibits: list[Any] = ["\n".join(lines)]
     exhibits += [draw(decode(graph), title=f"{case.name}: your first graph") for graph in evidence.graphs.values()]
     return exhibits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -11,14 +13,28 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode
-from autograder.exchange.graph_form.nodes import all_nodes, module_of
-from autograder.exercises.composed import written_cases
+from autograder.exchange.graph_form.nodes import all_nodes, module_of, own_nodes
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.composed import Original, calls_of, once_a_case, written_cases
 from autograder.exercises.day2.fold_batchnorm.visible import convolution_weights, weights_of
-from autograder.exercises.day2.programs import build, inputs_of, program
-from autograder.exercises.graph_comparison import COMMON, difference, operations, stale, unusable
+from autograder.exercises.day2.programs import build, program
+from autograder.exercises.graph_comparison import (
+    COMMON,
+    Difference,
+    behaviour,
+    first_difference,
+    operations,
+    own_behaviour,
+    stale,
+    unusable,
+)
 
 MISCONCEPTIONS = COMMON | {
     "not two tensors": "`folded_weights` must return two tensors: the new weight and the new bias.",
+    "fails on such weights": (
+        "`folded_weights` raises an error for weights that a model may have: a convolution in groups or without a "
+        "bias, a BatchNorm without gamma and beta."
+    ),
     "forgot eps": "Your scale lacks `eps`: BatchNorm divides by the root of *variance plus eps*.",
     "eps outside the root": (
         "You add `eps` to the root of the variance. BatchNorm adds it to the variance, under the root: "
@@ -75,54 +91,101 @@ MISCONCEPTIONS = COMMON | {
         "You changed weights of the module that you were given. The model that it was traced from has the same ones: "
         "copy the convolution (`copy.deepcopy`), and change the copy."
     ),
+    "overwrote a module": (
+        "You stored a convolution at a path where the model already has another module, and that one is gone. Take a "
+        "free name: go on while `hasattr(graph_module, name)`."
+    ),
     "nothing folded": "A BatchNorm that could be folded is still there.",
     "more operations": "The BatchNorm is gone, but other operations came in its place: fold it into weight and bias.",
     "something else": "The folded graph computes something else than the original.",
 }
 
-BY_TRAP = {
-    "plain": "wrong algebra",
-    "missing weights": "missing weights",
-    "training": "folded in training mode",
-    "statistics": "folded without statistics",
-    "read twice": "fused what another reads",
-    "branches": "took the previous node",
-    "shared": "changed a shared convolution",
-    "in between": "looked past an activation",
-    "transposed": "folded a transposed convolution",
-    "written input": "moved the convolution",
-}
+UNNAMED = ("wrong algebra", "something else")
+"""What says that an answer is not right, and names no mistake."""
 
+CLOSE = {"relative": 1e-3, "absolute": 1e-4}
+"""How far the folded graph may be off."""
 
 PAIR = {"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)", "act": "nn.ReLU()"}
 
 FIXED = """
-== double precision: plain
+== double precision: fold
 return self.norm(self.conv(x))
 
-== two pairs, one norm: plain
+== two pairs, one norm: fold
 return self.norm(self.other(self.act(self.norm(self.conv(x)))))
 
-== the norm evaluates, the graph trains: plain
+== the norm evaluates, the graph trains: fold
 return self.norm(self.conv(x))
 
-== the norm trains, the graph evaluates: training
+== the norm trains, the graph evaluates: fold
 return self.norm(self.conv(x))
 
-== returned before the norm: read twice
+== returned before the norm: fold
 h = self.conv(x)
 return self.norm(h), [h]
 
-== the result is written in between: read twice
+== the result is written in between: fold
 h = self.conv(x)
 h.mul_(2.0)
 return self.norm(h)
 
-== a norm without a convolution: in between
+== a norm without a convolution: fold
 return self.norm(x) + self.norm(self.act(x))
 
-== misleading names: in between
+== misleading names: fold
 return self.norm2(self.conv2(x)) + self.norm(self.conv2(x))
+
+== the input by keyword: fold
+return self.norm(input=self.conv(input=x))
+
+== padding that reflects: fold
+return self.norm(self.reflect(x)) + self.norm(self.replicate(x))
+
+== padding that goes round: fold
+return self.norm(self.circular(x))
+
+== padding that keeps the size: fold
+return self.norm(self.same(x))
+
+== dilated and strided: fold
+return self.norm(self.dilated(x))
+
+== depthwise, without weights of the norm: fold
+return self.plain(self.deep(x))
+
+== two norms of one convolution: fold
+h = self.conv(x)
+return self.norm(h) + self.second(h)
+
+== names that are taken: fold
+a = self.norm(self.conv(x))
+return self.norm_folded(a) + self.conv_folded(a)
+
+== layers of another number of dimensions: fold
+return self.line_norm(self.line(x[:, :, 0])).sum() + self.norm(self.conv(x))
+
+== normalisations that look alike: fold
+return self.instance(self.conv(x)) + self.group(self.other(x)) - self.norm(self.conv3(x))
+
+== blocks: fold
+return self.block(x)
+
+== one row, another size: fold
+return self.norm(self.conv(x)), x
+
+== a write between, into another value: fold
+h = self.conv(x)
+g = x * 2
+g.add_(1.0)
+return self.norm(h) + g.sum()
+
+== in a list: fold
+h = self.norm(self.conv(x))
+return [h, {'h': h.relu(), 'x': x}]
+
+== nothing to fold: fold
+return self.act(x)
 """
 """Name, trap and lines of a case for each class, the same for every seed."""
 
@@ -134,23 +197,87 @@ MORE: dict[str, dict[str, Any]] = {
     },
     "two pairs, one norm": {"state": PAIR | {"other": "nn.Conv2d(4, 4, 1, bias=False)"}},
     "the norm evaluates, the graph trains": {"training": True, "modes": {"norm": False, "conv": True}},
-    "the norm trains, the graph evaluates": {"modes": {"norm": True}, "norms": 1},
-    "returned before the norm": {"norms": 1},
-    "the result is written in between": {"norms": 1},
-    "a norm without a convolution": {"norms": 2},
-    "misleading names": {
-        "state": PAIR | {"norm2": "nn.Conv2d(4, 4, 1)", "conv2": "nn.AvgPool2d(1)"},
-        "norms": 1,
+    "the norm trains, the graph evaluates": {"modes": {"norm": True}},
+    "misleading names": {"state": PAIR | {"norm2": "nn.Conv2d(4, 4, 1)", "conv2": "nn.AvgPool2d(1)"}},
+    "padding that reflects": {
+        "state": PAIR
+        | {
+            "reflect": "nn.Conv2d(4, 4, 3, padding=1, padding_mode='reflect')",
+            "replicate": "nn.Conv2d(4, 4, 3, padding=1, padding_mode='replicate')",
+        }
     },
+    "padding that goes round": {
+        "state": PAIR | {"circular": "nn.Conv2d(4, 4, (3, 5), padding=(1, 2), padding_mode='circular')"}
+    },
+    "padding that keeps the size": {"state": PAIR | {"same": "nn.Conv2d(4, 4, 4, padding='same')"}},
+    "dilated and strided": {"state": PAIR | {"dilated": "nn.Conv2d(4, 4, 2, stride=2, dilation=2)"}},
+    "depthwise, without weights of the norm": {
+        "state": {"deep": "nn.Conv2d(4, 8, 3, groups=4)", "plain": "nn.BatchNorm2d(8, affine=False, eps=0.2)"}
+    },
+    "two norms of one convolution": {"state": PAIR | {"second": "nn.BatchNorm2d(4)"}},
+    "names that are taken": {
+        "state": PAIR | {"norm_folded": "nn.Tanh()", "conv_folded": "nn.Conv2d(4, 4, 1)"},
+    },
+    "layers of another number of dimensions": {
+        "state": PAIR | {"line": "nn.Conv1d(4, 4, 3)", "line_norm": "nn.BatchNorm1d(4)"}
+    },
+    "normalisations that look alike": {
+        "state": PAIR
+        | {
+            "instance": "nn.InstanceNorm2d(4, affine=True, track_running_stats=True)",
+            "group": "nn.GroupNorm(2, 4)",
+            "other": "nn.Conv2d(4, 4, 3)",
+            "conv3": "nn.Conv2d(4, 4, 3, bias=False)",
+        }
+    },
+    "blocks": {
+        "state": {
+            "block": "nn.Sequential(nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6)), nn.ReLU(), "
+            "nn.Conv2d(6, 2, 1, bias=False), nn.BatchNorm2d(2, eps=0.2, momentum=None))"
+        }
+    },
+    "one row, another size": {"inputs": ([1, 4, 3, 5],), "batches": [3]},
 }
 """Further entries of these cases."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """A case for each class, then drawn ones."""
-    names = [line.removeprefix("== ").rpartition(": ")[0] for line in FIXED.splitlines() if line.startswith("== ")]
-    given = {"state": PAIR, "inputs": IMAGE, "norms": 0}
-    return [*drawn_cases(random), *written_cases(FIXED, {name: given | MORE.get(name, {}) for name in names})]
+    """A case for each class, then drawn ones, and networks in which pairs stand among what only looks like one."""
+    fixed = written_cases(FIXED, MORE, state=PAIR, inputs=IMAGE)
+    return [*drawn_cases(random), *fixed, *(composed(random, number) for number in range(3))]
+
+
+LAYERS = {
+    "c0": "nn.Conv2d(4, 4, 3, padding=1)",
+    "c1": "nn.Conv2d(4, 4, 1, bias=False)",
+    "c2": "nn.Conv2d(4, 4, 3, padding=1, groups=2, padding_mode='circular')",
+    "t0": "nn.ConvTranspose2d(4, 4, 1)",
+    "n0": "nn.BatchNorm2d(4, eps=0.1)",
+    "n1": "nn.BatchNorm2d(4, affine=False, eps=0.2)",
+    "n2": "nn.BatchNorm2d(4, track_running_stats=False)",
+    "n3": "nn.BatchNorm2d(4)",
+    "act": "nn.SiLU()",
+}
+"""Layers that fit behind one another in any order; `n3` is in training."""
+
+FORMS = (
+    "self.{norm}(self.{conv}({0}))", "self.{norm}(self.{conv}({0}))", "self.act(self.{norm}(self.{conv}({0})))",
+    "self.{norm}(self.act(self.{conv}({0})))", "self.{norm}({0} * 2)", "self.{conv}({0})", "{0} - {1}",
+    "torch.maximum({0}, {1})", "self.{norm}(self.t0({0}))", "self.{norm}(input=self.{conv}({0}))",
+)  # fmt: skip
+
+
+def composed(random: Random, number: int = 0) -> Case:
+    """A random network: pairs, convolutions and norms that stand alone, layers called again, values read again."""
+    values, lines = ["x"], []
+    for i in range(random.randint(5, 9)):
+        form, names = random.choice(FORMS), {"norm": f"n{random.choice([0, 0, 0, 1, 2, 3])}"}
+        first, second = random.choice(values[-2:]), random.choice(values)
+        lines.append(f"v{i} = {form.format(first, second, conv=f'c{random.randrange(3)}', **names)}")
+        values.append(f"v{i}")
+    lines.append(f"return {values[-1]}, {random.choice(values[1:])} + {values[-2]}")
+    given: dict[str, Any] = {"state": LAYERS, "inputs": ([2, 4, 5, 5],), "modes": {"n3": True}}
+    return program(f"hidden mixture {number}", "\n".join(lines), trap="fold", seed=random.randrange(2**31), **given)
 
 
 def drawn_cases(random: Random) -> list[Case]:
@@ -175,7 +302,6 @@ def drawn_cases(random: Random) -> list[Case]:
         elif trap == "written input":
             factor = round(random.uniform(2, 4), 2)
             body = f"h = self.conv(x)\nx.mul_({factor})\nreturn self.act(self.norm(h)) + x.sum()"
-        norms = {"training": 1, "read twice": 1, "shared": 1, "written input": 1}.get(trap, 0)
         seed = random.randrange(2**31)
         cases.append(
             program(
@@ -185,27 +311,26 @@ def drawn_cases(random: Random) -> list[Case]:
                 inputs=((2, 4, 6, 6),),
                 training=trap == "training",
                 trap=trap,
-                norms=norms,
                 seed=seed,
             )
         )
     return cases
 
 
-def algebra(case: Case) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """The folded weight and bias: the right ones first, then what each mistake gives."""
-    given = weights_of(case)
-    weight, bias, mean, variance = given["weight"], given["bias"], given["mean"], given["variance"]
-    gamma, beta = given["gamma"], given["beta"]
-    scale = gamma / (variance + 0.1).sqrt()
-    plain, squared, bare = gamma / variance.sqrt(), gamma / (variance + 0.1), 1 / (variance + 0.1).sqrt()
-    outside = gamma / (variance.sqrt() + 0.1)
+def algebra(given: dict[str, Any]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """The folded weight and bias of what `folded_weights` is given: the right ones first, then what mistakes give."""
+    weight, mean, variance, eps = given["weight"], given["mean"], given["variance"], given["eps"]
+    none, one = torch.zeros_like(mean), torch.ones_like(mean)
+    bias, beta = (none if given[name] is None else given[name] for name in ("bias", "beta"))
+    gamma = one if given["gamma"] is None else given["gamma"]
+    scale, outside = gamma / (variance + eps).sqrt(), gamma / (variance.sqrt() + eps)
+    plain, squared, bare = gamma / variance.sqrt(), gamma / (variance + eps), 1 / (variance + eps).sqrt()
 
     def by(factor: torch.Tensor) -> torch.Tensor:
         return weight * factor.reshape(-1, 1, 1, 1)
 
     right = (bias - mean) * scale + beta
-    return {
+    tried = {
         "": (by(scale), right),
         "forgot eps": (by(plain), (bias - mean) * plain + beta),
         "eps outside the root": (by(outside), (bias - mean) * outside + beta),
@@ -215,51 +340,219 @@ def algebra(case: Case) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
         "bias not scaled": (by(scale), bias - mean * scale + beta),
         "gamma forgotten": (by(bare), (bias - mean) * bare + beta),
         "beta forgotten": (by(scale), (bias - mean) * scale),
-        "scaled input channels": (weight * scale.reshape(1, -1, 1, 1), right),
     }
+    if weight.shape[0] == weight.shape[1]:
+        tried["scaled input channels"] = (weight * scale.reshape(1, -1, 1, 1), right)
+    return tried
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The algebra, then what the rewritten graph computes, then its structure."""
-    found = evidence.tensors.get("weight"), evidence.tensors.get("bias")
-    if found[0] is None or found[1] is None:
-        yield "not two tensors", ""
+def _algebra(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation]:
+    """Whether the folded weights are right, with everything there and without what may be missing."""
+    fits: set[str] | None = None
+    wrong: dict[str, str] = {}
+    for name, given in weights_of(case).items():
+        if name in evidence.values["raised"]:
+            continue
+        found = [evidence.tensors.get(f"{what} {name}") for what in ("weight", "bias")]
+        if found[0] is None or found[1] is None:
+            yield "not two tensors", f"(with {name})"
+            return
+        tried = algebra(given)
+        explained = {mistake for mistake, pair in tried.items() if all(map(_close, found, pair))}
+        if "scaled input channels" not in tried:
+            explained.add("scaled input channels")
+        fits = explained if fits is None else fits & explained
+        if "" not in explained:
+            pairs = zip(("weight", "bias"), found, tried[""], strict=True)
+            wrong[name] = f"(with {name}: {'; '.join(_compared(what, got, want) for what, got, want in pairs)})"
+    if raised := next(iter(evidence.values["raised"].items()), None) if not wrong else None:
+        yield "fails on such weights", f"(with {raised[0]}: {raised[1]})"
+    if wrong:
+        if set(wrong) <= set(MISSING):
+            fits = {"missing weights"}
+        yield Deviation("wrong algebra", tuple(sorted((fits or set()) - {""})), next(iter(wrong.values())))
+
+
+MISSING = ("no bias", "no gamma and no beta")
+
+
+def _close(found: Any, wanted: torch.Tensor) -> bool:
+    return agrees(found, wanted, relative=1e-4, absolute=1e-5)
+
+
+def refused(node: fx.Node) -> str:
+    """Why a BatchNorm must stay, as the misconception of who folds it; `""` where it must be folded."""
+    norm, source = module_of(node), node.all_input_nodes[0]
+    before = module_of(source) if source.op == "call_module" else None
+    assert norm is not None
+    if norm.training:
+        return "folded in training mode"
+    if norm.running_mean is None:
+        return "folded without statistics"
+    if type(before) is nn.ConvTranspose2d:
+        return "folded a transposed convolution"
+    if type(norm) is not nn.BatchNorm2d or type(before) not in (nn.Conv2d, nn.BatchNorm2d):
+        return "looked past an activation"
+    return "fused what another reads" if len(source.users) > 1 else refused(source) if _is_norm(before) else ""
+
+
+def _is_norm(module: Any) -> bool:
+    return isinstance(module, nn.modules.batchnorm._BatchNorm)
+
+
+def solved(case: Case, mistake: str = "", way: int = 0) -> fx.GraphModule:
+    """The case's graph, folded by the judge, with one of the mistakes in `MISTAKES`, made in one of two ways."""
+    graph_module = copy.deepcopy(original_of(case).graph_module)
+    graph, modules = graph_module.graph, dict(graph_module.named_modules())
+    for i, node in enumerate(own_nodes(graph_module)):
+        if node.op != "call_module" or not _is_norm(module_of(node)) or refused(node):
+            continue
+        source = node.all_input_nodes[0]
+        if mistake == "took the previous node":
+            source = node.prev
+        conv, norm = module_of(source) if source.op == "call_module" else None, module_of(node)
+        if type(conv) is not nn.Conv2d:
+            continue
+        assert isinstance(norm, nn.BatchNorm2d)
+        if mistake == "changed a shared convolution" and way:
+            conv = modules[str(source.target)]
+            assert isinstance(conv, nn.Conv2d)
+        given = {"weight": conv.weight, "bias": conv.bias, "mean": norm.running_mean, "variance": norm.running_var}
+        weight, bias = algebra(given | {"gamma": norm.weight, "beta": norm.bias, "eps": norm.eps})[""]
+        new = copy.deepcopy(conv)
+        new.weight = nn.Parameter(weight.detach())
+        new.bias = None if mistake == "missing weights" and conv.bias is None else nn.Parameter(bias.detach())
+        path = str(source.target) if mistake == "changed a shared convolution" else f"folded_by_the_judge_{i}"
+        graph_module.add_submodule(path, new)
+        with graph.inserting_before(node if mistake == "moved the convolution" else source):
+            call = graph.call_module(path, source.args, source.kwargs)
+        node.replace_all_uses_with(call)
+        graph.erase_node(node)
+        if mistake == "took the previous node" and way:
+            source.replace_all_uses_with(call)
+        if not source.users:
+            graph.erase_node(source)
+    graph_module.recompile()
+    return graph_module
+
+
+MISTAKES = ("took the previous node", "moved the convolution", "missing weights", "changed a shared convolution")
+"""Mistakes of who folds what may be folded."""
+
+
+@once_a_case
+def original_of(case: Case) -> Original:
+    """The case's graph and what it does, with other values, other batches, and gradients with respect to inputs."""
+    graph_module = build(case)
+    calls = calls_of(case, batches=case.parameters.get("batches", ()), special=False)
+    return Original(graph_module, calls, own_behaviour(graph_module, calls))
+
+
+@once_a_case
+def _mistaken(case: Case) -> dict[str, list[dict[str, Any]]]:
+    """What a caller sees of what each of these mistakes makes, where it is something else."""
+    known = original_of(case)
+    seen = {name: [own_behaviour(solved(case, name, way), known.calls) for way in (0, 1)] for name in MISTAKES}
+    return {name: ways for name, ways in seen.items() if all(_differs(case, known.behaviour, one) for one in ways)}
+
+
+def _differs(case: Case, wanted: dict[str, Any], found: dict[str, Any]) -> Difference | None:
+    """The first difference; of state what the graph may write, of gradients those of inputs."""
+    buffers = dict(original_of(case).graph_module.named_buffers())
+    compared = []
+    for seen in (wanted, found):
+        calls = [
+            call | {"state": {name: value for name, value in call["state"].items() if name in buffers}}
+            if "state" in call
+            else call
+            for call in seen["calls"]
+        ]
+        gradients = seen["gradients"]
+        if "gradients" in gradients:
+            of_inputs = {name: value for name, value in gradients["gradients"].items() if name.startswith("input ")}
+            gradients = {"trained": [], "gradients": of_inputs}
+        compared.append(seen | {"calls": calls, "gradients": gradients})
+    before, after = compared
+    return first_difference(before, after, **CLOSE)
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """The algebra, then which BatchNorms are gone, what the rewritten graph computes, and its structure."""
+    if problems := list(_algebra(case, evidence)):
+        yield from problems
         return
-    tried = algebra(case)
-    explained = [
-        name
-        for name, pair in tried.items()
-        if all(agrees(got, want, relative=1e-4, absolute=1e-5) for got, want in zip(found, pair, strict=True))
-    ]
-    if explained != [""]:
-        named = zip(("weight", "bias"), found, tried[""], strict=True)
-        compared = "; ".join(_compared(name, got, want) for name, got, want in named)
-        yield (explained[0] if explained else "wrong algebra"), f"({compared})"
-        return
+    yield Agreement("wrong algebra", ())
     if problem := unusable(evidence):
         yield problem
         return
-    original, theirs = build(case), decode(evidence.graphs["graph"])
-    trap = case.parameters["trap"]
-    kinds = (difference(original, theirs, inputs_of(case, s), relative=1e-3, absolute=1e-4) for s in (11, 12))
-    # A folded convolution may stand at the path of the old one: then its weights are other state, and rightly so.
-    different = next((kind for kind in kinds if kind not in (None, "state")), None)
+    original, theirs = original_of(case).graph_module, decode(evidence.graphs["graph"])
+    size = len(own_nodes(original))
+    reasons: dict[str, set[str]] = {}
+    for node in _norms(original):
+        reasons.setdefault(str(node.target), set()).add(refused(node))
+    left = Counter(str(node.target) for node in _norms(theirs))
+    must = Counter(str(node.target) for node in _norms(original) if refused(node))
+    found = behaviour(theirs, original_of(case).calls)
+    different = _differs(case, original_of(case).behaviour, found)
+    for path in must - left:
+        why = reasons[path] - {""}
+        # A layer that is called twice may be folded twice, for each call by itself.
+        if different and len(why) == 1:
+            yield next(iter(why)), f"(the BatchNorm {path!r}; {different})"
+            return
     if different:
-        yield BY_TRAP[trap], f"(what differs: {different})"
+        before, after = (_kinds(graph) for graph in (original, theirs))
+        for path in sorted(before.keys() & after.keys()):
+            if before[path] != after[path] or (path in _untouched(original) and _other_weights(original, theirs, path)):
+                yield "overwrote a module", f"(at the path {path!r}; {different})"
+                return
+        fits = tuple(
+            name for name, seen in _mistaken(case).items() if not all(_differs(case, one, found) for one in seen)
+        )
+        yield Deviation("something else", fits, f"({different})", size)
         return
+    yield Agreement("something else", tuple(_mistaken(case)))
     for name, weight in convolution_weights(case).items():
         if not agrees(evidence.tensors.get(f"kept {name}"), weight):
             yield "changed the model's weights", f"(those of {name!r})"
             return
-    left = norms(theirs)
-    if left > case.parameters["norms"]:
-        yield "nothing folded", f"({left} left)"
+    shared = {path for path, count in Counter(_called(original)).items() if count > 1}
+    able = [
+        node for node in _norms(original) if not refused(node) and str(node.all_input_nodes[0].target) not in shared
+    ]
+    wanted = len(_norms(original)) - len(able)
+    if left.total() > wanted:
+        yield "nothing folded", f"(BatchNorms left: {left.total()}, of which {wanted} may stay)"
         return
-    if operations(theirs) > operations(original) - (norms(original) - left):
+    if operations(theirs) > operations(original) - (len(_norms(original)) - left.total()):
         yield "more operations", f"({operations(original)} before, {operations(theirs)} after)"
         return
     if problem := stale(evidence, theirs):
         yield problem
+
+
+def _norms(graph_module: fx.GraphModule) -> list[fx.Node]:
+    """The calls that normalise a batch."""
+    return [node for node in all_nodes(graph_module) if node.op == "call_module" and _is_norm(module_of(node))]
+
+
+def _called(graph_module: fx.GraphModule) -> list[str]:
+    return [str(node.target) for node in all_nodes(graph_module) if node.op == "call_module"]
+
+
+def _kinds(graph_module: fx.GraphModule) -> dict[str, str]:
+    return {str(n.target): type(module_of(n)).__name__ for n in all_nodes(graph_module) if n.op == "call_module"}
+
+
+def _untouched(graph_module: fx.GraphModule) -> set[str]:
+    """Paths of convolutions that no BatchNorm reads."""
+    read = {str(node.all_input_nodes[0].target) for node in _norms(graph_module)}
+    return set(_called(graph_module)) - read
+
+
+def _other_weights(original: fx.GraphModule, theirs: fx.GraphModule, path: str) -> bool:
+    one, other = (getattr(graph.get_submodule(path), "weight", None) for graph in (original, theirs))
+    return isinstance(one, torch.Tensor) and not agrees(other, one.detach())
 
 
 def _compared(name: str, found: Any, wanted: torch.Tensor) -> str:
@@ -273,11 +566,3 @@ def _compared(name: str, found: Any, wanted: torch.Tensor) -> str:
     place = tuple(int(i) for i in torch.unravel_index(distance.argmax(), wanted.shape))
     where = f"channel {place[0]}" + (f", at {place}" if len(place) > 1 else "")
     return f"the {name} of {where}: found {found[place].item():.4f}, expected {wanted[place].item():.4f}"
-
-
-def norms(graph_module: fx.GraphModule) -> int:
-    """How many calls normalise a batch."""
-    return sum(
-        node.op == "call_module" and isinstance(module_of(node), nn.modules.batchnorm._BatchNorm)
-        for node in all_nodes(graph_module)
-    )

@@ -46,6 +46,8 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         )
         folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
         name = f"{node.name}_folded"
+        while hasattr(graph_module, name):  # the model may have a module of this name
+            name += "_"
         graph_module.add_submodule(name, folded)
         with graph.inserting_before(source):  # not before `node`: the input may be written in between
             new = graph.call_module(name, source.args, source.kwargs)

@@ -23,7 +23,6 @@ def visible_cases() -> list[Case]:
             state={"conv": "nn.Conv2d(4, 4, 3, padding=1)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
             inputs=IMAGE,
             trap="plain",
-            norms=0,
         ),
         program(
             "without a bias, in groups, and without weights of the BatchNorm",
@@ -34,7 +33,6 @@ def visible_cases() -> list[Case]:
             },
             inputs=IMAGE,
             trap="missing weights",
-            norms=0,
         ),
         program(
             "in training",
@@ -43,7 +41,6 @@ def visible_cases() -> list[Case]:
             inputs=IMAGE,
             training=True,
             trap="training",
-            norms=1,
         ),
         program(
             "without running statistics",
@@ -51,7 +48,6 @@ def visible_cases() -> list[Case]:
             state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, track_running_stats=False)"},
             inputs=IMAGE,
             trap="statistics",
-            norms=1,
         ),
         program(
             "a convolution that another node reads, too",
@@ -59,7 +55,6 @@ def visible_cases() -> list[Case]:
             state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
             inputs=IMAGE,
             trap="read twice",
-            norms=1,
         ),
         program(
             "two branches",
@@ -67,7 +62,6 @@ def visible_cases() -> list[Case]:
             state={"one": "nn.Conv2d(4, 4, 3)", "other": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
             inputs=IMAGE,
             trap="branches",
-            norms=0,
         ),
         program(
             "one convolution, called twice",
@@ -80,7 +74,6 @@ def visible_cases() -> list[Case]:
             },
             inputs=TWO_IMAGES,
             trap="shared",
-            norms=2,
         ),
         program(
             "an activation in between",
@@ -88,7 +81,6 @@ def visible_cases() -> list[Case]:
             state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
             inputs=IMAGE,
             trap="in between",
-            norms=1,
         ),
         program(
             "a transposed convolution",
@@ -96,7 +88,6 @@ def visible_cases() -> list[Case]:
             state={"conv": "nn.ConvTranspose2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
             inputs=IMAGE,
             trap="transposed",
-            norms=1,
         ),
         program(
             "a write into the input in between",
@@ -104,22 +95,41 @@ def visible_cases() -> list[Case]:
             state={"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)"},
             inputs=IMAGE,
             trap="written input",
-            norms=1,
         ),
     ]
 
 
-def weights_of(case: Case) -> dict[str, torch.Tensor]:
-    """Weights on which the algebra alone is tried: as many input channels as output channels."""
+def weights_of(case: Case) -> dict[str, dict[str, Any]]:
+    """What `folded_weights` is asked, by name: with everything there, in groups, and without what may be missing."""
     generator = torch.Generator().manual_seed(case.parameters["seed"] % 10_000 + 5)
-    found = {"weight": torch.randn(4, 4, 3, 3, generator=generator)}
-    found |= {name: torch.rand(4, generator=generator) + 0.5 for name in ("bias", "mean", "variance", "gamma", "beta")}
-    return found
+
+    def given(out: int, into: int, size: int, eps: float, dtype: torch.dtype) -> dict[str, Any]:
+        found: dict[str, Any] = {"weight": torch.randn(out, into, size, size, generator=generator).to(dtype)}
+        for name in ("bias", "mean", "variance", "gamma", "beta"):
+            found[name] = (torch.rand(out, generator=generator) + 0.5).to(dtype)
+        return found | {"eps": eps, "mean": found["mean"] - 1.0}
+
+    return {
+        "everything": given(4, 4, 3, 0.1, torch.float32),
+        "groups, in double precision": given(6, 2, 1, 0.5, torch.float64),
+        "no bias": given(4, 3, 2, 0.1, torch.float32) | {"bias": None},
+        "no gamma and no beta": given(3, 3, 3, 1e-3, torch.float32) | {"gamma": None, "beta": None},
+    }
 
 
 def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
     """The algebra on weights, the rewrite of the case's graph, and what became of the weights that were there."""
-    weight, bias = folded_weights(**weights_of(case), eps=0.1)
+    folded: dict[str, torch.Tensor] = {}
+    raised: dict[str, str] = {}
+    for name, given in weights_of(case).items():
+        try:
+            pair = folded_weights(**given)
+        except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+            raised[name] = f"{type(error).__name__}: {error}"[:200]
+            continue
+        for what, value in zip(("weight", "bias"), pair, strict=False):
+            if isinstance(value, torch.Tensor):
+                folded[f"{what} {name}"] = value
     convolutions: dict[str, nn.Module] = {}
 
     def watched(graph_module: fx.GraphModule) -> Any:
@@ -128,9 +138,9 @@ def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
             convolutions.update((name, part) for name, part in named if hasattr(part, "transposed"))
         return fold_batchnorm(graph_module)
 
-    evidence = rewrite_evidence(case, watched)
-    if isinstance(weight, torch.Tensor) and isinstance(bias, torch.Tensor):
-        evidence.tensors = {"weight": weight, "bias": bias}
+    evidence = rewrite_evidence(case, watched) if not raised else Evidence()
+    evidence.values["raised"] = raised
+    evidence.tensors = folded
     evidence.tensors |= {f"kept {name}": part.weight for name, part in convolutions.items()}  # type: ignore[misc]
     return evidence
 

@@ -12,7 +12,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
-from autograder.exchange.graph_form.nodes import module_of, own_nodes, placeholders
+from autograder.exchange.graph_form.nodes import inner_graph, module_of, own_nodes, placeholders
 from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import DRAWS, PURE, WRITES, Composer, once_a_case, original_of
 from autograder.exercises.day2.programs import inputs_of, program
@@ -74,6 +74,11 @@ MISCONCEPTIONS = COMMON | {
     "spared attributes": (
         "A `get_attr` node is left that nobody reads: to read a weight is no effect, and it goes like any operation."
     ),
+    "graph within": (
+        "You put operations into a graph of their own, which yours calls. Remove what is dead, and leave the rest "
+        "where it is."
+    ),
+    "added nodes": "There are nodes that the original does not have: this task only removes.",
     "something else": "The graph that is left computes something else than the original.",
 }
 
@@ -118,7 +123,39 @@ FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
         {},
         {},
     ),
-    ("flags by position", "a = torch.neg(x)\nF.leaky_relu(a, 0.2, True)\nF.relu(x, False)\nreturn a", {}, {}),
+    (
+        "flags by position",
+        "a = torch.neg(x)\nF.leaky_relu(a, 0.2, True)\nF.relu(x, False)\nreturn a",
+        {},
+        {"positional": True},
+    ),
+    ("dropout that nobody reads", "F.dropout(x, 0.5, True)\nreturn torch.rand_like(x)", {}, {}),
+    ("the same write twice", "a = torch.neg(x)\na.add_(1.0)\nb = torch.abs(x)\na.add_(2.0)\nreturn a", {}, {}),
+    ("keywords", "torch.sum(x, dim=0, keepdim=True)\nF.softmax(input=x, dim=1)\nreturn x * 2", {}, {}),
+    (
+        "weights with misleading names",
+        "a = self.mul_ * 2\nb = self.rand_like + 1\nself.dropout.t()\nreturn torch.expm1(x)",
+        {"mul_": "torch.rand(4, 4)", "rand_like": "torch.rand(4, 4)", "dropout": "nn.Parameter(torch.rand(4, 4))"},
+        {},
+    ),
+    (
+        "modules within modules",
+        "self.block[0](x)\nself.block[1](x)\nself.block[2](x)\nreturn torch.rand_like(x)",
+        {"block": "nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))"},
+        {"training": True},
+    ),
+    (
+        "what could only fail",
+        "self.table(self.n)\ntorch.gather(x, 1, self.n[None])\nx[self.n]\nreturn x * 2",
+        {"table": "nn.Embedding(4, 4)", "n": "torch.tensor([0, 1, 2, 3])"},
+        {},
+    ),
+    (
+        "a choice that is drawn",
+        "torch.multinomial(torch.sigmoid(x), 2)\nd = torch.sigmoid(x)\nreturn torch.rand_like(x)",
+        {},
+        {},
+    ),
     (
         "flags that say no",
         "F.relu(x, inplace=False)\nF.dropout(x, 0.5, False)\ntorch.sin(x, out=None)\nreturn x * 2",
@@ -284,8 +321,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "removed an input", f"(expected {', '.join(arguments)}; came {', '.join(kept) or 'none'})"
         return
     wanted, left = known.wanted, Counter(map(_key, own_nodes(theirs)))
-    if left - Counter(map(_key, own_nodes(original.graph_module))):
-        yield "something else", "(there are nodes that the original does not have)"
+    if within := [str(node.target) for node in own_nodes(theirs) if inner_graph(node) is not None]:
+        yield "graph within", f"(the graph calls the graph {within[0]!r})"
+        return
+    if added := left - Counter(map(_key, own_nodes(original.graph_module))):
+        yield "added nodes", f"({', '.join(getattr(target, '__name__', str(target)) for _, target in added)})"
         return
     if removed := _removed(known.stays, wanted - left):
         yield from removed

@@ -422,7 +422,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield problem
         return
     original, theirs = build(case), decode(evidence.graphs["graph"])
-    size, forms, left = len(original.graph.nodes), _forms(original), _forms(theirs)
+    size, forms, left = len(own_nodes(original)), _forms(original), _forms(theirs)
     more = _silus(theirs) - _silus(original)
     before, after = _classes(original), _classes(theirs)
     for path in sorted(before.keys() & after.keys()):

@@ -224,7 +224,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
 
 
 def _shared(found: list[Any], graph: fx.Graph) -> Iterator[tuple[str, str] | Deviation | Agreement]:
-    right, size = shared_values(graph), len(graph.nodes)
+    right, size = shared_values(graph), len(own_nodes(graph))
     mistakes = mistaken_shared(graph)
     if found == right:
         yield Agreement("wrong shared values", tuple(name for name, names in mistakes.items() if names != right))

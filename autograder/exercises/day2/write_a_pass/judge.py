@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from torch import fx
+
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
-from autograder.exchange.graph_form.nodes import all_nodes
-from autograder.exercises.day2.merge_duplicates.judge import least
-from autograder.exercises.day2.programs import build, inputs_of, program
-from autograder.exercises.graph_comparison import difference, operations
-from fxopt_core.graphs.effects import effects_of
+from autograder.exchange.graph_form.nodes import own_nodes
+from autograder.exercises.composed import once_a_case, original_of, written_cases
+from autograder.exercises.day2.merge_duplicates import cases, oracle
+from autograder.exercises.day2.programs import inputs_of, program
+from autograder.exercises.graph_comparison import Difference, behaviour, first_difference, operations
+from autograder.exercises.seen_effects import Seen, seen_effects
 
 MISCONCEPTIONS = {
     "no pass": "Your class must be a subclass of `OptimizationPass`.",
+    "no analysis": "`analyze` must return an `Analysis`.",
     "not registered": (
         "The pass is not known by its name: put `@register_pass('my_merging')` over the class, so that others can ask "
         "for it by name."
@@ -26,23 +31,128 @@ MISCONCEPTIONS = {
     ),
     "nothing merged": "After the pass equal nodes are still two: `transform` has to take the opportunity it is given.",
     "one at a time": "A second run found more to do: `analyze` must find all opportunities at once.",
+    "merged too little": "After the pass something is still computed twice, and a second run does not find it either.",
     "bypassed the editor": (
         "The graph is rewritten, but not every node that went is in the editor's log: change the graph through "
         "`editor.replace`, so that the report can name them all."
     ),
-    "merged draws": "You merged two random draws, which are two different values.",
+    "other opportunities": (
+        "Your opportunities are not the entries of `find_duplicates`: `Opportunity(node, stand_in)`, one for each node "
+        "that can go."
+    ),
+    "takes them all": (
+        "When the pass runs without one of its opportunities, as verification does to find the one that is wrong, the "
+        "others must still be taken, and that one left: `transform` takes one opportunity, the one that it is given."
+    ),
+    "merged draws": "You merged random draws: each of them is another value.",
     "no refusals": (
         "A draw looks like an opportunity and is none: refuse it with `analysis.refuse(node, reason)`, each one."
     ),
-    "refused without a reason": "A refusal without a reason helps nobody: say in a few words why the place was left.",
+    "refused without a reason": (
+        "A refusal without a reason helps nobody: say in three words or more why the place was left."
+    ),
     "refused too much": "You refused nodes that are no draws: only these look like opportunities and are none.",
     "not optimised": "Run by `GraphOptimizer`, your pass leaves more operations than by hand.",
     "something else": "The graph computes something else after your pass.",
 }
 
+UNNAMED = ("something else", "merged too little")
+"""What says that an answer is not right, and names no mistake."""
+
+WEIGHT = {"w": "torch.rand(4, 4)"}
+
+FIXED = """
+== draws of every kind
+a = F.dropout(x, 0.5, True)
+b = torch.bernoulli(x.sigmoid())
+c = torch.normal(x, 1.0)
+d = F.rrelu(x, training=True)
+return a - b * c + d.sin() - x.sigmoid()
+
+== draws that read nothing
+a = torch.rand(4, 4)
+b = torch.rand(4, 4)
+return a.sin() - b.sin() + x.cos() * x.cos().neg()
+
+== draws that write
+h = x * 2
+h.normal_()
+g = x * 2
+g.normal_()
+return h - g.cos()
+
+== modules that draw
+return self.drop(x) - self.drop(x).sin() + self.still(x) * self.still(x).cos()
+
+== nothing draws here
+a = F.dropout(x, 0.5, False)
+b = F.dropout(x, 0.5, False)
+c = torch.sub(a, b.sin())
+return c - self.rand(x) * self.rand(x).neg()
+
+== what reads one draw
+n = torch.rand_like(x)
+a = n.sin()
+b = n.sin()
+return a * b.cos()
+
+== three of a kind
+a = x.sin()
+b = x.sin()
+c = x.sin()
+return a.neg() * b.cos() - c.abs()
+
+== three levels
+a = x.sin()
+b = x.sin()
+c = a.cos()
+d = b.cos()
+e = c.neg() * 2
+f = d.neg() * 2
+return torch.stack([e, f.tanh(), c])
+
+== in lists and keywords
+a = torch.cat([x, x.sin()], dim=1)
+b = torch.cat([x, x.sin()], dim=1)
+return torch.clamp(a, min=-1.0, max=1.0) - torch.clamp(b, max=1.0, min=-1.0).cos()
+
+== only alike
+a = x + 1
+b = x + 1.0
+c = torch.sum(x, dim=0)
+d = torch.sum(x, dim=1)
+return a, b, c - d
+
+== a write between
+h = x * 2
+a = h.sin()
+h.add_(1.0)
+b = h.sin()
+return torch.sub(a, b)
+
+== both are returned
+return x.sin(), x.sin(), x.cos() * x.cos().neg()
+
+== nothing to compute
+return x
+"""
+"""Name and lines of a case for each class, the same for every seed."""
+
+MORE: dict[str, dict[str, Any]] = {
+    "draws that read nothing": {"by_optimizer": False},
+    "draws that write": {"by_optimizer": False},
+    "modules that draw": {
+        "state": {"drop": "nn.Dropout(0.5)", "still": "nn.Dropout(0.5)"},
+        "modes": {"drop": True},
+        "by_optimizer": False,
+    },
+    "nothing draws here": {"state": {"rand": "nn.Linear(4, 4)"}},
+}
+"""Further entries of these cases. Symbolic tracing runs what reads nothing, and the optimiser wants one mode."""
+
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Random numbers of duplicates and draws."""
+    """Random numbers of duplicates and draws, a case for each class, and programs of everything."""
     cases = []
     for number in range(3):
         f, g = random.sample(["torch.exp", "torch.sin", "torch.cos", "F.softplus", "torch.atan"], 2)
@@ -52,34 +162,54 @@ def hidden_cases(random: Random) -> list[Case]:
         values = [f"a{i}.tanh()" if i else "a0" for i in range(copies)] + [f"d{i}" for i in range(draws)]
         lines.append(f"return {' - '.join(values)}")
         cases.append(program(f"hidden {number}", "\n".join(lines), seed=random.randrange(2**31)))
-    return cases
+    text = "\n".join(f"{line}: pass" if line.startswith("== ") else line for line in FIXED.splitlines())
+    return [*cases, *written_cases(text, MORE, state=WEIGHT), *(composed(random, number) for number in range(2))]
+
+
+def composed(random: Random, number: int = 0) -> Case:
+    """A random program whose lines come again among writes, draws and switches, as in `merge_duplicates`."""
+    made = cases.composed(random, number)
+    return Case(made.name, made.parameters | {"by_optimizer": False})
+
+
+@once_a_case
+def _seen(case: Case) -> dict[fx.Node, Seen]:
+    return seen_effects(original_of(case).graph_module, inputs_of(case, 11))
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """What is wrong with the pass, the most telling first."""
     values = evidence.values
-    if not values["is_pass"]:
-        yield "no pass", ""
-        return
-    original, wanted = build(case), least(case)
-    draws = {node.name for node in all_nodes(original) if effects_of(node).random}
-    if operations(decode(evidence.graphs["looked at"])) != operations(original):
+    for name, lacks in (("is_pass", "no pass"), ("is_analysis", "no analysis")):
+        if not values[name]:
+            yield lacks, ""
+            return
+    original, wanted = original_of(case).graph_module, oracle.least(case)
+    draws = {node.name for node, seen in _seen(case).items() if seen.drew}
+    if str(decode(evidence.graphs["looked at"]).graph) != str(original.graph):
         yield "touched while looking", ""
         return
     theirs = decode(evidence.graphs["graph"])
-    if different := difference(original, theirs, inputs_of(case, 11)):
-        yield ("merged draws" if draws else "something else"), f"(what differs: {different})"
+    if different := _differs(case, theirs):
+        gone = _drawing(case, original) - _drawing(case, theirs)
+        yield ("merged draws" if gone else "something else"), f"({different})"
         return
     if operations(theirs) == operations(original) > wanted:
         yield "nothing merged", f"({operations(theirs)} operations before and after)"
         return
     if values["again"] or operations(theirs) > wanted:
-        yield "one at a time", f"({values['again']} more rewrites in a second run)"
+        yield (
+            ("one at a time", f"(a second run rewrites {values['again']} more)")
+            if values["again"]
+            else ("merged too little", f"({operations(theirs)} operations left, {wanted} are needed)")
+        )
         return
-    merged = operations(original) - wanted
+    merged = operations(original) - operations(theirs)
     if len(values["rewrites"]) != merged or not all(removed for _, removed in values["rewrites"]):
         yield "bypassed the editor", f"({_logged(values['rewrites'], merged)})"
         # No return: whether draws are refused is another question, which `analyze` answers.
+    elif problem := _opportunities(case, evidence, merged):
+        yield problem
     refused = {name for name, _ in values["refusals"]}
     if not draws <= refused:
         yield "no refusals", f"(draws: {', '.join(sorted(draws))})"
@@ -87,14 +217,57 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if refused - draws:
         yield "refused too much", f"({', '.join(sorted(refused - draws))})"
         return
-    if any(len(reason.split()) < 3 for _, reason in values["refusals"]):
-        yield "refused without a reason", ""
+    if short := [reason for _, reason in values["refusals"] if len(reason.split()) < 3]:
+        yield "refused without a reason", f"(found {short[0]!r})"
         return
     if not values["registered"]:
         yield "not registered", ""
         return
-    if operations(decode(evidence.graphs["optimized"])) != wanted:
-        yield "not optimised", ""
+    if "optimized" in evidence.graphs:
+        optimized = decode(evidence.graphs["optimized"])
+        if operations(optimized) > operations(theirs):
+            yield "not optimised", f"({operations(optimized)} operations left, by hand {operations(theirs)})"
+        elif different := _differs(case, optimized):
+            yield "something else", f"(run by `GraphOptimizer`; {different})"
+
+
+def _differs(case: Case, theirs: fx.GraphModule) -> Difference | None:
+    original = original_of(case)
+    return first_difference(original.behaviour, behaviour(theirs, original.calls))
+
+
+def _drawing(case: Case, graph_module: fx.GraphModule) -> Counter[tuple[str, Any]]:
+    """How often the graph does each thing that draws in the case."""
+    kinds = {(node.op, node.target) for node, seen in _seen(case).items() if seen.drew}
+    return Counter(key for node in own_nodes(graph_module) if (key := (node.op, node.target)) in kinds)
+
+
+def _opportunities(case: Case, evidence: Evidence, merged: int) -> tuple[str, str] | None:
+    """What is wrong with the opportunities: there is one for each node that goes, and each can be taken alone."""
+    found = evidence.values["opportunities"]
+    rewritten = [name for name, _ in evidence.values["rewrites"]]
+    if sorted(found) != sorted(rewritten) or len(set(found)) != merged:
+        return "other opportunities", f"(found {', '.join(found) or 'none'}; {merged} nodes can go)"
+    earlier = {first.name for first in oracle.pairs_of(case).values()}
+    if swapped := sorted(earlier & set(found)):
+        return "other opportunities", f"({', '.join(swapped)}: the earlier node stays)"
+    kept = {node.name for node in own_nodes(decode(evidence.graphs["graph"]))}
+    if left := sorted(kept & set(found)):
+        return "other opportunities", f"(still in the graph: {', '.join(left)})"
+    if merged and "without one" in evidence.graphs:
+        without = decode(evidence.graphs["without one"])
+        told = f"(left out: {rewritten[0]}; operations then: {operations(without)}, expected {_without(case, merged)}"
+        named = {node.name for node in own_nodes(without)}
+        if operations(without) != _without(case, merged) or rewritten[0] not in named:
+            return "takes them all", f"{told})"
+        if different := _differs(case, without):
+            return "takes them all", f"{told}; {different})"
+    return None
+
+
+def _without(case: Case, merged: int) -> int:
+    """How many operations are left when all opportunities but one are taken."""
+    return operations(original_of(case).graph_module) - merged + 1
 
 
 def _logged(rewrites: list[list[Any]], merged: int) -> str:

@@ -30,17 +30,21 @@ def visible_cases() -> list[Case]:
 
 
 def probe(case: Case, merge_pass: Any) -> Evidence:
-    """Look for opportunities, run the pass on a graph, then let the optimiser run it on the model."""
+    """Look for opportunities, run the pass on a graph, once more without one of them, then let the optimiser run it."""
     from fxopt_core.optimizer import GraphOptimizer
-    from fxopt_core.passes import GraphEditor, OptimizationPass, make_pass, pass_names
+    from fxopt_core.passes import Analysis, GraphEditor, OptimizationPass, make_pass, pass_names
 
-    if not issubclass(merge_pass, OptimizationPass):
+    if not (isinstance(merge_pass, type) and issubclass(merge_pass, OptimizationPass)):
         return Evidence({"is_pass": False})
     evidence = Evidence({"is_pass": True, "registered": NAME in pass_names()})
     looked_at = build(case)
     found = merge_pass().analyze(GraphEditor(looked_at))
+    evidence.values["is_analysis"] = isinstance(found, Analysis)
+    if not isinstance(found, Analysis):
+        return evidence
     evidence.graphs["looked at"] = encode(looked_at)
-    evidence.values["refusals"] = [[str(name), str(reason)] for name, reason in getattr(found, "refusals", [])]
+    evidence.values["opportunities"] = [str(opportunity.node) for opportunity in found.opportunities]
+    evidence.values["refusals"] = [[str(name), str(reason)] for name, reason in found.refusals]
     rewritten = build(case)
     editor = GraphEditor(rewritten)
     result = merge_pass().run(editor)
@@ -48,7 +52,13 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
     evidence.graphs["graph"] = encode(rewritten)
     evidence.values["rewrites"] = [[rewrite.node, len(rewrite.before)] for rewrite in result.rewrites]
     evidence.values["again"] = len(merge_pass().run(GraphEditor(rewritten)).rewrites)
-    if evidence.values["registered"]:
+    if result.rewrites:
+        without_one = build(case)
+        editor = GraphEditor(without_one)
+        merge_pass().run(editor, denied=[result.rewrites[0].key])
+        editor.finish()
+        evidence.graphs["without one"] = encode(without_one)
+    if evidence.values["registered"] and case.parameters.get("by_optimizer", True):
         optimizer = GraphOptimizer(make_module(case), tuple(inputs_of(case, 5)), capture="symbolic_trace")
         optimized = optimizer.optimize([make_pass(NAME)]).module
         evidence.graphs["optimized"] = encode(optimized)  # type: ignore[arg-type]

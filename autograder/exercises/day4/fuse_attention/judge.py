@@ -54,8 +54,7 @@ MISCONCEPTIONS = COMMON | {
         "product stays as it is: hand over `scale=1.0`."
     ),
     "inverted the scale": (
-        "The scores are *divided* by the number in the graph, and you multiply by it. The scale is one over that "
-        "number."
+        "The scores are *divided* by the number in the graph, and you multiply by it: the scale is one over it."
     ),
     "one of several factors": (
         "The scores are multiplied or divided several times, and only one of the numbers reaches your scale. Multiply "

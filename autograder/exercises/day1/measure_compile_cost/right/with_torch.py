@@ -34,8 +34,5 @@ def measure(function, clock, synchronize, warmup, repeats):
 
 
 def break_even_calls(compile_seconds, eager_seconds, compiled_seconds):
-    try:
-        calls = compile_seconds / (eager_seconds - compiled_seconds)
-    except ZeroDivisionError:
-        return math.inf
-    return calls if calls > 0 else math.inf
+    saved = torch.tensor(eager_seconds, dtype=torch.float64) - compiled_seconds
+    return float(compile_seconds / saved) if saved > 0 else math.inf

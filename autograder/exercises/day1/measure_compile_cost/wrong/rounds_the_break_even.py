@@ -1,4 +1,4 @@
-"""wrong break-even
+"""rounded
 
 Adds a call to be on the safe side.
 """

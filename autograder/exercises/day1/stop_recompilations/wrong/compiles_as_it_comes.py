@@ -1,6 +1,8 @@
 """still compiles again
 
 Leaves it to automatic dynamic shapes.
+
+Also: frozen batch size.
 """
 
 import torch

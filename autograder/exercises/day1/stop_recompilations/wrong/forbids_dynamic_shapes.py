@@ -1,6 +1,8 @@
 """still compiles again
 
 Turns the switch the wrong way round.
+
+Also: frozen batch size.
 """
 
 import torch

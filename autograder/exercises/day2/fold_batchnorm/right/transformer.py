@@ -37,7 +37,7 @@ class Folding(torch.fx.Transformer):
 
     def run_node(self, node):
         if node in self.folded:
-            return self.env[node.args[0]]
+            return self.env[node.all_input_nodes[0]]
         reader, norm = self.norm_of(node)
         if reader is None:
             return super().run_node(node)

@@ -1,5 +1,7 @@
 """Folds into a functional convolution whose weights are new buffers."""
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -29,12 +31,19 @@ def fold_batchnorm(graph_module):
         weight, bias = folded_weights(
             conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
         )
-        graph_module.register_buffer(f"{conv_node.name}_w", weight.detach())
-        graph_module.register_buffer(f"{conv_node.name}_b", bias.detach())
+        name = f"{conv_node.name}_w"
         with graph.inserting_before(conv_node):
-            w, b = graph.get_attr(f"{conv_node.name}_w"), graph.get_attr(f"{conv_node.name}_b")
-            args = (conv_node.args[0], w, b, conv.stride, conv.padding, conv.dilation, conv.groups)
-            new = graph.call_function(F.conv2d, args)
+            if conv.padding_mode == "zeros":
+                graph_module.register_buffer(name, weight.detach())
+                graph_module.register_buffer(f"{name}_b", bias.detach())
+                w, b = graph.get_attr(name), graph.get_attr(f"{name}_b")
+                args = (conv_node.all_input_nodes[0], w, b, conv.stride, conv.padding, conv.dilation, conv.groups)
+                new = graph.call_function(F.conv2d, args)
+            else:  # F.conv2d knows zeros only
+                graph_module.add_submodule(name, copy.deepcopy(conv))
+                folded = graph_module.get_submodule(name)
+                folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
+                new = graph.call_module(name, conv_node.args, conv_node.kwargs)
         readers[0].replace_all_uses_with(new)
         graph.erase_node(readers[0])
         graph.erase_node(conv_node)

@@ -1,4 +1,4 @@
-"""raised
+"""fails on such weights
 
 Believes that every convolution has a bias.
 """

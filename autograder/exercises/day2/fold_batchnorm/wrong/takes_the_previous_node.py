@@ -1,6 +1,7 @@
 """took the previous node
 
 Takes the node that stands before the BatchNorm in the list for its input.
+Also: nothing folded.
 """
 
 import copy

@@ -11,7 +11,7 @@ def replace_relu(graph_module):
         write = None
         match node.op:
             case "call_function" if node.target in plain | writing:
-                write = node.target in writing or bool(node.kwargs.get("inplace", node.args[1:] == (True,)))
+                write = node.target in writing or node.kwargs.get("inplace", node.args[1:] == (True,))
             case "call_method" if node.target in ("relu", "relu_"):
                 write = node.target == "relu_"
             case "call_module" if isinstance(graph_module.get_submodule(node.target), nn.ReLU):

@@ -11,16 +11,26 @@ class MergePass(OptimizationPass):
     def analyze(self, editor):
         analysis, numbers, first = Analysis(), {}, {}
         storages = editor.storages
+        returned = set(storages.returned)
         for node in editor.graph.nodes:
             effects = storages.effects(node)
             if effects.random:
                 analysis.refuse(node, "two draws are two values")
-            elif node.op.startswith("call") and not effects.observable:
-                key = (node.op, node.target, literal_key(node.args, numbers), literal_key(node.kwargs, numbers))
-                other = first.setdefault(key, node)
-                if other is not node and not {node, other} <= storages.returned:
-                    numbers[node] = other
-                    analysis.opportunities.append(Opportunity(node, other))
+            if effects.writes or effects.context or effects.opaque:
+                first.clear()
+            if not node.op.startswith("call") or effects.observable or storages.written(node):
+                continue
+            key = (
+                node.op,
+                node.target,
+                literal_key(node.args, numbers),
+                literal_key(sorted(node.kwargs.items()), numbers),
+            )
+            other = first.setdefault(key, node)
+            if other is not node and not {node, other} <= returned:
+                numbers[node] = other
+                returned |= {other} if node in returned else set()
+                analysis.opportunities.append(Opportunity(node, other))
         return analysis
 
     def transform(self, editor, opportunity):

@@ -1,30 +1,21 @@
-"""Two small classes, registered by a call; the stand-in is found by name when the opportunity is taken."""
+"""Looks at a copy, and registers by a call; the stand-in is found by name when the opportunity is taken."""
 
-import torch
+import copy
 
 from fxopt_core import passes
 from fxopt_core.graphs.effects import effects_of
 
 
-class Duplicates:
-    def __init__(self, graph):
-        self.by_text, self.pairs = {}, []
-        names = {}
-        for node in graph.nodes:
-            if node.op.startswith("call") and not effects_of(node).observable:
-                args = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: names.get(n, n))
-                text = f"{node.op} {node.target} {args!r}"
-                names[node] = self.by_text.setdefault(text, node)
-                if names[node] is not node:
-                    self.pairs.append((node, names[node].name))
-
-
 class MergePass(passes.OptimizationPass):
     def analyze(self, editor):
-        draws = [node for node in editor.graph.nodes if effects_of(node).random]
+        looked_at = copy.deepcopy(editor.graph_module)
+        merge_duplicates(looked_at)
+        names = {node.name: stand_in.name for node, stand_in in find_duplicates(editor.graph_module).items()}
+        nodes = {node.name: node for node in editor.graph.nodes}
+        gone = nodes.keys() - {node.name for node in looked_at.graph.nodes}
         return passes.Analysis(
-            [passes.Opportunity(node, name, rule="same") for node, name in Duplicates(editor.graph).pairs],
-            [passes.Refusal(node.name, "a draw is never the same twice") for node in draws],
+            [passes.Opportunity(nodes[name], names[name], rule="same") for name in nodes if name in gone],
+            [passes.Refusal(name, "never the same twice") for name in nodes if effects_of(nodes[name]).random],
         )
 
     def transform(self, editor, opportunity):

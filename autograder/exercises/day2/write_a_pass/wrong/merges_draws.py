@@ -1,6 +1,7 @@
 """merged draws
 
 Compares calls by text, draws included.
+Also: one at a time.
 """
 
 from fxopt_core.graphs.effects import effects_of

@@ -1,0 +1,17 @@
+"""modules and methods missed
+
+Believes that a traced graph has functions and modules only.
+"""
+
+from collections import Counter
+
+
+def operation_histogram(graph_modules):
+    counts = Counter()
+    for graph_module in graph_modules:
+        for node in graph_module.graph.nodes:
+            if node.op == "call_function":
+                counts[node.target.__name__] += 1
+            elif node.op == "call_module":
+                counts[type(graph_module.get_submodule(node.target)).__name__] += 1
+    return counts

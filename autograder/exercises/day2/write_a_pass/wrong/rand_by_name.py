@@ -1,0 +1,24 @@
+"""no refusals
+
+Knows draws by the names of two functions.
+"""
+
+import torch
+
+from fxopt_core.graphs.effects import effects_of
+from fxopt_core.passes import Analysis, Opportunity, OptimizationPass, register_pass
+
+
+@register_pass("my_merging")
+class MergePass(OptimizationPass):
+    def analyze(self, editor):
+        analysis = Analysis()
+        for node, first in find_duplicates(editor.graph_module).items():
+            analysis.opportunities.append(Opportunity(node, first))
+        for node in editor.graph.nodes:
+            if node.target in (torch.rand_like, torch.rand):
+                analysis.refuse(node, "two draws are two values")
+        return analysis
+
+    def transform(self, editor, opportunity):
+        editor.replace(opportunity.node, opportunity.data)

@@ -1,0 +1,62 @@
+"""The tasks of unit 3 of Inside PyTorch, the dispatcher."""
+
+from autograder.course.task import Task, WrittenTask
+
+NOTEBOOK = "ex_13_dispatcher"
+
+TASKS = (
+    Task(
+        name="own_dispatcher",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="A dispatcher of your own",
+        provides=("Dispatcher", "runtime_key", "below"),
+        evidence="answer",
+        without=("torch",),
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="predict_kernels",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="Which kernels run?",
+        provides=("kernels",),
+        evidence="answer",
+        without=("torch",),
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="recording_mode",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="A mode that writes everything down",
+        provides=("Recorder",),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="toy_backend",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="A device of your own",
+        provides=("Fixed",),
+        evidence="answer",
+        checklist=("debug-internals",),
+    ),
+    Task(
+        name="composite_or_explicit",
+        day="u3",
+        notebook=NOTEBOOK,
+        title="One formula, two operators",
+        provides=("define", "seen_by_each_stage"),
+        evidence="answer",
+        measured=("open is opaque", "whole is taken apart", "not compiled", "no formula"),
+        checklist=("debug-internals",),
+        imports=("torch._dynamo.backends.common",),
+    ),
+)
+
+WRITTEN = (
+    WrittenTask(name="explain_unexpected_key", day="u3", notebook=NOTEBOOK, title="An error that names a key"),
+    WrittenTask(name="explain_new_backend", day="u3", notebook=NOTEBOOK, title="What a new backend has to write"),
+)

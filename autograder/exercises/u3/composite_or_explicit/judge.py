@@ -1,0 +1,158 @@
+"""What both operators compute: from the formula, by PyTorch's own derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import torch
+
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exercises.u3.composite_or_explicit.visible import OPERATORS, derivatives, inputs, made
+
+MISCONCEPTIONS = {
+    "wrong values": "The operator does not compute `x * sigmoid(slope * x)`.",
+    "input overwritten": (
+        "There is no value, or the kernel has overwritten its input: the schema promises that `x` stays as it is. "
+        "Compute something new from it."
+    ),
+    "no derivative": "There is no gradient. Autograd must be able to follow the operator, or have a formula for it.",
+    "no formula": (
+        "`whole` has nothing for the key Autograd. That a gradient comes out is luck: autograd passed by and recorded "
+        "the operators inside your kernel. In C++, or in a graph, there is nothing to record. Register a formula with "
+        "`torch.library.register_autograd`."
+    ),
+    "gradient not weighted": (
+        "Your formula leaves out the gradient that comes in. Multiply by it: it says how much the loss changes with "
+        "the result."
+    ),
+    "wrong derivative": (
+        "The gradient is wrong. With s = sigmoid(slope x), the derivative of x s is s (1 + slope x (1 - s))."
+    ),
+    "wrong second derivative": (
+        "The gradient is right, and its derivative is wrong. Autograd follows the backward formula only from what it "
+        "was given: save `x` itself, and compute the rest from it in the formula. What was computed beforehand counts "
+        "as a constant."
+    ),
+    "no meta": (
+        "Without data the operator does not run. Tensors on meta, and the compiler's fake ones, need a kernel as well: "
+        "`CompositeExplicitAutograd` serves every backend, or `torch.library.register_fake` says what comes out."
+    ),
+    "other shape on meta": (
+        "On meta another shape or dtype comes out than on the CPU. A compiler believes the fake kernel, and "
+        "everything after it goes wrong."
+    ),
+    "open is opaque": (
+        "The compiler sees `open` as one operator. Register it for `CompositeImplicitAutograd` and nothing else: then "
+        "its kernel runs above autograd, and what arrives below are its parts."
+    ),
+    "whole is taken apart": (
+        "The compiler sees the parts of `whole`. `CompositeImplicitAutograd` runs above autograd and hides the "
+        "operator from what is below. Use `CompositeExplicitAutograd`."
+    ),
+    "not compiled": "`torch.compile` failed, or the gradient of what it compiled.",
+    "table incomplete": (
+        'For each of the six pairs `seen_by_each_stage()` has either "operator" (the stage sees it by its name) or '
+        '"parts".'
+    ),
+    "Dynamo takes apart": (
+        "Dynamo reads Python's bytecode. It writes down the call that you wrote, `open` or `whole`, and does not look "
+        "into it."
+    ),
+    "open reaches the mode": (
+        "A composite implicit kernel runs as soon as the call is dispatched. What reaches the key Python, where a "
+        "mode stands, are the operators that it calls. AOTAutograd records there, too."
+    ),
+    "whole does not reach the mode": (
+        "An explicit kernel is found at a backend's key, the last of all. On the way down to it a mode, and "
+        "AOTAutograd, meet the operator whole."
+    ),
+}
+
+SEES = {
+    "open dynamo": "operator",
+    "open mode": "parts",
+    "open aot": "parts",
+    "whole dynamo": "operator",
+    "whole mode": "operator",
+    "whole aot": "operator",
+}
+"""What each stage of PyTorch sees; a test looks."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Other shapes, orders in memory and slopes; once with a compiler."""
+    seed = random.randrange
+    return [
+        Case("swapped", inputs([3, 2], seed(10**6), swapped=True)),
+        Case("no dimensions", inputs([], seed(10**6), slope=-2.0)),
+        Case("no elements", inputs([0, 3], seed(10**6))),
+        Case("slope of zero", inputs([4], seed(10**6), slope=0.0)),
+        Case("single precision", inputs([2, 2, 2], seed(10**6), dtype="float32", slope=3.0)),
+        Case("compiled", inputs([4, 1], seed(10**6), slope=random.choice([0.5, 2.5]), compiled=True)),
+    ]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconceptions behind wrong results, the first of each operator."""
+    slope = case.parameters["slope"]
+    wanted = derivatives(lambda x: x * torch.sigmoid(slope * x), case.parameters)
+    for name in OPERATORS:
+        found = _difference(case, evidence, name, wanted)
+        if found is not None:
+            yield found, f"(of {name})"
+            return
+    for name in OPERATORS:
+        found = _compiled(evidence, name) if case.parameters["compiled"] else None
+        if found is not None:
+            yield found, f"(of {name})"
+            return
+    if case.parameters["compiled"] and evidence.values["formulas"]["whole"] is not True:
+        yield "no formula", "(of whole)"
+        return
+    told = evidence.values["sees"]
+    for pair, right in SEES.items():
+        if told[pair] != right:
+            yield _stage(pair, told[pair]), f"({' at the stage '.join(pair.split())})"
+            return
+
+
+def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, torch.Tensor]) -> str | None:
+    def right(what: str, other: torch.Tensor | None = None) -> bool:
+        found = evidence.tensors.get(f"{name} {what}")
+        return agrees(found, wanted[what] if other is None else other, relative=1e-4, absolute=1e-6)
+
+    if f"{name} value" not in evidence.tensors:
+        return "input overwritten"
+    if not right("value"):
+        return "wrong values"
+    if f"{name} gradient" not in evidence.tensors:
+        return "no derivative"
+    if not right("gradient"):
+        weights = made(case.parameters)[1]
+        return "gradient not weighted" if right("gradient", wanted["gradient"] / weights) else "wrong derivative"
+    if not right("second"):
+        return "wrong second derivative"
+    meta = evidence.values["meta"][name]
+    if meta is None:
+        return "no meta"
+    value = wanted["value"]
+    return None if meta == [list(value.shape), str(value.dtype)] else "other shape on meta"
+
+
+def _compiled(evidence: Evidence, name: str) -> str | None:
+    graphs = evidence.values["graphs"][name]
+    if not isinstance(graphs, dict) or "aot" not in graphs or "backward" not in graphs:
+        return "not compiled"
+    opaque = any(one.startswith(f"{name}.") for one in graphs["aot"])
+    if opaque == (name == "whole"):
+        return None
+    return "open is opaque" if opaque else "whole is taken apart"
+
+
+def _stage(pair: str, told: str | None) -> str:
+    if told not in ("operator", "parts"):
+        return "table incomplete"
+    if pair.endswith("dynamo"):
+        return "Dynamo takes apart"
+    return "open reaches the mode" if pair.startswith("open") else "whole does not reach the mode"

@@ -1,0 +1,1 @@
+"""A dispatcher of one's own: key sets, a computed table, fallthrough, redispatch."""

@@ -1,0 +1,463 @@
+"""Which kernels run: asked of PyTorch, which gets the same kernels in a library of its own.
+
+What is right is what PyTorch's dispatcher does. Only to name a mistake there is a small dispatcher beside it, which can
+make each of the mistakes: the one that does what the learner's did has its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Any
+
+import torch
+from torch._C import DispatchKey, DispatchKeySet
+from torch.library import _scoped_library, fallthrough_kernel
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u3.own_dispatcher.model import Model, run_steps
+from autograder.exercises.u3.own_dispatcher.visible import PLAIN, Step, call, register
+
+MISCONCEPTIONS = {
+    "asked PyTorch": "Your dispatcher asks PyTorch's. Write down its rules: that is the whole task.",
+    "not a key": "`runtime_key` returns the name of a key: a string.",
+    "parts not joined": (
+        "The highest functionality and the highest backend name the key *together*: Sparse and CUDA, from whichever "
+        "arguments they come, make `SparseCUDA`."
+    ),
+    "no functionality": (
+        "Where no functionality is left the key is `Undefined`, even if a backend is left. Composite kernels serve "
+        "that key, too."
+    ),
+    "wrong key": (
+        "`runtime_key` named another key than PyTorch: take the highest functionality and the highest backend."
+    ),
+    "first argument only": "The keys of *all* arguments count. You looked at one of them.",
+    "thread sets forgotten": (
+        "What the thread includes and excludes was not taken into account: add what it includes to the keys of the "
+        "arguments, then take away what it excludes."
+    ),
+    "include wins": "A key that is included and excluded is excluded: add first, then take away.",
+    "not restored after an error": (
+        "A kernel raised inside a `with` block, and afterwards the thread's sets were not what they had been before "
+        "the block. Put the old set back in `finally`."
+    ),
+    "not restored to what it was": (
+        "At the end of a `with` block the thread's sets must be what they were before it. Blocks can stand inside one "
+        "another and name the same functionality: put the old set back, and do not take the functionality out."
+    ),
+    "exact kernel last": "A kernel registered for exactly this key comes before every alias.",
+    "implicit before explicit": (
+        "If an operator has both composite kernels, the explicit one fills the entries of backends."
+    ),
+    "no composite at autograd": (
+        "`CompositeImplicitAutograd` fills the autograd entries as well: its kernel runs *instead* of autograd, and "
+        "the operators that it calls bring their derivatives."
+    ),
+    "implicit hides a derivative": (
+        "At an autograd key, `CompositeImplicitAutograd` steps back where the backend has a kernel of its own, and "
+        "where there is a `CompositeExplicitAutograd`: such an operator is no longer made of others, so autograd must "
+        "see it whole."
+    ),
+    "any kernel counts": (
+        "Only a kernel for the *same* backend, dense, keeps the composite kernel out of an autograd entry. One for "
+        "sparse tensors, or for another backend, does not."
+    ),
+    "autograd before implicit": "In an autograd entry, `CompositeImplicitAutograd` comes before `Autograd`.",
+    "composite for every key": (
+        "A composite kernel fills entries of backends (and of autograd, if it is implicit). For other keys, such as "
+        "`AutocastCPU` or `ADInplaceOrView`, it stands aside."
+    ),
+    "no fallback": "Where the operator has nothing for a key, the fallback for all operators fills the entry.",
+    "fallback too early": (
+        "A fallback fills what nothing else fills: look for the operator's own kernels and aliases first."
+    ),
+    "fallthrough ends the walk": (
+        "An entry that falls through must not be chosen: take its functionality out of the keys, and choose among the "
+        "others."
+    ),
+    "redispatch starts anew": (
+        "`redispatch` takes the keys as they are. The thread's sets were applied when the call began: applied again, "
+        "they bring back a key from which the kernel has just gone on."
+    ),
+    "below keeps its own key": (
+        "`below` takes out the functionality itself and everything above it. With its own key still in the set, a "
+        "kernel calls itself."
+    ),
+    "below drops too much": (
+        "`below` keeps every lower functionality, and all backends: without a backend no kernel can be found."
+    ),
+    "old table": (
+        "A kernel that is registered after a call must count from then on: an entry kept from before is out of date."
+    ),
+    "nothing there": "Where an entry is empty, raise `NotImplementedError`.",
+    "unnamed": "The error must name the operator and the key for which it has no kernel.",
+    "value lost": "A call returns what the kernel returned.",
+    "wrong kernels": "Other kernels ran than in PyTorch, or in another order.",
+}
+
+BITS = {
+    "Dense": "Dense",
+    "Sparse": "Sparse",
+    "BackendSelect": "BackendSelect",
+    "ADInplaceOrView": "ADInplaceOrView",
+    "Autograd": "AutogradFunctionality",
+    "AutocastCPU": "AutocastCPU",
+}
+"""PyTorch's names of the functionalities, from the lowest to the highest."""
+
+PER_BACKEND = ("Dense", "Sparse", "Autograd")
+
+_numbers = count()
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """One case for each rule that is easily forgotten, then random programs."""
+    explicit, implicit = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
+    cuda = ["CUDA", "Dense", "ADInplaceOrView", "Autograd"]
+    sparse = ["CPU", "Sparse", "ADInplaceOrView", "Autograd", "AutocastCPU"]
+    inner = register("inner", "CPU")
+    fixed: dict[str, list[Step]] = {
+        "all arguments": [
+            register("f", "CPU"),
+            register("f", "CUDA"),
+            register("f", "SparseCUDA"),
+            register("f", "Autograd", "below", "Autograd"),
+            call("f", PLAIN, cuda),
+            call("f", cuda, PLAIN),
+            call("f", PLAIN, PLAIN, sparse, cuda),
+            call("f", ["CPU", "Dense"], PLAIN),
+        ],
+        "the thread's sets": [
+            register("f", "CPU"),
+            register("f", "AutocastCPU", "calls", "g", ["AutocastCPU"], []),
+            register("f", "BackendSelect", "below", "BackendSelect"),
+            register("g", "CPU"),
+            register("g", "AutocastCPU", "below", "AutocastCPU"),
+            register("g", "ADInplaceOrView", "below", "ADInplaceOrView"),
+            call("f", PLAIN),
+            call("f", PLAIN, blocks=[["including", "AutocastCPU"]]),
+            call("g", ["CPU", "Dense"]),
+            call("g", ["CPU", "Dense"], blocks=[["excluding", "ADInplaceOrView"], ["including", "ADInplaceOrView"]]),
+            call("g", ["CPU", "Dense"], blocks=[["including", "Autograd"]]),
+        ],
+        "blocks end": [
+            register("f", "CPU"),
+            register("f", "Autograd", "below", "Autograd"),
+            register("raises", "Autograd", "fails", ["Autograd", "ADInplaceOrView"], ["Sparse"]),
+            register("h", implicit, "calls", "f", ["Autograd"], []),
+            call("f", PLAIN, blocks=[["excluding", "Autograd"]]),
+            call("f", PLAIN),
+            call("raises", PLAIN),
+            call("f", PLAIN),
+            call("h", PLAIN, blocks=[["excluding", "Autograd"]]),
+            call("h", PLAIN),
+            call("f", PLAIN, blocks=[["excluding", "Autograd"], ["excluding", "Autograd"]]),
+            call("f", PLAIN),
+        ],
+        "precedence": [
+            inner,
+            register("f", explicit),
+            register("f", implicit, "calls", "inner", [], []),
+            register("f", "Autograd", "below", "Autograd"),
+            call("f", PLAIN),
+            call("f", PLAIN, blocks=[["excluding", "Autograd"]]),
+            register("g", implicit, "calls", "inner", [], []),
+            register("g", "Autograd", "below", "Autograd"),
+            call("g", PLAIN),
+            register("open", implicit, "calls", "inner", [], []),
+            register("open", "ADInplaceOrView", "below", "ADInplaceOrView"),
+            call("open", PLAIN),
+            register("k", explicit),
+            register("k", "CPU"),
+            call("k", PLAIN),
+            call("k", cuda),
+        ],
+        "composite and a kernel": [
+            inner,
+            register("inner", "CUDA"),
+            register("f", implicit, "calls", "inner", [], []),
+            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
+            call("f", PLAIN),
+            register("f", "SparseCPU"),
+            call("f", PLAIN),
+            call("f", sparse),
+            register("g", implicit, "calls", "inner", [], []),
+            register("g", "CPU"),
+            call("g", PLAIN),
+            call("g", cuda),
+            call("g", PLAIN, cuda),
+        ],
+        "keys without backend": [
+            inner,
+            register("f", implicit, "calls", "inner", [], []),
+            register("f", "AutocastCPU", "below", "AutocastCPU"),
+            register("g", explicit),
+            register("g", "CPU"),
+            call("f", PLAIN, blocks=[["including", "AutocastCPU"]]),
+            call("g", ["CPU"]),
+            call("g", PLAIN),
+            call("f", [], blocks=[["excluding", "ADInplaceOrView"]]),
+        ],
+        "nothing there": [
+            register("f", "CUDA"),
+            register("f", "Autograd", "below", "Autograd"),
+            call("f", sparse),
+            call("f", PLAIN),
+            call("f", ["CPU"]),
+            call("lonely", PLAIN),
+            register("lonely", "AutocastCPU", "below", "AutocastCPU"),
+            call("lonely", cuda),
+        ],
+        "fallthrough": [
+            register("f", "Autograd", "fallthrough"),
+            register("f", "CPU"),
+            register("f", "BackendSelect", "below", "BackendSelect"),
+            call("f", PLAIN),
+            register("g", "AutogradCPU", "fallthrough"),
+            register("g", "Autograd", "below", "Autograd"),
+            register("g", explicit),
+            call("g", PLAIN),
+            call("g", cuda),
+        ],
+        "registered later": [
+            inner,
+            register("f", implicit, "calls", "inner", [], []),
+            call("f", PLAIN),
+            register("f", "CPU"),
+            call("f", PLAIN),
+            register("f", "Autograd", "below", "Autograd"),
+            call("f", PLAIN),
+            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
+            call("f", PLAIN),
+        ],
+    }
+    keysets = [
+        ["Dense", "CUDA", "CPU"],
+        ["Sparse", "Dense", "CPU"],
+        ["Sparse", "Dense", "CUDA", "CPU", "Autograd"],
+        ["BackendSelect", "Dense", "CPU"],
+        ["ADInplaceOrView", "BackendSelect"],
+        ["CUDA", "AutocastCPU", "Autograd"],
+        ["CUDA"],
+        [],
+    ]
+    cases = [Case("keys", {"keysets": keysets, "steps": []})]
+    cases += [Case(name, {"keysets": [], "steps": steps}) for name, steps in fixed.items()]
+    drawn = [[step for number in range(4) for step in random_steps(random, number)] for _ in range(4)]
+    return cases + [Case(f"random {number}", {"keysets": [], "steps": steps}) for number, steps in enumerate(drawn)]
+
+
+def random_steps(random: Random, number: int) -> list[Step]:
+    """An operator with random kernels, and six calls of it with random keys."""
+    name, inner = f"f{number}", f"inner{number}"
+    steps = [register(inner, "CPU"), register(inner, "CUDA"), register(inner, "Autograd", "below", "Autograd")]
+    calls = ["calls", inner, random.choice([[], [], ["Autograd"]]), random.choice([[], ["AutocastCPU"]])]
+    choices: list[list[Any]] = [[key, "compute"] for key in ("CPU", "CUDA", "SparseCPU", "CompositeExplicitAutograd")]
+    choices += [["CompositeImplicitAutograd", *calls], ["AutogradCPU", "below", "Autograd"]]
+    choices += [["Autograd", "below", "Autograd"], ["AutocastCPU", "below", "AutocastCPU"]]
+    choices += [["ADInplaceOrView", "below", "ADInplaceOrView"], ["BackendSelect", "below", "BackendSelect"]]
+    chosen = random.sample(choices, random.randint(2, 5))
+    # PyTorch does not renew autograd's entries where the explicit kernel comes after the implicit one: it comes first.
+    chosen.sort(key=lambda choice: choice[0] != "CompositeExplicitAutograd")
+    *early, late = [register(name, *choice) for choice in chosen]
+    return [*steps, *early, *_random_calls(random, name, 3), late, *_random_calls(random, name, 3)]
+
+
+def _random_calls(random: Random, name: str, most: int) -> list[Step]:
+    found = []
+    for _ in range(most):
+        keysets = []
+        for _ in range(random.randint(1, 2)):
+            keys = [random.choice(["CPU", "CPU", "CUDA"]), random.choice(["Dense", "Dense", "Sparse"])]
+            keys += [key for key in ("ADInplaceOrView", "Autograd", "AutocastCPU") if random.random() < 0.7]
+            keysets.append(keys)
+        functionality = random.choice(["Autograd", "ADInplaceOrView", "BackendSelect"])
+        block = [random.choice(["excluding", "including"]), functionality]
+        found.append(call(name, *keysets, blocks=[block] if random.random() < 0.4 else []))
+    return found
+
+
+def bits(names: Any) -> DispatchKeySet:
+    """PyTorch's key set of some functionalities and backends."""
+    backends = {name: DispatchKeySet(getattr(DispatchKey, name)) for name in ("CPU", "CUDA")}
+    dense = DispatchKeySet(DispatchKey.Dense)
+    keys = DispatchKeySet(DispatchKey.Undefined)
+    for name in names:
+        # `-` takes functionalities out and leaves backends.
+        keys = keys | (backends[name] - dense if name in backends else DispatchKeySet(getattr(DispatchKey, BITS[name])))
+    return keys
+
+
+def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
+    """What each call does: PyTorch's tables, thread-local sets and redispatch, with kernels that note their names."""
+    space = f"fxopt_u3_{next(_numbers)}"
+    log: list[str] = []
+    runs: list[dict[str, Any]] = []
+    given: list[list[str]] = []
+    tensor = torch.ones(1)
+    with _scoped_library(space, "DEF") as library:
+        for name in dict.fromkeys(step[1] for step in steps):
+            library.define(f"{name}(Tensor x) -> Tensor")
+
+        def invoke(operator: str) -> torch.Tensor:
+            keys = bits(name for names in given for name in names)
+            keys = keys | torch._C._dispatch_tls_local_include_set()
+            keys = keys - torch._C._dispatch_tls_local_exclude_set()
+            passed = DispatchKeySet(DispatchKey.Undefined)
+            for functionality in BITS:
+                alone = keys & (bits([functionality]) | bits(["CPU", "CUDA"]))
+                key = alone.highestPriorityTypeId()
+                falls = key != DispatchKey.Undefined and _falls_through(f"{space}::{operator}", key)
+                passed = passed | (alone - bits([functionality]) if falls else alone)
+            found: torch.Tensor = getattr(getattr(torch.ops, space), operator).default.redispatch(passed, tensor)
+            return found
+
+        def kernel(operator: str, name: str, does: list[Any]) -> Callable[..., torch.Tensor]:
+            def run(keys: DispatchKeySet, x: torch.Tensor) -> torch.Tensor:
+                log.append(name)
+                kind, *rest = does
+                if kind == "compute":
+                    return x
+                if kind == "below":
+                    highest = DispatchKey.AutogradOther if rest[0] == "Autograd" else getattr(DispatchKey, rest[0])
+                    lower = keys & torch._C._dispatch_keyset_full_after(highest)
+                    below: torch.Tensor = getattr(getattr(torch.ops, space), operator).default.redispatch(lower, x)
+                    return below
+                *other, excluded, included = rest
+                with ExitStack() as stack:
+                    for functionality in excluded:
+                        stack.enter_context(torch._C._ExcludeDispatchKeyGuard(bits([functionality])))
+                    for functionality in included:
+                        stack.enter_context(
+                            torch._C._IncludeDispatchKeyGuard(getattr(DispatchKey, BITS[functionality]))
+                        )
+                    if kind == "fails":
+                        raise ZeroDivisionError
+                    return invoke(other[0])
+
+            return run
+
+        for kind, operator, *rest in steps:
+            if kind == "register":
+                key, name, does = rest
+                if does == ["fallthrough"]:
+                    library.impl(operator, fallthrough_kernel, key)
+                else:
+                    library.impl(operator, kernel(operator, name, does), key, with_keyset=True)
+                continue
+            keysets, blocks = rest
+            given[:] = keysets
+            log.clear()
+            with ExitStack() as stack:
+                for block, functionality in blocks:
+                    stack.enter_context(
+                        torch._C._ExcludeDispatchKeyGuard(bits([functionality]))
+                        if block == "excluding"
+                        else torch._C._IncludeDispatchKeyGuard(getattr(DispatchKey, BITS[functionality]))
+                    )
+                runs.append({**_outcome(partial(invoke, operator)), "log": list(log)})
+    return runs
+
+
+def _falls_through(operator: str, key: DispatchKey) -> bool:
+    """What PyTorch's table says of an entry."""
+    found = re.search(rf"^{key.name}: (.*)$", torch._C._dispatch_dump_table(operator), re.MULTILINE)
+    return found is not None and found[1].startswith("fallthrough")
+
+
+def _outcome(question: Callable[[], torch.Tensor]) -> dict[str, Any]:
+    try:
+        question()
+    except ZeroDivisionError:
+        return {"failed": True}
+    except NotImplementedError as error:
+        named = re.search(r"Could not run '\w+::(\w+)' with arguments from the '(\w+)' backend", str(error))
+        undefined = re.search(r"registered for schema \w+::(\w+)", str(error))
+        if named is None and undefined is None:
+            raise
+        return {"missing": [named[1], named[2]] if named else [undefined[1] if undefined else "", "Undefined"]}
+    return {"value": 1}
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception behind the first call that went otherwise than in PyTorch."""
+    told = False
+    for keys, found in zip(case.parameters["keysets"], evidence.values["keys"], strict=True):
+        wanted = bits(keys).highestPriorityTypeId().name
+        if found != wanted and not told:
+            told = True
+            yield _wrong_key(found, wanted), f"(the keys {{{', '.join(keys)}}}: found {found}, wanted {wanted})"
+    steps = case.parameters["steps"]
+    wanted_runs = by_pytorch(steps)
+    calls = [step for step in steps if step[0] == "call"]
+    found_runs = evidence.values["runs"]
+    for number, (step, right, run) in enumerate(zip(calls, wanted_runs, found_runs, strict=True)):
+        if not told and (name := _difference(right, run)) is not None:
+            told = True
+            if name == "wrong kernels":
+                name = _named(steps, found_runs, number)
+            yield name, f"({_in_words(step)}: found {_outcome_words(run)}, wanted {_outcome_words(right)})"
+    if not told and evidence.values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+
+
+def _wrong_key(found: Any, wanted: str) -> str:
+    if found is None:
+        return "not a key"
+    if wanted == "Undefined":
+        return "no functionality"
+    return "parts not joined" if wanted.startswith(("Sparse", "Autograd")) or wanted == "CUDA" else "wrong key"
+
+
+def _difference(wanted: dict[str, Any], found: dict[str, Any]) -> str | None:
+    if wanted["log"] != found["log"]:
+        return "wrong kernels"
+    if "missing" in wanted:
+        if "missing" not in found:
+            return "nothing there"
+        words = set(re.findall(r"\w+", found["missing"]))
+        return None if set(wanted["missing"]) <= words else "unnamed"
+    if "missing" in found or "endless" in found:
+        return "wrong kernels"
+    if "failed" in wanted:
+        return None if "failed" in found else "wrong kernels"
+    return None if found.get("value") == wanted["value"] else "value lost"
+
+
+def _named(steps: list[Step], found: list[dict[str, Any]], number: int) -> str:
+    """The mistake that leads to the same kernels up to the first wrong call, and with luck beyond it."""
+    fits: list[tuple[int, int, str]] = []
+    for flaw in Model.FLAWS:
+        runs = run_steps(steps, Model(flaw))
+        agreeing = [_alike(one, other) for one, other in zip(runs, found, strict=True)]
+        if all(agreeing[: number + 1]):
+            fits.append((sum(agreeing), -len(fits), flaw))
+    return max(fits)[2] if fits else "wrong kernels"
+
+
+def _alike(run: dict[str, Any], found: dict[str, Any]) -> bool:
+    named = set(re.findall(r"\w+", found["missing"])) if "missing" in found else set()
+    return (
+        run["log"] == found["log"]
+        and all((end in run) == (end in found) for end in ("missing", "endless", "failed"))
+        and named >= set(run.get("missing", []))
+    )
+
+
+def _in_words(step: Step) -> str:
+    _, operator, keysets, blocks = step
+    keys = " and ".join("{" + ", ".join(keys) + "}" for keys in keysets)
+    within = "".join(f", {block} {functionality}" for block, functionality in blocks)
+    return f"{operator} with the keys {keys}{within}"
+
+
+def _outcome_words(run: dict[str, Any]) -> str:
+    missing = run.get("missing")
+    end = f" and no kernel for {missing[1]}" if isinstance(missing, list) else " and an error" if missing else ""
+    end += " and so on without end" if "endless" in run else ""
+    return (" → ".join(run["log"]) or "no kernel") + end

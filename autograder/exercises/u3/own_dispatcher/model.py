@@ -1,0 +1,226 @@
+"""A small dispatcher that can make each of the mistakes that learners make, to tell which one it was.
+
+It decides nothing: what is right is asked of PyTorch. Without a flaw it must do as PyTorch does (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from autograder.exercises.u3.own_dispatcher.visible import LONGEST_LOG
+
+FUNCTIONALITIES = ("Dense", "Sparse", "BackendSelect", "ADInplaceOrView", "Autograd", "AutocastCPU")
+BACKENDS = ("CPU", "CUDA")
+EXPLICIT, IMPLICIT, FALLTHROUGH = "CompositeExplicitAutograd", "CompositeImplicitAutograd", "fallthrough"
+ON_BACKENDS = ("CPU", "CUDA", "SparseCPU", "SparseCUDA", "Undefined")
+ON_AUTOGRAD = ("AutogradCPU", "AutogradCUDA")
+DEEPEST = 40
+"""Kernels within kernels, after which a walk has no end."""
+
+
+class Model:
+    """A dispatcher with one flaw, or none."""
+
+    FLAWS = (
+        "first argument only",
+        "thread sets forgotten",
+        "include wins",
+        "not restored after an error",
+        "not restored to what it was",
+        "exact kernel last",
+        "implicit before explicit",
+        "no composite at autograd",
+        "implicit hides a derivative",
+        "any kernel counts",
+        "autograd before implicit",
+        "composite for every key",
+        "no fallback",
+        "fallback too early",
+        "fallthrough ends the walk",
+        "redispatch starts anew",
+        "below keeps its own key",
+        "below drops too much",
+        "old table",
+        "no functionality",
+        "parts not joined",
+    )
+
+    def __init__(self, flaw: str = "") -> None:
+        self.flaw = flaw
+        self.registered: dict[str, dict[str, Any]] = {}
+        self.fallbacks: dict[str, Any] = dict.fromkeys(("BackendSelect", "ADInplaceOrView", "AutocastCPU"), FALLTHROUGH)
+        self.fallbacks |= dict.fromkeys(ON_AUTOGRAD, self._pass_on)
+        self.sets = {"including": {"BackendSelect", "ADInplaceOrView"}, "excluding": {"AutocastCPU"}}
+        self.known: dict[tuple[str, str], Any] = {}
+        self.depth = 0
+
+    def _pass_on(self, operator: str, keys: frozenset[str]) -> None:
+        self.redispatch(operator, self.below(keys, "Autograd"))
+
+    def runtime_key(self, keys: frozenset[str]) -> str:
+        """The key that a set of functionalities and backends leads to."""
+        functionality = max((key for key in keys if key in FUNCTIONALITIES), key=FUNCTIONALITIES.index, default="")
+        choose = min if self.flaw == "parts not joined" else max
+        backend = choose((key for key in keys if key in BACKENDS), key=BACKENDS.index, default="")
+        if not functionality:
+            return backend or "Undefined" if self.flaw == "no functionality" else "Undefined"
+        if functionality == "Dense":
+            return backend
+        return functionality + backend if functionality in ("Sparse", "Autograd") else functionality
+
+    def below(self, keys: frozenset[str], functionality: str) -> frozenset[str]:
+        """The keys without a functionality and what is above it."""
+        least = FUNCTIONALITIES.index(functionality) + (self.flaw == "below keeps its own key")
+        if self.flaw == "below drops too much":
+            return frozenset(key for key in keys if key in FUNCTIONALITIES[: max(least - 1, 0)] or key in BACKENDS)
+        return frozenset(key for key in keys if key in FUNCTIONALITIES[:least] or key in BACKENDS)
+
+    def entry(self, operator: str, key: str) -> Any:
+        """The kernel for a key; `None` where there is none."""
+        if self.flaw != "old table":
+            return self._computed(operator, key)
+        if (operator, key) not in self.known:
+            self.known[operator, key] = self._computed(operator, key)
+        return self.known[operator, key]
+
+    def _computed(self, operator: str, key: str) -> Any:
+        own, flaw = self.registered.get(operator, {}), self.flaw
+        autograd, backend = key in ON_AUTOGRAD, key in ON_BACKENDS
+        everywhere = flaw == "composite for every key" and not autograd
+        order = [key, EXPLICIT, IMPLICIT, "Autograd", "fallback"]
+        if flaw == "exact kernel last":
+            order = [EXPLICIT, IMPLICIT, key, "Autograd", "fallback"]
+        elif flaw == "implicit before explicit":
+            order = [key, IMPLICIT, EXPLICIT, "Autograd", "fallback"]
+        elif flaw == "autograd before implicit":
+            order = [key, EXPLICIT, "Autograd", IMPLICIT, "fallback"]
+        elif flaw == "fallback too early":
+            order = [key, "fallback", EXPLICIT, IMPLICIT, "Autograd"]
+        serves = {
+            EXPLICIT: backend or everywhere,
+            IMPLICIT: backend
+            or everywhere
+            or (autograd and flaw != "no composite at autograd" and not self._steps_back(own, key)),
+            "Autograd": autograd,
+        }
+        for one in order:
+            if one == "fallback":
+                if key in self.fallbacks and flaw != "no fallback":
+                    return self.fallbacks[key]
+            elif one in own and serves.get(one, True):
+                return own[one]
+        return None
+
+    def _steps_back(self, own: dict[str, Any], key: str) -> bool:
+        if self.flaw == "implicit hides a derivative":
+            return False
+        if self.flaw == "any kernel counts":
+            return EXPLICIT in own or any(one in own for one in ON_BACKENDS)
+        return EXPLICIT in own or key.removeprefix("Autograd") in own
+
+    def call(self, operator: str, keysets: list[frozenset[str]]) -> None:
+        """A call with arguments of these keys."""
+        keys = set(keysets[0]) if self.flaw == "first argument only" else set().union(*keysets)
+        self.redispatch(operator, self._effective(operator, keys), anew=True)
+
+    def _effective(self, operator: str, keys: set[str]) -> frozenset[str]:
+        if self.flaw == "include wins":
+            keys = (keys - self.sets["excluding"]) | self.sets["including"]
+        elif self.flaw != "thread sets forgotten":
+            keys = (keys | self.sets["including"]) - self.sets["excluding"]
+        if self.flaw == "fallthrough ends the walk":
+            return frozenset(keys)
+        backends = keys & set(BACKENDS)
+        return frozenset(
+            key
+            for key in keys
+            if key in BACKENDS or self.entry(operator, self.runtime_key(frozenset(backends | {key}))) != FALLTHROUGH
+        )
+
+    def redispatch(self, operator: str, keys: frozenset[str], *, anew: bool = False) -> None:
+        """The kernel for these keys."""
+        if self.flaw == "redispatch starts anew" and not anew:
+            keys = self._effective(operator, set(keys))
+        key = self.runtime_key(keys)
+        kernel = self.entry(operator, key)
+        if kernel is None or kernel == FALLTHROUGH:
+            raise NotImplementedError(operator, key)
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise RecursionError
+        try:
+            kernel(operator, keys)
+        finally:
+            self.depth -= 1
+
+    @contextmanager
+    def block(self, kind: str, functionality: str) -> Iterator[None]:
+        """What `including` and `excluding` do."""
+        before = self.sets[kind]
+        self.sets[kind] = before | {functionality}
+        if self.flaw == "not restored after an error":
+            yield
+            self.sets[kind] = before
+            return
+        if self.flaw == "not restored to what it was":
+            try:
+                yield
+            finally:
+                self.sets[kind] = self.sets[kind] - {functionality}
+            return
+        try:
+            yield
+        finally:
+            self.sets[kind] = before
+
+
+def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
+    """What a dispatcher does with a program: for each call the kernels, and whether one was missing."""
+    log: list[str] = []
+    runs: list[dict[str, Any]] = []
+    given: list[frozenset[str]] = []
+
+    def kernel(name: str, does: list[Any]) -> Callable[..., None]:
+        def run(operator: str, keys: frozenset[str]) -> None:
+            log.append(name)
+            kind, *rest = does
+            if kind == "below":
+                model.redispatch(operator, model.below(keys, *rest))
+            elif kind != "compute":
+                *other, excluded, included = rest
+                with ExitStack() as stack:
+                    for functionality in excluded:
+                        stack.enter_context(model.block("excluding", functionality))
+                    for functionality in included:
+                        stack.enter_context(model.block("including", functionality))
+                    if kind == "fails":
+                        raise ZeroDivisionError
+                    model.call(other[0], given)
+
+        return run
+
+    for kind, operator, *rest in steps:
+        if kind == "register":
+            key, name, does = rest
+            entry = FALLTHROUGH if does == [FALLTHROUGH] else kernel(name, does)
+            model.registered.setdefault(operator, {})[key] = entry
+            continue
+        keysets, blocks = rest
+        given[:] = [frozenset(keys) for keys in keysets]
+        log.clear()
+        end: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for block, functionality in blocks:
+                stack.enter_context(model.block(block, functionality))
+            try:
+                model.call(operator, given)
+            except NotImplementedError as error:
+                end = {"missing": list(error.args)}
+            except RecursionError:
+                end = {"endless": True}
+            except ZeroDivisionError:
+                end = {"failed": True}
+            runs.append({"log": log[:LONGEST_LOG], **end})
+    return runs

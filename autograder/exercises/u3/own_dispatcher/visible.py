@@ -1,0 +1,200 @@
+"""The learner's side: programs that register kernels and call operators, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.probing import torch_calls
+
+FALLTHROUGH = "fallthrough"
+"""What is registered where there is nothing to do for a key."""
+
+FALLBACKS = {"BackendSelect": FALLTHROUGH, "ADInplaceOrView": FALLTHROUGH, "AutocastCPU": FALLTHROUGH}
+"""Keys that every operator falls through, unless it has a kernel of its own."""
+
+PASSES_ON = ("AutogradCPU", "AutogradCUDA")
+"""Keys for which the fallback goes on below autograd."""
+
+COUNTS = 1
+"""What a kernel that computes adds to its value."""
+
+LONGEST = 300
+"""Characters of an error's message that become evidence."""
+
+LONGEST_LOG = 20
+"""Kernels of a call that become evidence; the longest right walk is half of it."""
+
+Step = list[Any]
+"""`["register", operator, key, name, does]`, where `does` is `["compute"]`, `["below", functionality]`,
+`["calls", operator, excluded, included]`, `["fails", excluded, included]` or `["fallthrough"]`; or
+`["call", operator, key sets, blocks]`, where a block is `["including", functionality]` or `["excluding", …]`."""
+
+PLAIN = ["CPU", "Dense", "ADInplaceOrView", "Autograd", "AutocastCPU"]
+"""Keys of an ordinary tensor."""
+
+
+def register(operator: str, key: str, *does: Any) -> Step:
+    """A step that registers a kernel, whose name says where."""
+    return ["register", operator, key, f"{operator}/{key}", list(does) or ["compute"]]
+
+
+def call(operator: str, *keysets: list[str], blocks: list[list[str]] | None = None) -> Step:
+    """A step that calls an operator with arguments of these keys."""
+    return ["call", operator, [list(keys) for keys in keysets], blocks or []]
+
+
+def visible_cases() -> list[Case]:
+    """Key sets, a walk from autograd to the processor, composite kernels, and a key that nobody serves."""
+    return [
+        Case(
+            "key sets",
+            {
+                "keysets": [
+                    ["Dense", "CPU"],
+                    ["Dense", "CPU", "Autograd"],
+                    ["Sparse", "CPU", "Dense", "CUDA"],
+                    ["Dense", "CPU", "Autograd", "AutocastCPU"],
+                    ["CPU"],
+                ],
+                "steps": [],
+            },
+        ),
+        Case(
+            "walking down",
+            {
+                "keysets": [],
+                "steps": [
+                    register("shout", "CPU"),
+                    register("shout", "Autograd", "below", "Autograd"),
+                    call("shout", PLAIN),
+                    call("shout", PLAIN, blocks=[["excluding", "Autograd"]]),
+                    call("shout", ["CPU", "Dense"], ["CPU", "Sparse"]),
+                    register("shout", "ADInplaceOrView", "below", "ADInplaceOrView"),
+                    call("shout", PLAIN),
+                    call("shout", PLAIN, blocks=[["excluding", "Autograd"]]),
+                    register("quiet", "CPU"),
+                    call("quiet", PLAIN),
+                ],
+            },
+        ),
+        Case(
+            "composite",
+            {
+                "keysets": [],
+                "steps": [
+                    register("inner", "CPU"),
+                    register("open", "CompositeImplicitAutograd", "calls", "inner", [], []),
+                    register("whole", "CompositeExplicitAutograd", "calls", "inner", [], []),
+                    register("whole", "Autograd", "below", "Autograd"),
+                    call("open", PLAIN),
+                    call("whole", PLAIN),
+                    register("open", "CPU"),
+                    call("open", PLAIN),
+                    call("open", PLAIN, blocks=[["excluding", "Autograd"]]),
+                    call(
+                        "open",
+                        PLAIN,
+                        blocks=[["excluding", key] for key in ("Autograd", "ADInplaceOrView", "BackendSelect")],
+                    ),
+                    register("late", "CompositeImplicitAutograd", "calls", "inner", [], []),
+                    register("late", "CPU"),
+                    call("late", PLAIN),
+                ],
+            },
+        ),
+    ]
+
+
+def probe(case: Case, dispatcher: Any, runtime_key: Any, below: Any) -> Evidence:
+    """Ask for the key of each key set, and run the steps."""
+    with torch_calls() as called:
+        keys = [_word(runtime_key(frozenset(keys))) for keys in case.parameters["keysets"]]
+        runs = _run(case.parameters["steps"], dispatcher, below)
+    return Evidence({"keys": keys, "runs": runs, "torch_calls": called[:3]})
+
+
+def _word(found: Any) -> str | None:
+    return found[:LONGEST] if isinstance(found, str) else None
+
+
+class _FailedError(Exception):
+    """What a kernel of a program raises."""
+
+
+def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str, Any]]:
+    dispatcher = dispatcher_class()
+    log: list[str] = []
+    given: list[frozenset[str]] = []
+    for key, kernel in FALLBACKS.items():
+        dispatcher.register_fallback(key, kernel)
+    for key in PASSES_ON:
+        dispatcher.register_fallback(
+            key, lambda operator, keys, value: dispatcher.redispatch(operator, below(keys, "Autograd"), value)
+        )
+    runs = []
+    for kind, operator, *rest in steps:
+        if kind == "register":
+            key, name, does = rest
+            entry = FALLTHROUGH if does == [FALLTHROUGH] else _kernel(dispatcher, below, log, given, name, does)
+            dispatcher.register(operator, key, entry)
+            continue
+        keysets, blocks = rest
+        log.clear()
+        given[:] = [frozenset(keys) for keys in keysets]
+        with ExitStack() as stack:
+            for block, functionality in blocks:
+                stack.enter_context(getattr(dispatcher, block)(functionality))
+            runs.append({**_outcome(partial(dispatcher.call, operator, list(given), 0)), "log": log[:LONGEST_LOG]})
+    return runs
+
+
+def _outcome(question: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        found = question()
+    except _FailedError:
+        return {"failed": True}
+    except RecursionError:
+        return {"endless": True}
+    except NotImplementedError as error:
+        return {"missing": str(error)[:LONGEST]}
+    return {"value": found if isinstance(found, int) and not isinstance(found, bool) else None}
+
+
+def _kernel(
+    dispatcher: Any, below: Any, log: list[str], given: list[frozenset[str]], name: str, does: list[Any]
+) -> Callable[..., Any]:
+    def run(operator: str, keys: Any, value: Any) -> Any:
+        log.append(name)
+        kind, *rest = does
+        if kind == "compute":
+            return value + COUNTS
+        if kind == "below":
+            return dispatcher.redispatch(operator, below(keys, *rest), value)
+        *other, excluded, included = rest
+        with ExitStack() as stack:
+            for functionality in excluded:
+                stack.enter_context(dispatcher.excluding(functionality))
+            for functionality in included:
+                stack.enter_context(dispatcher.including(functionality))
+            if kind == "fails":
+                raise _FailedError
+            return dispatcher.call(other[0], list(given), value)
+
+    return run
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """Each call with the kernels that ran."""
+    lines = [f"{case.name}: what your dispatcher did"]
+    for keys, found in zip(case.parameters["keysets"], evidence.values["keys"], strict=True):
+        lines.append(f"  the keys {{{', '.join(keys)}}} lead to {found}")
+    calls = [step for step in case.parameters["steps"] if step[0] == "call"]
+    for (_, operator, _, blocks), found in zip(calls, evidence.values["runs"], strict=True):
+        within = " ".join(f"{block} {functionality}" for block, functionality in blocks)
+        end = f", then: {found['missing']}" if "missing" in found else " …" if "endless" in found else ""
+        lines.append(f"  {operator}{' ' + within if within else ''}: {' → '.join(found['log']) or 'no kernel'}{end}")
+    return ["\n".join(lines)]

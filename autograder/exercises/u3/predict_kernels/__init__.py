@@ -1,0 +1,1 @@
+"""Which kernels of an operator run, for which tensors, within which blocks."""
