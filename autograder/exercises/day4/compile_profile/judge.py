@@ -136,6 +136,7 @@ EXACT_COMPARISONS = (
     [0.5, 0.25, 0.25, 0.25],
     [2.0, 0.5, 1.0, 1.0],
     [2.0, 0.5, 2.0, 0.25],
+    [0.0, 0.0009765625, 1.0, 0.00048828125],
 )
 """Both totals meet after a whole number of calls, or nothing is saved, or nothing has to be earned: no rounding."""
 
@@ -196,7 +197,9 @@ def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
     miscounted = [name for name in spans if events.count(name) != 1 + warmup + repeats]
     if wrong:
         found = profile[wrong[0]]["call_seconds"]
-        why = _why_not_the_median(found, spans[wrong[0]], warmup, repeats)
+        calls = {name: profile[name]["call_seconds"] for name in wrong}
+        reasons = {_why_not_the_median(calls[name], spans[name], warmup, repeats) for name in wrong}
+        why = reasons.pop() if len(reasons) == 1 else "wrong call time"
         if why == "no warm-up" and wrong == [PLAIN]:
             why = "plain model not warmed up"
         if why != "wrong call time" or not miscounted:
