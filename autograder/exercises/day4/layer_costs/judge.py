@@ -73,7 +73,7 @@ def hidden_cases(random: Random) -> list[Case]:
             transformer(f"hidden {kind}, layers that differ", kind, batch=2, length=length, seed=seed, **sizes)
         )
     inners = random.sample(range(5, 30), 11)  # more than ten: as texts, "10" comes before "2"
-    sizes = {"heads": 1, "width": 4, "layers": len(inners), "inner": inners[0], "inners": inners}
+    sizes = {"heads": 2, "width": 4, "layers": len(inners), "inner": inners[0], "inners": inners}
     cases.append(transformer("hidden eleven layers", "gpt2", batch=2, length=3, seed=random.randrange(2**31), **sizes))
     return cases
 
