@@ -98,7 +98,7 @@ def test_a_pass_that_finds_more_than_the_course_leads(harness: Harness, tmp_path
     [
         ("without writes", "planted write"),
         ("without modes", "planted switch"),
-        ("without dtypes", "planted dtype"),
+        ("template without dtypes", "planted dtype"),
         ("without strides", "planted strides"),
         ("other_spelling", "no gain"),
         ("the_courses_own", "near copy"),
