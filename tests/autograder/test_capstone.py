@@ -178,6 +178,10 @@ def f(values):
     for value in values:
         if value > 3:
             found.append(value * 2)
+        elif value < 0 and value not in found:
+            found += [value - 1, value + len(values)]
+        else:
+            print("nothing", value, sep=" ")
     return sorted(found)[0]
 """
     other = (
