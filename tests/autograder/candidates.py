@@ -41,7 +41,7 @@ def _renamed() -> str:
     names = sorted(set(re.findall(r"\b_?[a-z]+_[a-z_]+\b(?=\()", source)))
     for number, name in enumerate(name for name in names if f"def {name}(" in source and name not in PASS_METHODS):
         source = re.sub(rf"\b{name}\b", f"own_{number}", source)
-    source = source.replace("CommonSubexpressions", "MyOwnIdea").replace('"common_subexpressions"', '"my_own_idea"')
+    source = source.replace("CommonSubexpressions", "MyOwnIdea").replace('"common_subexpressions', '"my_own_idea')
     return re.sub(r'"""(.|\n)*?"""', '"""Mine."""', source)
 
 

@@ -98,7 +98,7 @@ def test_a_pass_that_finds_more_than_the_course_leads(harness: Harness, tmp_path
     [
         ("without writes", "planted write"),
         ("without modes", "planted switch"),
-        ("without dtypes", "planted dtype"),
+        ("template without dtypes", "planted dtype"),
         ("without strides", "planted strides"),
         ("other_spelling", "no gain"),
         ("the_courses_own", "near copy"),
@@ -178,6 +178,10 @@ def f(values):
     for value in values:
         if value > 3:
             found.append(value * 2)
+        elif value < 0 and value not in found:
+            found += [value - 1, value + len(values)]
+        else:
+            print("nothing", value, sep=" ")
     return sorted(found)[0]
 """
     other = (

@@ -3,6 +3,7 @@
 from fxopt_core.passes import OptimizationPass, make_pass, register_pass
 from fxopt_core.passes.base import Analysis, Opportunity
 from fxopt_core.passes.registry import PRESETS
+from fxopt_core.verification import Tolerance
 
 
 @register_pass("the_courses_own")
@@ -10,6 +11,7 @@ class TheCoursesOwn(OptimizationPass):
     """What the preset does, under another name."""
 
     keeps_gradients = False
+    tolerance = Tolerance(relative=1e-5)
 
     def analyze(self, editor):
         analysis = Analysis()
