@@ -370,11 +370,11 @@ check.day5.pipeline(pipeline)
 # `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
 # right. `clock()` gives seconds. The machine is busy.
 #
-# - **Refuse** an engine if it raises on `example` or on one of `others`, if it is off by more than 1e-4 of the largest value,
-#   or if a later call overwrites its result.
+# - **Refuse** an engine that raises on `example` or on one of `others`, is off by more than 1e-4 of the largest value, or lets
+#   a later call overwrite its result.
 # - **Time** the rest on `example`: `rounds` rounds, and in each round every engine once, warmed up, each call by itself.
-# - **Take** the engine with the largest speed-up among those that beat `eager` in at least three of four rounds; if there is
-#   none, `eager`. The speed-up is the median over the rounds: `eager`'s seconds divided by the engine's in the same round.
+# - **Take** the engine with the largest speed-up among those that beat `eager` in at least three of four rounds, else
+#   `eager`. The speed-up is the median over the rounds: `eager`'s seconds divided by the engine's in the same round.
 #
 # Return `{"taken": name, "refused": names, "speed_up": {name: number}}`.
 #
