@@ -366,13 +366,13 @@ check.day5.pipeline(pipeline)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Choose an engine honestly
 #
-# *20 minutes, medium, stretch.* Several engines could run your model. Which one do you take? Write
+# *20 minutes, medium, stretch.* Which of several engines should run your model? Write
 # `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
 # right. `clock()` gives seconds. The machine is busy.
 #
 # - **Refuse** an engine if it raises on `example` or on one of `others`, if it is off by more than 1e-4 of the largest value,
 #   or if a later call overwrites its result.
-# - **Time** the rest on `example`: `rounds` rounds, and in each round every engine once, warmed up, each call by itself.
+# - **Time** the rest on `example`: `rounds` rounds, in each every engine once, warmed up, each call by itself.
 # - **Take** the engine with the largest speed-up among those that beat `eager` in at least three of four rounds; if there is
 #   none, `eager`. The speed-up is the median over the rounds: `eager`'s seconds divided by the engine's in the same round.
 #
