@@ -53,7 +53,11 @@ def make_ahead() -> None:
     for task in all_tasks():
         make = getattr(sys.modules.get(f"{task.module}.visible"), "make_ahead", None)
         if make is not None:
-            make()
+            import torch
+
+            # What is made has seeds of its own; whatever it draws besides is put back.
+            with torch.random.fork_rng(devices=[]):
+                make()
 
 
 def first_uses() -> None:

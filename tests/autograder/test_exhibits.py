@@ -89,7 +89,7 @@ def test_messages_name_the_cases_that_they_are_about() -> None:
         assert "✘ a, b, c and 1 more: You lost." in text
         assert "✔ two" in text
         # A case is named where its message stands, and in no list besides.
-        assert text.count("one") == 1
+        assert text.count("✔") + text.count("✘ one") == 2
     unnamed = [CaseVerdict(case, False, (Finding("", f"It is {case}."),)) for case in ("odd", "even")]
     said = repr(CheckResult(outcome_from_verdicts("task", "A task", unnamed)))
     assert "✘ odd: It is odd." in said
@@ -137,5 +137,5 @@ def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> N
     assert "3 changed" in text
     assert "three exact GELUs: before" in text
     pictures = sorted((path.parent / "pictures").iterdir())
-    assert [picture.name for picture in pictures] == [f"rewriting_backend-{number}.svg" for number in (1, 2, 3, 4)]
+    assert [picture.name for picture in pictures] == [f"rewriting_backend-{number}.svg" for number in range(1, 7)]
     assert "<svg" in pictures[0].read_text()

@@ -225,5 +225,5 @@ def test_an_answer_that_knows_the_visible_cases_by_heart_fails(plain: Grader, ro
     source = when_called(STEAL.format(witness="/dev/null", deed=deed))
     outcome, _ = plain.grade(replace(TASK, seconds=60.0), room.cells(source))
     assert outcome.status == "wrong"
-    assert [case.passed for case in outcome.cases if not case.hidden] == [True, True]
+    assert [case.passed for case in outcome.cases if not case.hidden] == [True] * len(names)
     assert any(message.endswith("(found on a hidden case)") for message in outcome.messages)
