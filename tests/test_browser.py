@@ -9,12 +9,13 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 from lab_server import TOKEN, LabServer
-from playwright.sync_api import Locator, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, expect, sync_playwright
 
 from autograder.course.workspace import PAGES
 from autograder.exercises.day1.record_graphs import judge
@@ -140,6 +141,16 @@ def source_of(answer: Path) -> str:
 def message_of(answer: Path) -> str:
     """The message that a wrong answer must trigger."""
     return judge.MISCONCEPTIONS[answer.read_text().split('"""', 2)[1].splitlines()[0].strip()]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser, closed at the end; without its own sandbox for root, who may not have one."""
+    switches = [*SWITCHES, "--no-sandbox"] if os.geteuid() == 0 else list(SWITCHES)
+    with sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=browser_path(), args=switches)
+        yield launched
+        launched.close()
 
 
 def test_a_learner_goes_from_week_1_to_feedback(playwright: Playwright, server: LabServer, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ MOST = {
     "benchmark": 296,
     "capture": 2342,
     "costs": 439,
-    "graphs": 2172,
+    "graphs": 2169,
     "optimizer": 582,
     "passes": 3111,
     "verification": 1060,

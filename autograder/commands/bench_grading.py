@@ -210,12 +210,18 @@ def _timed(command: list[str], root: Path, clock: Callable[[], float] = time.per
 
 
 def _wait_for_orphans() -> None:
-    """Wait for what the command left behind: only the time of processes that were waited for is known."""
+    """Wait for what the command left behind: only the time of processes that were waited for is known.
+
+    Raises:
+        RuntimeError: something of it runs on; its time would be missing in the figures.
+    """
     end = time.monotonic() + ORPHANS_SECONDS
     with suppress(ChildProcessError):
         while time.monotonic() < end:
+            # `waitpid` knows no time limit of its own.
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
                 time.sleep(0.05)
+        raise RuntimeError(f"a process that the command left behind still runs after {ORPHANS_SECONDS:g} s")
 
 
 def _processor_seconds() -> float:

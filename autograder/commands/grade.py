@@ -153,15 +153,15 @@ def _tell(course: Course, graded: Graded, console: Console) -> None:
 def _save_passed(course: Course, graded: Graded, console: Console) -> None:
     """Put the answers that passed a grade into the learner's package, as a check that passes does."""
     from autograder.course.own_package import export_passed
-    from autograder.course.reading import read_notebook
     from autograder.course.tasks import tasks_of_notebook
+    from autograder.records.intake import received
 
     assert graded.outcome is not None
     passed = {outcome["task"] for outcome in graded.outcome["tasks"] if outcome["status"] == "passed"}
     tasks = [task for task in tasks_of_notebook(graded.notebook) if task.name in passed and task.export]
     if not tasks:
         return
-    handed_in = read_notebook(course.submitted / graded.student / graded.day / f"{graded.notebook}.ipynb")
+    handed_in = received(course, graded.student, graded.day, graded.notebook)
     for line in export_passed(handed_in, tasks, course.workspace).values():
         console.print(f"  {escape(line)}.")
 

@@ -24,9 +24,7 @@ from nbformat import NotebookNode
 
 from autograder.course.notebooks import cells_before_check, points_of
 from autograder.course.task import Task
-from autograder.exchange.channel import (
-    Message,
-)
+from autograder.exchange.channel import Message
 from autograder.exchange.verdict import (
     TaskOutcome,
 )
@@ -223,11 +221,11 @@ class Grader:
         self, task: Task, cells: list[dict[str, str]], cases: list[Message], hidden: bool
     ) -> TaskOutcome:
         """One round on cases of one's own choosing, ended by the first that fails: is the answer wrong, never how."""
-        return self._round(task, cells, set(), hidden, cases)[0]
+        return self._round(task, cells, set(), hidden, cases, until_failure=True)[0]
 
     def round_of(self, task: Task, cells: list[dict[str, str]], cases: list[Message]) -> TaskOutcome:
         """One round on cases of one's own choosing, to the end; all that is found is told."""
-        return self._round(task, cells, set(), True, cases, to_the_end=True)[0]
+        return self._round(task, cells, set(), True, cases)[0]
 
     def _round(
         self,
@@ -236,7 +234,7 @@ class Grader:
         stuck: set[str],
         hidden: bool,
         chosen: list[Message] | None = None,
-        to_the_end: bool = False,
+        until_failure: bool = False,
     ) -> tuple[TaskOutcome, dict[str, list[dict[str, Any]]]]:
         worker = self._warm_worker(task)
         cases = self._cases_of(task, hidden) if chosen is None else chosen
@@ -253,7 +251,7 @@ class Grader:
             wanted = [cell for cell in cells if cell["id"] not in stuck or cell["id"] == task.answer_id]
             watch = None if hidden and not self._tells_hidden else self._watch
             run = TaskRun(worker, task, wanted, self._limits, self._budget, hidden, watch)
-            run.until_failure = chosen is not None and not to_the_end
+            run.until_failure = until_failure
             outcome = run.outcome(cases, self._judge)
             # What the learner's side says of itself is believed only as far as it makes sense.
             others = {cell["id"] for cell in wanted} - {task.answer_id}

@@ -107,7 +107,7 @@ class AutogradeReceived(TellsWhy, Autograde):
             if not self._is_due(assignment_id, student_id):
                 return False
             course = Course(Path(self.course_root))
-            why = self._kept_because(course, *self._submissions[key])
+            why = self._kept_because(course, self._submissions[key][0])
             if why:
                 return self._left(student_id, assignment_id, why)
             try:
@@ -116,7 +116,7 @@ class AutogradeReceived(TellsWhy, Autograde):
                 return self._left(student_id, assignment_id, NOT_GRADED.format(reason=error))
         return super().init_destination(assignment_id, student_id)
 
-    def _kept_because(self, course: Course, submission: HandedIn, _: dict[str, NotebookNode]) -> str:
+    def _kept_because(self, course: Course, submission: HandedIn) -> str:
         """Why a submission is not graded by the rules of `course.toml`, or `""`; it is noted and kept then."""
         student, day = submission.folder.student, submission.folder.day
         with VerdictStore(course.database) as store:

@@ -1,4 +1,4 @@
-"""Badges that open the course where somebody else's machine runs it. Images are drawn here: a page loads nothing."""
+"""Links that open the course on somebody else's machine. Words, no images: those would come from another server."""
 
 from __future__ import annotations
 

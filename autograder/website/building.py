@@ -46,7 +46,7 @@ _SETTINGS: dict[str, Any] = {
     "nb_ipywidgets_js": {},
     "nb_merge_streams": True,
     "myst_heading_anchors": 4,
-    "myst_enable_extensions": ["dollarmath", "colon_fence", "attrs_inline"],
+    "myst_enable_extensions": ["dollarmath", "colon_fence"],
     "autodoc_typehints": "signature",
     "autodoc_member_order": "bysource",
     "napoleon_use_ivar": True,
@@ -112,9 +112,7 @@ def build_website(course: Course, target: Path, repository: str | None = None) -
 def _run_sphinx(pages: Path, made: Path, doctrees: Path) -> None:
     complaints = io.StringIO()
     with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            pages, None, made, doctrees, "html", confoverrides=_SETTINGS, status=None, warning=complaints, freshenv=True
-        )
+        app = Sphinx(pages, None, made, doctrees, "html", confoverrides=_SETTINGS, status=None, warning=complaints)
         app.build()
     lines = [
         line.replace(f"{pages}/", "") for line in _COLOUR.sub("", complaints.getvalue()).splitlines() if line.strip()

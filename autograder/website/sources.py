@@ -18,6 +18,9 @@ from fxopt_workbench.files import write_whole
 GUIDES = (("docs/instructor.md", "instructor.md"), ("docs/architecture.md", "architecture.md"))
 """Guides of the repository: the path there, and on the website."""
 
+_NOTEBOOK = re.compile(r"\(curriculum/(\w+)/(\w+)\.ipynb")
+"""A schedule's link to a notebook: what a track consists of, in the order in which it is taken."""
+
 _ELSEWHERE = re.compile(r"(?<!!)\[([^\]]+)\]\((CONTRIBUTING\.md|evidence\.md|docs/evidence\.md)(#[^)]*)?\)")
 """Links to pages that are for those who build the course."""
 
@@ -42,26 +45,23 @@ class WebsiteError(RuntimeError):
 def lay_out(course: Course, folder: Path) -> list[Chapter]:
     """Write every notebook and guide into a folder, under the addresses that the course's own links use.
 
-    Lessons come executed from `solutions/`, so with their outputs. Exercises come from `curriculum/`, which has no
-    answers; the written example of a report is a lesson.
+    What a track's schedule links to makes its chapter, in that order. Lessons come executed from `solutions/`, with the
+    outputs that they had then; exercises come from `curriculum/`, which has no answers.
 
     Args:
         course: the course with its sources.
         folder: empty.
 
     Raises:
-        WebsiteError: a notebook was not executed since it was changed, or is missing.
+        WebsiteError: a notebook or a guide is missing.
     """
     chapters = []
     for track in TRACKS:
         _guide(course, track.page, folder / track.page)
-        pages = [Path(track.page).stem]
-        schedule = (folder / track.page).read_text()
-        for unit in track.units:
-            pages += _unit(course, course.sources_of(unit.folder), unit.folder, folder, schedule)
-        if track is TRACKS[0]:
-            pages += _unit(course, course.solutions / "capstone", "capstone", folder, schedule)
-        chapters.append(Chapter(track.name, tuple(pages)))
+        linked = dict.fromkeys(_NOTEBOOK.findall((course.root / track.page).read_text()))
+        for unit, name in linked:
+            _notebook(course, unit, name, folder)
+        chapters.append(Chapter(track.name, (Path(track.page).stem, *(f"{unit}/{name}" for unit, name in linked))))
     _guide(course, "curriculum/Glossary.md", folder / "Glossary.md")
     for source, target in GUIDES:
         _guide(course, source, folder / target)
@@ -71,30 +71,12 @@ def lay_out(course: Course, folder: Path) -> list[Chapter]:
     return chapters
 
 
-def _unit(course: Course, sources: Path, unit: str, folder: Path, schedule: str) -> list[str]:
-    """Write the notebooks of one unit; their paths on the website, in the order in which the schedule names them."""
-    pages = []
-    released = sorted((course.curriculum / unit).glob("*.ipynb"), key=lambda path: (_place(schedule, path), path.name))
-    if not released:
-        raise WebsiteError(f"{course.curriculum / unit} has no notebooks: run `make notebooks` first")
-    for path in released:
-        shown = path if _is_exercise(path) else sources / path.name
-        if not shown.is_file():
-            raise WebsiteError(f"{shown} is missing: run `make notebooks`, which executes the lessons")
-        notebook = as_page(nbformat.read(shown, as_version=4))
-        write_whole(folder / unit / path.name, nbformat.writes(notebook))
-        pages.append(f"{unit}/{path.stem}")
-    return pages
-
-
-def _place(schedule: str, notebook: Path) -> int:
-    """Where a schedule first names a notebook; what it does not name comes last."""
-    found = schedule.find(f"{notebook.parent.name}/{notebook.name}")
-    return len(schedule) if found < 0 else found
-
-
-def _is_exercise(path: Path) -> bool:
-    return path.name.startswith("ex_")
+def _notebook(course: Course, unit: str, name: str, folder: Path) -> None:
+    """Write one notebook of a unit: an exercise as it is handed out, anything else as it was executed."""
+    shown = (course.curriculum / unit if name.startswith("ex_") else course.sources_of(unit)) / f"{name}.ipynb"
+    if not shown.is_file():
+        raise WebsiteError(f"{shown} is missing: run `make notebooks`, which executes the lessons")
+    write_whole(folder / unit / shown.name, nbformat.writes(as_page(nbformat.read(shown, as_version=4))))
 
 
 def as_page(notebook: NotebookNode) -> NotebookNode:

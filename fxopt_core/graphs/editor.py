@@ -20,6 +20,7 @@ from fxopt_core.graphs.exactness import EXACT, Tolerance
 from fxopt_core.graphs.example_values import ExampleValues
 from fxopt_core.graphs.examples import EXAMPLE_META, value_of
 from fxopt_core.graphs.timeline import Timeline
+from fxopt_core.graphs.walks import nodes_in
 
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
 """Provenance that a new node takes over from the node in whose place it stands."""
@@ -90,12 +91,6 @@ class _Logging:
         if kind is None:
             self._editor.rewrites.append(self._rewrite)
             self._editor._storages = self._editor._timeline = None
-
-
-def _nodes_in(*arguments: Any) -> list[fx.Node]:
-    found: list[fx.Node] = []
-    fx.node.map_arg(arguments, found.append)
-    return found
 
 
 class GraphEditor:
@@ -229,7 +224,7 @@ class GraphEditor:
         """Give a node other arguments, and where it is to compute the same in another way, another function."""
         log = self.current
         self._require_usable((node,))
-        self._require_usable(_nodes_in(args, kwargs), node)
+        self._require_usable(nodes_in((args, kwargs)), node)
         log.before.append(snapshot(node))
         if function is not None:
             node.op, node.target = "call_function", function
@@ -258,7 +253,7 @@ class GraphEditor:
         log = self.current
         place = before if before is not None else like
         self._require_usable((place,))
-        self._require_usable(_nodes_in(args, kwargs), place)
+        self._require_usable(nodes_in((args, kwargs)), place)
         with self.graph.inserting_before(place):
             node = self.graph.create_node(op, target, args, kwargs)
         node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
 from fxopt_core.graphs.effects import Storage
 from fxopt_core.graphs.names import is_operation, operation_name
+from fxopt_core.graphs.walks import reached
 
 Grid = tuple[int, int]
 
@@ -110,12 +111,12 @@ class Flow:
 
     def before(self, nodes: Iterable[fx.Node]) -> set[fx.Node]:
         """These nodes and all that they depend on."""
-        return _closure(nodes, self.reads.__getitem__)
+        return reached(nodes, self.reads.__getitem__)
 
     def after(self, nodes: Iterable[fx.Node], among: set[fx.Node] | None = None) -> set[fx.Node]:
         """These nodes and all that depends on them, but the output; with `among`, through such nodes alone."""
         allowed = (lambda user: user.op != "output") if among is None else among.__contains__
-        return _closure(nodes, lambda node: filter(allowed, self.readers[node]))
+        return reached(nodes, lambda node: filter(allowed, self.readers[node]))
 
     def gates(self, start: fx.Node) -> list[fx.Node]:
         """The nodes that every path from `start` to the output goes through, first `start`, without the output."""
@@ -184,16 +185,6 @@ def _reads(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:
         # Everything that comes from outside may be one storage: who reads a weight does not wait for each statistic.
         writers |= {place: node for place in map(storages.of, storages.effects(node).writes) if place != outside}
     return reads
-
-
-def _closure(nodes: Iterable[fx.Node], step: Any) -> set[fx.Node]:
-    found = set(nodes)
-    waiting = list(found)
-    while waiting:
-        fresh = [one for one in step(waiting.pop()) if one not in found]
-        found.update(fresh)
-        waiting += fresh
-    return found
 
 
 def _is_attention(node: fx.Node) -> bool:

@@ -127,8 +127,14 @@ def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> N
     assert [outcome.status for outcome in found.outcome.tasks if outcome.task == task.name] == ["passed"]
     assert found.to_json()["saved"] == found.saved
     # As after a check in the notebook: the answer is in the learner's package, and counts towards the checklist.
-    if task.export:
-        assert found.saved[task.name].startswith("Saved ")
+    assert found.saved[task.name].startswith("Saved ")
+    names = ", ".join(task.provides)
+    [line] = [
+        line
+        for line in (classroom.course.workspace / "my_fxopt" / "__init__.py").read_text().splitlines()
+        if names in line
+    ]
+    assert line.startswith(f"from my_fxopt.{task.export} import")
     assert latest(classroom.course.workspace)["check", task.name] == "passed"
     console = Console(width=200, record=True, file=StringIO())
     print_outcome(found, console, exhibits, path.parent / "pictures")

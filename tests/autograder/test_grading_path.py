@@ -50,6 +50,17 @@ def score(classroom: Classroom, who: str) -> float:
     return found[0]
 
 
+@pytest.mark.parametrize("passes", [True, False])
+def test_an_answer_that_passes_a_grade_goes_into_the_learners_package(classroom: Classroom, passes: bool) -> None:
+    classroom.hand_in(RIGHT if passes else KEEPS_THE_LAST)
+    finished = fxopt(classroom, "grade")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    saved = classroom.course.workspace / "my_fxopt" / f"{TASK.export}.py"
+    assert ("Saved `GraphRecorder` to my_fxopt/graphs.py." in finished.stdout) == passes
+    assert saved.is_file() == passes
+    assert not passes or "class GraphRecorder" in saved.read_text()
+
+
 def test_points_and_messages_of_four_students(classroom: Classroom) -> None:
     steals = when_called(
         "import sys\nframe = sys._getframe()\n"

@@ -17,8 +17,8 @@ import pytest
 from classroom import cell
 from made_up_class import DAY, NOTEBOOK, make_class, record
 from nbgrader.api import Gradebook
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from test_browser import SWITCHES, browser_path
+from playwright.sync_api import Browser, Page, expect
+from test_browser import chromium
 
 from autograder.classroom.dashboard.data import RESULTS, Reader, gate_matrix, mutation_matrix
 from autograder.classroom.dashboard.page import in_words, render
@@ -176,11 +176,8 @@ def test_what_cannot_be_read_is_said_and_the_server_goes_on(server: DashboardSer
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    switches = [*SWITCHES, "--no-sandbox"] if os.geteuid() == 0 else list(SWITCHES)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=browser_path(), args=switches)
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 def opened(browser: Browser, server: DashboardServer, scheme: str = "light") -> tuple[Page, list[str], list[str]]:

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, decode, encode
+from autograder.learner_side.creations import NodesOfCreations
 
 SHOWN_NODES = 40
 """Most nodes of a graph of which the check still draws a picture."""
@@ -75,26 +75,11 @@ READS_NOTHING = frozenset(
 """Functions of which a call is a node though it reads no value of the graph: they create tensors, or switch a mode."""
 
 
-class _WithCreations(TorchFunctionMode):
-    """Notes calls that no value of the graph takes part in, which `torch.fx` alone runs while it traces."""
-
-    def __init__(self, tracer: fx.Tracer) -> None:
-        super().__init__()
-        self._tracer = tracer
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if function in READS_NOTHING:
-            return self._tracer.create_proxy("call_function", function, args, kwargs or {})
-        return function(*args, **(kwargs or {}))
-
-
 def trace(module: nn.Module) -> fx.GraphModule:
     """The graph of what a module's `forward` really runs."""
     tracer = ProgramTracer()
     tracer.graph = fx.Graph()
-    with _WithCreations(tracer):
+    with NodesOfCreations(tracer, READS_NOTHING):
         graph = tracer.trace(module)
     result = fx.GraphModule(tracer.root, graph)
     result.training = module.training  # alone: modules in it may be in another mode

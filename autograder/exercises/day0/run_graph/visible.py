@@ -10,10 +10,10 @@ from unittest.mock import patch
 import torch
 from torch import fx, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.creations import NodesOfCreations
 from autograder.learner_side.withheld import WithheldImportError
 
 
@@ -101,21 +101,6 @@ def visible_cases() -> list[Case]:
 READS_NOTHING = frozenset({torch.arange, torch.ones, torch.zeros, torch.full, torch._C._set_grad_enabled})
 
 
-class _WithCreations(TorchFunctionMode):
-    """Makes nodes of calls that read no value, which Python alone would run."""
-
-    def __init__(self, tracer: fx.proxy.TracerBase) -> None:
-        super().__init__()
-        self._tracer = tracer
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if function in READS_NOTHING:
-            return self._tracer.create_proxy("call_function", function, args, kwargs or {})
-        return function(*args, **(kwargs or {}))
-
-
 class _Path:
     """What a program sees of a module: reading an attribute and calling make nodes.
 
@@ -158,7 +143,7 @@ def build(case: Case) -> fx.GraphModule:
     graph = fx.Graph()
     tracer = fx.proxy.GraphAppendingTracer(graph)
     inputs = [fx.Proxy(graph.placeholder(name), tracer) for name in ("x", "y")]
-    with _WithCreations(tracer):
+    with NodesOfCreations(tracer, READS_NOTHING):
         graph.output(tracer.create_arg(names["forward"](_Path(tracer, root), *inputs)))
     graph_module = fx.GraphModule(root, graph)
     for path in given["hooked"]:
