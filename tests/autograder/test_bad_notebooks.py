@@ -190,7 +190,7 @@ def test_a_missing_notebook_and_a_folder_in_its_place(classroom: Classroom) -> N
 
 def test_check_answers_in_json_with_exit_codes(classroom: Classroom) -> None:
     path = classroom.workspace_file
-    every = {"notebook", "problems", "tasks", "sandboxed", "seconds", "phases"}
+    every = {"notebook", "problems", "tasks", "sandboxed", "seconds", "phases", "saved"}
     blank = fxopt("check", str(path), "--json")
     assert blank.exit_code == 1
     answer = json.loads(blank.stdout)

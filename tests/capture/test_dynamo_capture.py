@@ -223,11 +223,12 @@ def test_the_extractor_is_a_backend_that_computes_the_same():
 
 def test_only_warnings_that_say_a_break_again_are_kept_back(caplog, monkeypatch):
     logger = logging.getLogger("torch._dynamo.variables.tensor")
-    # A test before this one may have opened a gradebook, whose migrations switch off every logger there is.
+    # A test before this one may have opened a gradebook, whose migrations switch off every logger there is, or made
+    # Dynamo's logs quieter.
     monkeypatch.setattr(logger, "disabled", False)
     logger.addHandler(caplog.handler)
     try:
-        with without_repeated_warnings():
+        with caplog.at_level(logging.WARNING, logger=logger.name), without_repeated_warnings():
             logger.warning("Graph break from `Tensor.item()`, consider setting:")
             logger.warning("something else")
         logger.warning("Graph break from `Tensor.item()`, consider setting:")

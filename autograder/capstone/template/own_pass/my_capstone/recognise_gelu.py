@@ -24,17 +24,17 @@ def is_float(match: Match) -> str | None:
     return None
 
 
-def with_functions(x):
+def with_functions(x: torch.Tensor) -> torch.Tensor:
     """As the published code of GPT-2 writes it."""
     return 0.5 * x * (1.0 + torch.tanh(ROOT * (x + 0.044715 * torch.pow(x, 3.0))))
 
 
-def with_power(x):
+def with_power(x: torch.Tensor) -> torch.Tensor:
     """With the operator for powers."""
     return 0.5 * x * (1.0 + torch.tanh(ROOT * (x + 0.044715 * x**3)))
 
 
-def in_aten(x):
+def in_aten(x: torch.Tensor) -> torch.Tensor:
     """As `torch.export` gives both."""
     inner = aten.add.Tensor(x, aten.mul.Tensor(aten.pow.Tensor_Scalar(x, 3.0), 0.044715))
     return aten.mul.Tensor(
@@ -42,12 +42,12 @@ def in_aten(x):
     )
 
 
-def gelu(x):
+def gelu(x: torch.Tensor) -> torch.Tensor:
     """The operator at torch level."""
     return functional.gelu(x, approximate="tanh")
 
 
-def gelu_in_aten(x):
+def gelu_in_aten(x: torch.Tensor) -> torch.Tensor:
     """The operator at ATen level."""
     return aten.gelu.default(x, approximate="tanh")
 
