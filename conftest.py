@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,3 +29,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTas
 def _wide_console(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables as wide as on a usual screen: processes of `pytest -n` are told 80 columns, which few have."""
     monkeypatch.setenv("COLUMNS", "140")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_old_is_collected_again() -> Iterator[None]:
+    """What outlives a file of tests is not looked through by each later collection.
+
+    A process of tests comes to hold millions of objects, and code under test that collects (a benchmark, before each
+    of its runs) would spend two seconds each time.
+    """
+    yield
+    gc.collect()
+    gc.freeze()

@@ -7,6 +7,7 @@ evidence of the task's probe.
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -76,11 +77,16 @@ def _answer(channel: Channel, probe: Any, names: Sequence[str], shell: LearnerSh
 
 
 def observe(probe: Any, case: Any, answers: list[Any], shell: LearnerShell) -> tuple[dict[str, Any], bytes]:
-    """Evidence of one case as a message, or what the learner's code raised instead."""
+    """Evidence of one case as a message, or what the learner's code raised instead.
+
+    Gradients are recorded at first, as in a fresh process: a cell that switched them off for good decides nothing.
+    """
     from autograder.exchange.evidence import Evidence
 
     try:
         with shell.muted():
+            if (torch := sys.modules.get("torch")) is not None:
+                torch.set_grad_enabled(True)
             evidence = probe(case, *answers)
         if not isinstance(evidence, Evidence):
             raise TypeError(f"the probe returned {type(evidence).__name__}, not Evidence")
