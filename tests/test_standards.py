@@ -12,7 +12,7 @@ import pytest
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id, points_of
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task, WrittenTask
+from autograder.course.task import UNITS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
 from autograder.course.tracks import TRACKS
 
@@ -32,20 +32,20 @@ MOST_WORDS = 150
 
 HINTS = ("Hint 1", "Hint 2", "Hint 3")
 
-DAY = pytest.mark.parametrize("day", DAYS)
+UNIT = pytest.mark.parametrize("unit", UNITS)
 
 
-def notebooks(day: str) -> dict[str, Any]:
+def notebooks(unit: str) -> dict[str, Any]:
     """The sources of a day, by name."""
-    return {path.stem: read_source(path) for path in sorted(COURSE.sources_of(DAYS[day]).glob("*.py"))}
+    return {path.stem: read_source(path) for path in sorted(COURSE.sources_of(UNITS[unit]).glob("*.py"))}
 
 
-def lessons(day: str) -> dict[str, Any]:
-    return {name: notebook for name, notebook in notebooks(day).items() if not name.startswith("ex_")}
+def lessons(unit: str) -> dict[str, Any]:
+    return {name: notebook for name, notebook in notebooks(unit).items() if not name.startswith("ex_")}
 
 
 SOURCES = pytest.mark.parametrize(
-    ("name", "notebook"), [(name, notebook) for day in DAYS for name, notebook in notebooks(day).items()]
+    ("name", "notebook"), [(name, notebook) for unit in UNITS for name, notebook in notebooks(unit).items()]
 )
 
 
@@ -61,69 +61,69 @@ def sections(notebook: Any) -> list[tuple[str, str]]:
 
 
 def task_text(task: Task | WrittenTask) -> str:
-    [cell] = [cell for cell in notebooks(task.day)[task.notebook].cells if grade_id(cell) == f"{task.name}-task"]
+    [cell] = [cell for cell in notebooks(task.unit)[task.notebook].cells if grade_id(cell) == f"{task.name}-task"]
     return cell.source
 
 
-def hours(day: str) -> tuple[float, float]:
+def hours(unit: str) -> tuple[float, float]:
     """The hours that the page of the track gives to the lessons and to the exercise."""
-    ((track, heading),) = ((track, unit.heading) for track in TRACKS for unit in track.units if unit.name == day)
+    ((track, heading),) = ((track, unit.heading) for track in TRACKS for unit in track.units if unit.name == unit)
     page = (ROOT / track.page).read_text()
     section = re.search(
         rf"^### {heading}:.*?\n\n\*[\d.]+ hours: ([\d.]+) for the lessons?, ([\d.]+)",
         page,
         re.M | re.S,
     )
-    assert section, f"{track.page} does not divide the hours of {day}: '*4 hours: 2 for the lesson, 2 for the …'"
+    assert section, f"{track.page} does not divide the hours of {unit}: '*4 hours: 2 for the lesson, 2 for the …'"
     return float(section[1]), float(section[2])
 
 
-@DAY
-def test_the_minutes_of_the_lessons_add_up(day: str) -> None:
+@UNIT
+def test_the_minutes_of_the_lessons_add_up(unit: str) -> None:
     total = 0
-    for name, notebook in lessons(day).items():
+    for name, notebook in lessons(unit).items():
         for heading, text in sections(notebook):
             if heading in UNTIMED:
                 continue
             stated = MINUTES.match(text)
             assert stated, f"{name}: the step {heading!r} does not begin with its minutes, such as '*10 minutes.*'"
             total += 0 if stated[3] else int(stated[1])
-    assert abs(total - 60 * hours(day)[0]) <= SLACK, f"{total} minutes"
+    assert abs(total - 60 * hours(unit)[0]) <= SLACK, f"{total} minutes"
 
 
-@DAY
-def test_the_minutes_of_the_core_tasks_add_up(day: str) -> None:
+@UNIT
+def test_the_minutes_of_the_core_tasks_add_up(unit: str) -> None:
     total = 0
-    for task in (task for task in (*all_tasks(), *written_tasks()) if task.day == day):
+    for task in (task for task in (*all_tasks(), *written_tasks()) if task.unit == unit):
         stated = MINUTES.search(task_text(task))
         assert stated, f"{task.name} does not state its minutes"
         assert stated[2], f"{task.name} does not state how hard it is"
         total += 0 if stated[3] else int(stated[1])
-    assert abs(total - 60 * hours(day)[1]) <= SLACK, f"{total} minutes"
+    assert abs(total - 60 * hours(unit)[1]) <= SLACK, f"{total} minutes"
 
 
-@DAY
-def test_a_day_has_a_hundred_points(day: str) -> None:
+@UNIT
+def test_a_day_has_a_hundred_points(unit: str) -> None:
     points: dict[str, float] = {}
-    for notebook in notebooks(day).values():
+    for notebook in notebooks(unit).values():
         points |= points_of(notebook)
-    tasks = [task.name for task in all_tasks() if task.day == day]
+    tasks = [task.name for task in all_tasks() if task.unit == unit]
     assert set(tasks) <= set(points)
     assert sum(points[name] for name in tasks) == 100
 
 
-@DAY
-def test_written_answers_have_a_rubric(day: str) -> None:
-    for task in (task for task in written_tasks() if task.day == day):
-        [cell] = [cell for cell in notebooks(day)[task.notebook].cells if grade_id(cell) == task.name]
+@UNIT
+def test_written_answers_have_a_rubric(unit: str) -> None:
+    for task in (task for task in written_tasks() if task.unit == unit):
+        [cell] = [cell for cell in notebooks(unit)[task.notebook].cells if grade_id(cell) == task.name]
         assert cell.metadata.get("fxopt", {}).get("rubric"), f"{task.name} does not say what a person looks for"
 
 
-@DAY
-def test_lessons_ask_for_predictions(day: str) -> None:
+@UNIT
+def test_lessons_ask_for_predictions(unit: str) -> None:
     """At least four a day, and four in every lesson of twenty minutes and more."""
     counts = {}
-    for name, notebook in lessons(day).items():
+    for name, notebook in lessons(unit).items():
         counts[name] = sum(cell.source.count("**Prediction.**") for cell in notebook.cells)
         minutes = sum(int(stated[1]) for _, text in sections(notebook) if (stated := MINUTES.match(text)))
         assert counts[name] >= 4 or minutes < 20, name
@@ -167,8 +167,8 @@ def test_pictures_in_the_text_have_alternatives(name: str, notebook: Any) -> Non
 @SOURCES
 def test_pictures_that_cells_show_have_alternatives(name: str, notebook: Any) -> None:
     """A drawing carries its text; what is plotted is told in text by the same cell or by the next one."""
-    day = next(folder for day, folder in DAYS.items() if name in notebooks(day))
-    executed = nbformat.read(COURSE.sources_of(day) / f"{name}.ipynb", as_version=4)
+    unit = next(folder for unit, folder in UNITS.items() if name in notebooks(unit))
+    executed = nbformat.read(COURSE.sources_of(unit) / f"{name}.ipynb", as_version=4)
     code = [cell for cell in executed.cells if cell.cell_type == "code"]
     for cell, following in zip(code, [*code[1:], None], strict=True):
         for output in cell.outputs:

@@ -19,7 +19,7 @@ from autograder.course.judges import judge_module
 from autograder.course.notebooks import cells_before_check, grade_id
 from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.grading.grading import Grader
 from autograder.grading.judging import Judge
@@ -146,7 +146,7 @@ def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
     yield Answer("sabotage", "process ended", "import os\nos._exit(0)", "crashed")
     for module in task.withheld:
         yield Answer("isolation", f"import {module}", f"import {module}\n{reference}", "misconception: withheld import")
-    # The course's own answers: their modules are not there, and `use` knows the names of earlier days only.
+    # The course's own answers: their modules are not there, and `use` knows the names of earlier units only.
     for module in ("judge", "reference"):
         yield Answer("isolation", f"{module} imported", f"import {task.module}.{module}\n{reference}", RAISED)
     if task.export:
@@ -215,7 +215,7 @@ class Gate:
             self._warm = None
 
     def _grader_for(self, task: Task) -> tuple[Grader, _Notebook]:
-        wanted = (DAYS[task.day], task.notebook)
+        wanted = (UNITS[task.unit], task.notebook)
         if self._warm is None or self._warm[0] != wanted:
             self._cool()
             notebook = _Notebook.read(self._course, *wanted)
@@ -252,11 +252,11 @@ class _Notebook:
     stubs: dict[str, str]
 
     @classmethod
-    def read(cls, course: Course, day: str, name: str) -> _Notebook:
-        solution = read_source(course.sources_of(day) / f"{name}.py")
-        blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
+    def read(cls, course: Course, unit: str, name: str) -> _Notebook:
+        solution = read_source(course.sources_of(unit) / f"{name}.py")
+        blank = read_notebook(course.curriculum / unit / f"{name}.ipynb")
         return cls(
-            [task for task in all_tasks() if (DAYS[task.day], task.notebook) == (day, name)],
+            [task for task in all_tasks() if (UNITS[task.unit], task.notebook) == (unit, name)],
             blank,
             {grade_id(cell) or "": cell.source for cell in solution.cells},
             {grade_id(cell) or "": cell.source for cell in blank.cells},

@@ -1,4 +1,4 @@
-"""The glossary: one page in `curriculum/`, made from the `glossary.toml` beside the sources of each day."""
+"""The glossary: one page in `curriculum/`, made from the `glossary.toml` beside the sources of each unit."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Term:
     Attributes:
         term: as it is written in a sentence.
         means: what it means.
-        day: folder of the day that defines it.
+        unit: folder of the unit that defines it.
         lesson: notebook in that folder that shows it, without suffix.
     """
 
     term: str
     means: str
-    day: str
+    unit: str
     lesson: str
 
     @property
@@ -65,7 +65,7 @@ def read_terms(course: Course) -> list[Term]:
                 raise GlossaryError(f"{where}: {name!r} names the lesson {entry['lesson']!r}, which is not there")
             term = Term(name, " ".join(entry["means"].split()), path.parent.name, entry["lesson"])
             if term.anchor in terms:
-                raise GlossaryError(f"{where}: {name!r} is defined in {terms[term.anchor].day} already; link to it")
+                raise GlossaryError(f"{where}: {name!r} is defined in {terms[term.anchor].unit} already; link to it")
             terms[term.anchor] = term
     return [terms[anchor] for anchor in sorted(terms)]
 
@@ -80,7 +80,7 @@ def glossary_page(course: Course) -> str:
     parts = [HEAD] if terms else []
     for term in terms:
         heading = re.sub(r"[^\w\- ]", "", term.term.lower())
-        link = f"[{term.lesson}]({term.day}/{term.lesson}.ipynb)"
+        link = f"[{term.lesson}]({term.unit}/{term.lesson}.ipynb)"
         spelt = "" if heading == term.term else f"**{term.term}**: "
         parts.append(f"## {heading}\n\n{spelt}{term.means}\n\nShown in {link}.\n")
     return "\n".join(parts)

@@ -1,5 +1,5 @@
-"""Makes notebooks from their authoring source: `solutions/DAY/NAME.py` to the executed solution notebook beside it,
-and, through nbgrader, to the student's `curriculum/DAY/NAME.ipynb`.
+"""Makes notebooks from their authoring source: `solutions/UNIT/NAME.py` to the executed solution notebook beside it,
+and, through nbgrader, to the student's `curriculum/UNIT/NAME.ipynb`.
 
 Two builds of the same source are identical: cell ids come from the nbgrader id or a hash of the source, what
 varies from run to run is taken out of outputs, and a notebook is executed again only when its source or the
@@ -27,7 +27,7 @@ from autograder.authoring.glossary import PAGE, glossary_page
 from autograder.course.course import Course
 from autograder.course.definitions import definitions_of
 from autograder.course.sources import KERNELSPEC, ReleaseError, make_assignments, read_source, sources
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import all_tasks
 from fxopt_workbench.files import write_whole
 
@@ -114,7 +114,7 @@ def references(course: Course) -> Iterator[tuple[Path, str]]:
         ReleaseError: an answer needs what no cell of its notebook defines.
     """
     for task in all_tasks():
-        source = course.sources_of(DAYS[task.day]) / f"{task.notebook}.py"
+        source = course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py"
         if not task.export or not source.is_file():
             continue
         notebook = read_source(source)

@@ -25,7 +25,7 @@ from nbgrader.utils import find_owner
 
 from autograder.course.course import Course, course_config
 from autograder.course.reading import SIZE_LIMIT, UnreadableNotebookError, read_descriptor
-from autograder.course.task import DAYS, Task, WrittenTask
+from autograder.course.task import UNITS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
 from autograder.records.intake import IntakeError, check_student, content_of, look_into
 from fxopt_workbench.files import write_whole
@@ -115,10 +115,10 @@ class SafeCollect(default.ExchangeCollect):
             write_whole(Path(dest) / name, content[:SIZE_LIMIT])
 
 
-def graded_notebooks(day: str) -> set[str]:
+def graded_notebooks(unit: str) -> set[str]:
     """Names of the notebooks of an assignment that are graded: of lessons, handed in with the rest, nothing is."""
     tasks: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
-    return {task.notebook for task in tasks if DAYS[task.day] == day}
+    return {task.notebook for task in tasks if UNITS[task.unit] == unit}
 
 
 def _owner(folder: Path) -> str:
@@ -130,7 +130,7 @@ def _owner(folder: Path) -> str:
 
 
 def run_step(
-    course: Course, step: Step, day: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
+    course: Course, step: Step, unit: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
 ) -> list[str]:
     """One step of the exchange for one assignment; what there is to say about it, line by line.
 
@@ -138,7 +138,7 @@ def run_step(
         course: the course.
         step: `release` and `collect` are the instructor's, `feedback` too; `fetch`, `submit` and `fetch-feedback` a
             learner's, with files in the workspace.
-        day: the assignment (folder name).
+        unit: the assignment (folder name).
         student: in whose name; `None` for the account's own, or for all students.
         any_owner: collect also where the account that owns a submission is not its student.
         force: release again what was released.
@@ -149,7 +149,7 @@ def run_step(
     # nbgrader's paths lead through it, also where there is nothing in it yet.
     course.records.mkdir(parents=True, exist_ok=True)
     config = course_config(course)
-    config.CourseDirectory.assignment_id = day
+    config.CourseDirectory.assignment_id = unit
     if student is not None:
         config.CourseDirectory.student_id = student
     config.Exchange.root = str(course.exchange)
@@ -171,7 +171,7 @@ def run_step(
     }
     others: list[str] = []
     if step == "feedback":
-        others = _bring_secrets(course, day)
+        others = _bring_secrets(course, unit)
         directory.student_id_exclude = ",".join(others)
     transfer = kinds[step](coursedir=directory, authenticator=Authenticator(config=config), config=config)
     with _listening(transfer.log) as said:
@@ -179,10 +179,10 @@ def run_step(
             transfer.start()
         except (ExchangeError, OSError, RuntimeError) as error:
             last = str(error) or (said[-1] if said else type(error).__name__)
-            raise CourseExchangeError(f"{step} {day}: {last}") from error
+            raise CourseExchangeError(f"{step} {unit}: {last}") from error
     # nbgrader misses a page for each lesson, too.
     missing = [(line, _NO_PAGE.search(line)) for line in said]
-    said = [line for line, found in missing if found is None or found[1] in graded_notebooks(day)]
+    said = [line for line, found in missing if found is None or found[1] in graded_notebooks(unit)]
     if others:
         said.append(
             f"{len(others)} did not hand in through the exchange; their pages are in {course.feedback}: "
@@ -192,16 +192,16 @@ def run_step(
     return said
 
 
-def _bring_secrets(course: Course, day: str) -> list[str]:
+def _bring_secrets(course: Course, unit: str) -> list[str]:
     """Put beside each page of feedback by what nbgrader knows its owner; the students for whom there is nothing."""
     without = []
-    for folder in sorted(course.feedback.glob(f"*/{day}")):
+    for folder in sorted(course.feedback.glob(f"*/{unit}")):
         student = folder.parent.name
         found = {}
         for name in ("timestamp.txt", SECRET):
             try:
-                look_into(course, student, day)
-                found[name] = content_of(course, student, day, name)[:SECRET_BYTES]
+                look_into(course, student, unit)
+                found[name] = content_of(course, student, unit, name)[:SECRET_BYTES]
             except (IntakeError, UnreadableNotebookError, OSError):
                 break
         if len(found) < 2:

@@ -153,7 +153,7 @@ def as_json(records: ClassRecords, standings: Sequence[Standing]) -> str:
 def _columns(records: ClassRecords, standings: Sequence[Standing]) -> list[tuple[str, str, str, bool, float]]:
     """(heading, assignment, notebook, whether of written answers, most points) of the columns of a wide table.
 
-    Written answers have a column of their own: they are outside the 100 points of a day, and both systems then have
+    Written answers have a column of their own: they are outside the 100 points of a unit, and both systems then have
     columns of at most 100 points, which is the most that Moodle takes.
     """
     wanted = {(standing.assignment, standing.notebook) for standing in standings}

@@ -11,7 +11,7 @@ from autograder.course.converting import convert
 from autograder.course.course import Course, course_config, find_course, student
 from autograder.course.progress import append_event, latest
 from autograder.course.rules_file import read_rules
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import all_tasks, written_tasks
 from autograder.records.gradebook import GenerateFeedbackOf
 from autograder.records.late_penalties import set_penalty
@@ -19,7 +19,7 @@ from autograder.records.manual_grades import cell_grades
 from fxopt_workbench.files import write_whole
 
 
-def write_feedback(course: Course, who: str, day: str) -> list[Path]:
+def write_feedback(course: Course, who: str, unit: str) -> list[Path]:
     """Make the feedback pages of one graded submission anew, with the points as they are now; where the pages are.
 
     What lateness costs is taken of these points, too. Pages of this machine's student are also laid into the workspace.
@@ -28,19 +28,19 @@ def write_feedback(course: Course, who: str, day: str) -> list[Path]:
         Exception: nbgrader failed; what it failed with.
     """
     rules = read_rules(course)
-    notebooks = sorted(path.stem for path in (course.records / "autograded" / who / day).glob("*.ipynb"))
+    notebooks = sorted(path.stem for path in (course.records / "autograded" / who / unit).glob("*.ipynb"))
     for name in notebooks:
         try:
-            set_penalty(course.database, rules, who, day, name)
+            set_penalty(course.database, rules, who, unit, name)
         except MissingEntry:
             continue
     config = course_config(course)
     config.CourseDirectory.student_id = who
-    config.CourseDirectory.assignment_id = day
+    config.CourseDirectory.assignment_id = unit
     converter = GenerateFeedbackOf(coursedir=CourseDirectory(config=config), config=config)
     converter.force = True
     convert(converter)
-    pages = [course.feedback / who / day / f"{name}.html" for name in notebooks]
+    pages = [course.feedback / who / unit / f"{name}.html" for name in notebooks]
     graded = {task.notebook for task in all_tasks()} | {task.notebook for task in written_tasks()}
     for page in pages:
         if who == student() and page.is_file() and page.stem in graded:
@@ -51,7 +51,7 @@ def write_feedback(course: Course, who: str, day: str) -> list[Path]:
 def note_written_points(course: Course) -> None:
     """Note in the workspace which written answers of this machine's student a person has graded by now."""
     known = latest(course.workspace)
-    titles = {(DAYS[task.day], task.notebook, task.name) for task in written_tasks()}
+    titles = {(UNITS[task.unit], task.notebook, task.name) for task in written_tasks()}
     with Gradebook(course.database, "fxopt") as gradebook:
         for grade in cell_grades(gradebook, student()):
             if (grade.assignment, grade.notebook, grade.name) not in titles or grade.person is None:
@@ -61,9 +61,9 @@ def note_written_points(course: Course) -> None:
                 append_event(course.workspace, "grade", grade.name, status)
 
 
-def main(who: str, day: str) -> None:
+def main(who: str, unit: str) -> None:
     """Make the feedback pages of one submission anew; for processes that are started for it."""
     course = find_course()
-    write_feedback(course, who, day)
+    write_feedback(course, who, unit)
     if who == student():
         note_written_points(course)

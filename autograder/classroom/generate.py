@@ -20,7 +20,7 @@ from autograder.course.notebooks import grade_id
 from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
 from autograder.course.submission import TIMESTAMP_FORMAT
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, tasks_of_notebook, written_tasks
 from autograder.records.gradebook import prepare_gradebook
 from fxopt_workbench.files import write_whole
@@ -48,45 +48,45 @@ class Generated:
 
     Attributes:
         student: in whose name.
-        day: the assignment's folder.
+        unit: the assignment's folder.
         answers: by task, which answer it holds, such as `wrong/keeps_the_last`.
     """
 
     student: str
-    day: str
+    unit: str
     answers: dict[str, str]
 
 
-def generate(course: Course, students: int, day: str, seed: int = 0) -> Iterator[Generated]:
+def generate(course: Course, students: int, unit: str, seed: int = 0) -> Iterator[Generated]:
     """Hand in for students `rehearsal-001` and so on, and put them on the class list. The same seed, the same class.
 
     Args:
         course: the course.
         students: how many, from 1 to 9999.
-        day: the assignment (folder name).
+        unit: the assignment (folder name).
         seed: of what is drawn.
 
     Raises:
         GenerateError: no such assignment, or students of these names have handed it in already.
     """
-    names = list(dict.fromkeys(task.notebook for task in all_tasks() if DAYS[task.day] == day))
+    names = list(dict.fromkeys(task.notebook for task in all_tasks() if UNITS[task.unit] == unit))
     if not names:
-        known = ", ".join(dict.fromkeys(DAYS[task.day] for task in all_tasks()))
-        raise GenerateError(f"there is no assignment {day!r} with an exercise; there are {known}")
+        known = ", ".join(dict.fromkeys(UNITS[task.unit] for task in all_tasks()))
+        raise GenerateError(f"there is no assignment {unit!r} with an exercise; there are {known}")
     keys = [f"rehearsal-{number:03}" for number in range(1, students + 1)]
-    there = [key for key in keys if (course.submitted / key / day).exists()]
+    there = [key for key in keys if (course.submitted / key / unit).exists()]
     if there:
         raise GenerateError(
-            f"{there[0]} has handed in {day} already; remove course/submitted/rehearsal-* to make the class anew"
+            f"{there[0]} has handed in {unit} already; remove course/submitted/rehearsal-* to make the class anew"
         )
     prepare_gradebook(course)
     with Gradebook(course.database, "fxopt") as gradebook:
         for number, key in enumerate(keys):
             first, last = FIRST[number % len(FIRST)], LAST[number * 5 % len(LAST)]
             gradebook.update_or_create_student(key, first_name=first, last_name=last, email=f"{key}@students.example")
-    random, now = Random(f"{seed} {day}"), datetime.now(UTC)
-    releases = {name: read_notebook(course.curriculum / day / f"{name}.ipynb") for name in names}
-    references = {name: read_source(course.sources_of(day) / f"{name}.py") for name in names}
+    random, now = Random(f"{seed} {unit}"), datetime.now(UTC)
+    releases = {name: read_notebook(course.curriculum / unit / f"{name}.ipynb") for name in names}
+    references = {name: read_source(course.sources_of(unit) / f"{name}.py") for name in names}
     for key in keys:
         # Weak and strong students: one draw for each, not only one for each answer.
         skill = random.betavariate(3, 1.6)
@@ -99,10 +99,10 @@ def generate(course: Course, students: int, day: str, seed: int = 0) -> Iterator
             _write_words(notebook, name, random)
             content = nbformat.writes(notebook).encode()
             stamp = handed_in.strftime("%Y%m%dT%H%M%S%fZ")
-            write_whole(course.records / "history" / key / day / f"{name}-{stamp}.ipynb", content)
-            write_whole(course.submitted / key / day / f"{name}.ipynb", content)
-        write_whole(course.submitted / key / day / "timestamp.txt", handed_in.strftime(TIMESTAMP_FORMAT))
-        yield Generated(key, day, answers)
+            write_whole(course.records / "history" / key / unit / f"{name}-{stamp}.ipynb", content)
+            write_whole(course.submitted / key / unit / f"{name}.ipynb", content)
+        write_whole(course.submitted / key / unit / "timestamp.txt", handed_in.strftime(TIMESTAMP_FORMAT))
+        yield Generated(key, unit, answers)
 
 
 def _answer(notebook: NotebookNode, reference: NotebookNode, task: Task, random: Random, skill: float) -> str:

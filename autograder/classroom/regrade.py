@@ -22,7 +22,7 @@ from autograder.classroom.feedback import write_feedback
 from autograder.classroom.standing import ClassRecords, Standing, read_class
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id, points_of
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.batch import Graders
 from autograder.grading.version import grader_version
@@ -157,7 +157,7 @@ def regrade(
         ReleaseError: the gradebook cannot be brought up to date.
         RulesError: there are mistakes in `course.toml`.
     """
-    day = DAYS[task.day]
+    unit = UNITS[task.unit]
     with explained(course.database, course.records), course_lock(course), VerdictStore(course.database) as store:
         if not dry_run:
             prepare_gradebook(course, store)
@@ -165,7 +165,7 @@ def regrade(
         wanted = [
             attempt
             for (_, assignment, notebook), attempts in before.attempts.items()
-            if (assignment, notebook) == (day, task.notebook)
+            if (assignment, notebook) == (unit, task.notebook)
             for attempt in attempts
             if graded(attempt) and attempt.verdict is not None and attempt.verdict.status != "invalid"
         ]
@@ -188,7 +188,7 @@ def regrade(
 def _results(course: Course, task: Task, graders: Graders, kept: Sequence[Attempt]) -> Iterator[Regraded]:
     """Every attempt graded again, in order; the graders have the next ones meanwhile."""
     waiting: list[tuple[Attempt, Work, Future[dict[str, Any]]]] = []
-    release = released(course, DAYS[task.day], task.notebook)
+    release = released(course, UNITS[task.unit], task.notebook)
     most = points_of(release).get(task.name, 0.0)
     for attempt in kept:
         content = content_of_attempt(course, attempt)
@@ -314,7 +314,7 @@ def _replaced(before: ClassRecords, results: Sequence[Regraded], task: Task) -> 
 def _changes(before: ClassRecords, after: ClassRecords, task: Task, results: Sequence[Regraded]) -> Iterator[Change]:
     """Everybody for whom something is another than before."""
     touched = {each.attempt.student for each in results if each.changed}
-    day = DAYS[task.day]
-    for old, new in zip(before.standings(assignment=day), after.standings(assignment=day), strict=True):
+    unit = UNITS[task.unit]
+    for old, new in zip(before.standings(assignment=unit), after.standings(assignment=unit), strict=True):
         if old.notebook == task.notebook and (old.score != new.score or old.student in touched):
             yield Change(old.student, old, new, task.name in old.by_hand)

@@ -19,7 +19,7 @@ from sqlalchemy import func, select
 from autograder.course.course import Course
 from autograder.course.rules import Lateness, Rules, Terms
 from autograder.course.rules_file import read_rules
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import all_tasks
 from autograder.records.admission import Refusal, graded, refusal
 from autograder.records.intake import IntakeError, handed_in, look_into
@@ -238,17 +238,17 @@ def read_class(course: Course, student: str | None = None) -> ClassRecords:
 
 
 def _handed_in(course: Course, student: str | None) -> Iterator[tuple[str, str, str]]:
-    for who, day in handed_in(course):
+    for who, unit in handed_in(course):
         if student in (None, who):
             try:
-                folder = look_into(course, who, day)
+                folder = look_into(course, who, unit)
             except (IntakeError, OSError):
                 continue  # no student, or gone meanwhile: grading reports it
-            yield from ((who, day, name) for name in folder.notebooks)
+            yield from ((who, unit, name) for name in folder.notebooks)
 
 
 def _sheets(gradebook: Gradebook) -> list[Sheet]:
-    """The notebooks that are graded, in the order of the days, with the points that the gradebook knows."""
+    """The notebooks that are graded, in the order of the units, with the points that the gradebook knows."""
     base, cell = BaseCell.__table__, GradeCell.__table__
     notebook, assignment = Notebook.__table__, Assignment.__table__
     rows = gradebook.db.execute(
@@ -260,11 +260,11 @@ def _sheets(gradebook: Gradebook) -> list[Sheet]:
         .group_by(assignment.c.name, notebook.c.name, cell.c.cell_type)
     )
     points = {(name, sheet, kind): float(most) for name, sheet, kind, most in rows}
-    graded_notebooks = dict.fromkeys((DAYS[task.day], task.notebook) for task in all_tasks())
+    graded_notebooks = dict.fromkeys((UNITS[task.unit], task.notebook) for task in all_tasks())
     return [
-        Sheet(day, name, points.get((day, name, "code"), 0.0), points.get((day, name, "markdown"), 0.0))
-        for day, name in graded_notebooks
-        if (day, name, "code") in points
+        Sheet(unit, name, points.get((unit, name, "code"), 0.0), points.get((unit, name, "markdown"), 0.0))
+        for unit, name in graded_notebooks
+        if (unit, name, "code") in points
     ]
 
 

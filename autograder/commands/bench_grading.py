@@ -44,7 +44,7 @@ c.Execute.timeout = 300
 
 
 def grading(
-    day: Annotated[str, typer.Option(help="The assignment, a folder of curriculum/.")] = "day0_start",
+    unit: Annotated[str, typer.Option(help="The assignment, a folder of curriculum/.")] = "day0_start",
     submissions: Annotated[int, typer.Option(min=1, help="How many students hand in the reference answers.")] = 30,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write every figure as JSON.")] = None,
 ) -> None:
@@ -54,7 +54,7 @@ def grading(
     console = Console(soft_wrap=True)
     try:
         course = find_course()
-        notebooks = _reference_notebooks(course, day)
+        notebooks = _reference_notebooks(course, unit)
     except (NoCourseError, LookupError) as error:
         Console(stderr=True, soft_wrap=True).print(f"fxopt: {error}")
         raise typer.Exit(2) from None
@@ -64,7 +64,7 @@ def grading(
     with tempfile.TemporaryDirectory(prefix="fxopt-bench-") as folder:
         for jobs in (1, 2):
             root = Path(folder) / f"jobs{jobs}"
-            _our_course(course.root, root, day, notebooks, submissions)
+            _our_course(course.root, root, unit, notebooks, submissions)
             # As before every run: the gradebook knows the assignments.
             _run([sys.executable, "-c", _PREPARE], root)
             command = [sys.executable, "-m", "fxopt_workbench.cli", "grade", "--jobs", str(jobs)]
@@ -75,10 +75,10 @@ def grading(
             if jobs == 1:
                 phases = _phases(outcomes, seconds["fxopt, 1 job"])
         root = Path(folder) / "stock"
-        _stock_course(course, root, day, notebooks, submissions)
+        _stock_course(course, root, unit, notebooks, submissions)
         nbgrader = [sys.executable, "-m", "nbgrader"]
-        _run([*nbgrader, "generate_assignment", day], root)
-        steps = [_timed([*nbgrader, command, day], root) for command in ("autograde", "generate_feedback")]
+        _run([*nbgrader, "generate_assignment", unit], root)
+        steps = [_timed([*nbgrader, command, unit], root) for command in ("autograde", "generate_feedback")]
         seconds["stock nbgrader"], processor["stock nbgrader"] = (sum(figures) for figures in zip(*steps, strict=True))
         pages = len(list(root.glob("feedback/*/*/*.html")))
         if pages != submissions * len(notebooks):
@@ -86,7 +86,7 @@ def grading(
     figures = figures_of(seconds, submissions, phases)
     stock, one = figures["seconds"]["stock nbgrader"], figures["seconds"]["fxopt, 1 job"]
     result: dict[str, Any] = {
-        "day": day,
+        "unit": unit,
         "submissions": submissions,
         "processors": os.cpu_count(),
         "load_average": os.getloadavg()[0],
@@ -97,7 +97,7 @@ def grading(
         for name, value in seconds.items()
     ]
     heads = ("with", "s", "s each", "times stock", "processor s")
-    console.print(Table(f"Grading {submissions} submissions of {day}", heads, rows))
+    console.print(Table(f"Grading {submissions} submissions of {unit}", heads, rows))
     parts = [(name, f"{value:.1f}", f"{100 * value / one:.0f} %") for name, value in phases.items()]
     console.print(Table("Where the time of one job goes", ("phase", "s", "share"), parts))
     console.print(
@@ -136,22 +136,22 @@ _PREPARE = (
 )
 
 
-def _reference_notebooks(course: Any, day: str) -> dict[str, NotebookNode]:
-    """The released notebooks of a day with the reference answers in them."""
+def _reference_notebooks(course: Any, unit: str) -> dict[str, NotebookNode]:
+    """The released notebooks of a unit with the reference answers in them."""
     from autograder.course.notebooks import grade_id
     from autograder.course.reading import read_notebook
     from autograder.course.sources import read_source
-    from autograder.course.task import DAYS
+    from autograder.course.task import UNITS
     from autograder.course.tasks import all_tasks
 
-    names = sorted({task.notebook for task in all_tasks() if DAYS.get(task.day) == day})
+    names = sorted({task.notebook for task in all_tasks() if UNITS.get(task.unit) == unit})
     if not names:
-        raise LookupError(f"{day!r} is no day with exercises; there are {', '.join(DAYS.values())}")
+        raise LookupError(f"{unit!r} is no unit with exercises; there are {', '.join(UNITS.values())}")
     found = {}
     for name in names:
-        notebook = read_notebook(course.curriculum / day / f"{name}.ipynb")
+        notebook = read_notebook(course.curriculum / unit / f"{name}.ipynb")
         answers = {task.answer_id for task in all_tasks()}
-        sources = {grade_id(cell): cell.source for cell in read_source(course.sources_of(day) / f"{name}.py").cells}
+        sources = {grade_id(cell): cell.source for cell in read_source(course.sources_of(unit) / f"{name}.py").cells}
         for cell in notebook.cells:
             if grade_id(cell) in answers:
                 cell.source = sources[grade_id(cell)]
@@ -159,34 +159,34 @@ def _reference_notebooks(course: Any, day: str) -> dict[str, NotebookNode]:
     return found
 
 
-def _hand_in(folder: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+def _hand_in(folder: Path, unit: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
     for number in range(submissions):
-        target = folder / f"student{number:03}" / day
+        target = folder / f"student{number:03}" / unit
         target.mkdir(parents=True)
         for name, notebook in notebooks.items():
             nbformat.write(copy.deepcopy(notebook), target / f"{name}.ipynb")
 
 
-def _our_course(source: Path, root: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+def _our_course(source: Path, root: Path, unit: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
     from autograder.course.workspace import PAGES
 
     shutil.copytree(source / "solutions", root / "solutions", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
     shutil.copytree(source / "curriculum", root / "curriculum")
     for page in PAGES:
         shutil.copy(source / page, root)
-    _hand_in(root / "course" / "submitted", day, notebooks, submissions)
+    _hand_in(root / "course" / "submitted", unit, notebooks, submissions)
 
 
-def _stock_course(course: Any, root: Path, day: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
+def _stock_course(course: Any, root: Path, unit: str, notebooks: dict[str, NotebookNode], submissions: int) -> None:
     from autograder.course.sources import read_source
 
     root.mkdir()
     (root / "nbgrader_config.py").write_text(CONFIGURATION.format(root=str(root)))
     for name in notebooks:
-        path = root / "source" / day / f"{name}.ipynb"
+        path = root / "source" / unit / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(read_source(course.sources_of(day) / f"{name}.py"), path)
-    _hand_in(root / "submitted", day, notebooks, submissions)
+        nbformat.write(read_source(course.sources_of(unit) / f"{name}.py"), path)
+    _hand_in(root / "submitted", unit, notebooks, submissions)
 
 
 def _run(command: list[str], root: Path) -> None:

@@ -41,7 +41,7 @@ def _root() -> None:
 @classroom_app.command()
 def generate(
     students: Annotated[int, typer.Option(min=1, max=9999, help="How many students hand in.")] = 60,
-    day: Annotated[str, typer.Option(help="The assignment (a folder of curriculum/).")] = "day1_compile_stack",
+    unit: Annotated[str, typer.Option(help="The assignment (a folder of curriculum/).")] = "day1_compile_stack",
     seed: Annotated[int, typer.Option(help="The same number makes the same class again.")] = 0,
 ) -> None:
     """Hand in an assignment for made-up students `rehearsal-001` and so on, right and wrong in many ways."""
@@ -51,11 +51,11 @@ def generate(
 
     try:
         course = find_course()
-        made = list(making.generate(course, students, day, seed))
+        made = list(making.generate(course, students, unit, seed))
     except (NoCourseError, ReleaseError, making.GenerateError) as error:
         raise refuse(error) from None
     Console(soft_wrap=True).print(
-        f"{len(made)} students handed in {day}: {made[0].student} to {made[-1].student}. `fxopt grade` grades them."
+        f"{len(made)} students handed in {unit}: {made[0].student} to {made[-1].student}. `fxopt grade` grades them."
     )
 
 
@@ -73,7 +73,7 @@ def export(
         Format.CSV
     ),
     out: Annotated[Path | None, typer.Option(help="Write to this file; without it to the terminal.")] = None,
-    day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
+    unit: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
 ) -> None:
     """Write the points of the class. What is no grade (not submitted, an error of ours) is never written as 0."""
     from autograder.classroom.exports import FORMATS
@@ -89,10 +89,10 @@ def export(
     except (NoCourseError, RulesError) as error:
         raise refuse(error) from None
     known = sorted({sheet.assignment for sheet in records.sheets})
-    if day is not None and day not in known:
-        near = did_you_mean(day, known) or f" There are {', '.join(known)}."
-        raise refuse(ValueError(f"--day {day}: there is no such assignment.{near}"))
-    standings = records.standings(assignment=day)
+    if unit is not None and unit not in known:
+        near = did_you_mean(unit, known) or f" There are {', '.join(known)}."
+        raise refuse(ValueError(f"--unit {unit}: there is no such assignment.{near}"))
+    standings = records.standings(assignment=unit)
     text = FORMATS[form.value](records, standings)
     if out is None:
         print(text, end="")
@@ -107,7 +107,7 @@ def export(
 
 def regrade(
     task: Annotated[str, typer.Argument(help="The task's name, such as record_graphs.")],
-    day: Annotated[str | None, typer.Option(help="The assignment that it belongs to, to be sure.")] = None,
+    unit: Annotated[str | None, typer.Option(help="The assignment that it belongs to, to be sure.")] = None,
     who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; say what would change.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
@@ -123,7 +123,7 @@ def regrade(
     from autograder.course.course import NoCourseError, find_course
     from autograder.course.rules_file import RulesError
     from autograder.course.sources import ReleaseError
-    from autograder.course.task import DAYS
+    from autograder.course.task import UNITS
     from autograder.course.tasks import UnknownTaskError, find_task
     from autograder.grading.batch import Batch, Here
     from autograder.records.lock import CourseLockedError
@@ -135,10 +135,10 @@ def regrade(
     )
     try:
         course, found = find_course(), find_task(task)
-        if found.day not in DAYS:
+        if found.unit not in UNITS:
             raise UnknownTaskError(f"{task} is a task of the capstone; `fxopt leaderboard` ranks its packages")
-        if day not in (None, DAYS[found.day], found.day):
-            raise UnknownTaskError(f"--day {day}: {task} belongs to {DAYS[found.day]}")
+        if unit not in (None, UNITS[found.unit], found.unit):
+            raise UnknownTaskError(f"--unit {unit}: {task} belongs to {UNITS[found.unit]}")
         with bar:
             counted = bar.add_task("Attempts", total=None, visible=console.is_terminal and not as_json)
             report = run(
@@ -256,52 +256,52 @@ Day = Annotated[str, typer.Argument(help="The assignment, a folder of curriculum
 
 
 @exchange_app.command()
-def release(day: Day, force: Annotated[bool, typer.Option(help="Release again what was released.")] = False) -> None:
+def release(unit: Day, force: Annotated[bool, typer.Option(help="Release again what was released.")] = False) -> None:
     """Instructor: put an assignment where learners fetch it."""
-    _step("release", day, "Released", force=force)
+    _step("release", unit, "Released", force=force)
 
 
 @exchange_app.command()
 def collect(
-    day: Day,
+    unit: Day,
     any_owner: Annotated[
         bool, typer.Option("--any-owner", help="Where everybody's folders belong to one account (JupyterHub).")
     ] = False,
 ) -> None:
     """Instructor: fetch what was handed in, the newest of each student, to where `fxopt grade` finds it."""
-    _step("collect", day, "Collected", any_owner=any_owner)
+    _step("collect", unit, "Collected", any_owner=any_owner)
 
 
 @exchange_app.command()
-def feedback(day: Day) -> None:
+def feedback(unit: Day) -> None:
     """Instructor: put the feedback pages where each learner, and nobody else, finds theirs."""
-    _step("feedback", day, "Feedback is there for")
+    _step("feedback", unit, "Feedback is there for")
 
 
 @exchange_app.command()
-def fetch(day: Day) -> None:
+def fetch(unit: Day) -> None:
     """Learner: bring an assignment into the workspace; what is there already stays as it is."""
-    _step("fetch", day, "Fetched")
+    _step("fetch", unit, "Fetched")
 
 
 @exchange_app.command(name="submit")
 def hand_in(
-    day: Day, student: Annotated[str | None, typer.Option(help="In whose name, instead of the account's.")] = None
+    unit: Day, student: Annotated[str | None, typer.Option(help="In whose name, instead of the account's.")] = None
 ) -> None:
     """Learner: hand in the assignment that is in the workspace."""
-    _step("submit", day, "Handed in", student=student)
+    _step("submit", unit, "Handed in", student=student)
 
 
 @exchange_app.command()
 def fetch_feedback(
-    day: Day, student: Annotated[str | None, typer.Option(help="In whose name, instead of the account's.")] = None
+    unit: Day, student: Annotated[str | None, typer.Option(help="In whose name, instead of the account's.")] = None
 ) -> None:
     """Learner: bring the feedback on what was handed in into the workspace."""
-    _step("fetch-feedback", day, "Feedback fetched for", student=student)
+    _step("fetch-feedback", unit, "Feedback fetched for", student=student)
 
 
 def _step(
-    step: Step, day: str, done: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
+    step: Step, unit: str, done: str, *, student: str | None = None, any_owner: bool = False, force: bool = False
 ) -> None:
     from autograder.classroom.exchange import CourseExchangeError, run_step
     from autograder.course.course import NoCourseError, find_course
@@ -309,9 +309,9 @@ def _step(
     console = Console(soft_wrap=True)
     try:
         course = find_course()
-        said = run_step(course, step, day, student=student, any_owner=any_owner, force=force)
+        said = run_step(course, step, unit, student=student, any_owner=any_owner, force=force)
     except (NoCourseError, CourseExchangeError) as error:
         raise refuse(error) from None
     for line in said:
         console.print(f"Note: {escape(line)}", highlight=False)
-    console.print(f"{done} {escape(day)} ({escape(str(course.exchange))}).", highlight=False)
+    console.print(f"{done} {escape(unit)} ({escape(str(course.exchange))}).", highlight=False)

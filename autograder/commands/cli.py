@@ -95,7 +95,7 @@ def submit(
     for warning in handed_in.warnings:
         console.print(f"Note: {warning}.")
     if and_grade:
-        run(handed_in.student, handed_in.day, force=False)
+        run(handed_in.student, handed_in.unit, force=False)
     else:
         console.print("`fxopt grade` grades it and writes the feedback.")
 

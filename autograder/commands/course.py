@@ -41,30 +41,30 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON o
         rules = read_rules(course)
     except (NoCourseError, RulesError) as error:
         raise refuse(error) from None
-    days = sorted(folder.name for folder in course.curriculum.iterdir() if any(folder.glob("ex_*.ipynb")))
+    units = sorted(folder.name for folder in course.curriculum.iterdir() if any(folder.glob("ex_*.ipynb")))
     if as_json:
-        print(json.dumps(_document(rules, days)))
+        print(json.dumps(_document(rules, units)))
         return
     if not (course.root / NAME).is_file():
         Console(soft_wrap=True).print(
             f"There is no {NAME} in {escape(str(course.root))}: no deadlines, no limits, and the best attempt counts."
         )
-    print_tables(_tables(rules, days, {student for student, _ in handed_in(course)}))
+    print_tables(_tables(rules, units, {student for student, _ in handed_in(course)}))
 
 
-def _tables(rules: Rules, days: list[str], known: set[str]) -> list[Table]:
+def _tables(rules: Rules, units: list[str], known: set[str]) -> list[Table]:
     words = ("deadline", "when late", "attempts a day", "counts")
-    rows = [(day, *_in_words(rules.terms.get(day, rules.other))) for day in days]
+    rows = [(unit, *_in_words(rules.terms.get(unit, rules.other))) for unit in units]
     tables = [Table("What holds for everybody", ("assignment", *words), rows, words=words)]
     if rules.extensions:
         headings = ("student", "assignment", "deadline", "later by")
         extended, notes = [], []
         for student in dict.fromkeys(extension.student for extension in rules.extensions):
-            for day in days:
-                terms = rules.for_student(student, day)
+            for unit in units:
+                terms = rules.for_student(student, unit)
                 if terms.deadline is not None and terms.extended:
                     later = f"{terms.extended.total_seconds() / 86400:.3g} days"
-                    extended.append((student, day, terms.local(terms.deadline), later))
+                    extended.append((student, unit, terms.local(terms.deadline), later))
             if known and student not in known:
                 hint = did_you_mean(student, known)
                 notes.append(f"Note: nobody called {student} has handed anything in.{hint}")
@@ -86,7 +86,7 @@ def _in_words(terms: Terms) -> tuple[str, str, str, str]:
     )
 
 
-def _document(rules: Rules, days: list[str]) -> dict[str, Any]:
+def _document(rules: Rules, units: list[str]) -> dict[str, Any]:
     def shown(terms: Terms) -> dict[str, Any]:
         return {
             "deadline": None if terms.deadline is None else terms.deadline.isoformat(),
@@ -98,11 +98,11 @@ def _document(rules: Rules, days: list[str]) -> dict[str, Any]:
 
     extended: dict[str, dict[str, str]] = {}
     for extension in rules.extensions:
-        for day in days:
-            terms = rules.for_student(extension.student, day)
+        for unit in units:
+            terms = rules.for_student(extension.student, unit)
             if terms.deadline is not None and terms.extended:
-                extended.setdefault(extension.student, {})[day] = terms.deadline.isoformat()
+                extended.setdefault(extension.student, {})[unit] = terms.deadline.isoformat()
     return {
-        "assignments": {day: shown(rules.terms.get(day, rules.other)) for day in days},
+        "assignments": {unit: shown(rules.terms.get(unit, rules.other)) for unit in units},
         "extensions": extended,
     }

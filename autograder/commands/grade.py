@@ -24,7 +24,7 @@ ESTIMATE_SECONDS = 24 * 3600.0
 
 def grade(
     who: Annotated[str | None, typer.Option("--student", help="Only this student.")] = None,
-    day: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
+    unit: Annotated[str | None, typer.Option(help="Only this assignment (a folder of curriculum/).")] = None,
     force: Annotated[bool, typer.Option(help="Grade also what has been graded since it was handed in.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
     cluster: Annotated[
@@ -42,12 +42,12 @@ def grade(
     if database is not None:
         # What else of this command looks for the gradebook, nbgrader among it, finds the same one.
         os.environ["FXOPT_DATABASE"] = database
-    run(who, day, force, jobs, cluster, wait)
+    run(who, unit, force, jobs, cluster, wait)
 
 
 def run(
     who: str | None,
-    day: str | None,
+    unit: str | None,
     force: bool,
     jobs: int = 1,
     cluster: str | None = None,
@@ -95,7 +95,7 @@ def run(
             results = gradebook.grade(
                 course,
                 who,
-                day,
+                unit,
                 force,
                 graders=graders,
                 wait=wait,
@@ -104,8 +104,8 @@ def run(
             )
             for graded in results:
                 failed |= bool(graded.failure)
-                if graded.anew and (graded.student, graded.day) not in told:
-                    told.add((graded.student, graded.day))
+                if graded.anew and (graded.student, graded.unit) not in told:
+                    told.add((graded.student, graded.unit))
                     bar.advance(counted)
                 _tell(course, graded, console)
     except (
@@ -161,7 +161,7 @@ def _save_passed(course: Course, graded: Graded, console: Console) -> None:
     tasks = [task for task in tasks_of_notebook(graded.notebook) if task.name in passed and task.export]
     if not tasks:
         return
-    handed_in = received(course, graded.student, graded.day, graded.notebook)
+    handed_in = received(course, graded.student, graded.unit, graded.notebook)
     for line in export_passed(handed_in, tasks, course.workspace).values():
         console.print(f"  {escape(line)}.")
 

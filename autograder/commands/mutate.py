@@ -21,7 +21,7 @@ CANNOT = 2
 
 
 def mutate(
-    tasks: Annotated[list[str] | None, typer.Argument(help="Only these tasks, or days such as day2.")] = None,
+    tasks: Annotated[list[str] | None, typer.Argument(help="Only these tasks, or units such as day2.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write every mutant as JSON.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="With how many secrets hidden cases are drawn.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 1 GiB.")] = 1,
@@ -67,12 +67,12 @@ def mutate(
 
 
 def _named(names: list[str]) -> list[str]:
-    """Names of tasks, in the order of the days; a day stands for its tasks, and nothing for all."""
-    from autograder.course.task import DAYS
+    """Names of tasks, in the order of the units; a unit stands for its tasks, and nothing for all."""
+    from autograder.course.task import UNITS
     from autograder.course.tasks import all_tasks, find_task
 
-    wanted = {task.name for task in all_tasks() if task.day in names or not names}
-    wanted |= {find_task(name).name for name in names if name not in DAYS}
+    wanted = {task.name for task in all_tasks() if task.unit in names or not names}
+    wanted |= {find_task(name).name for name in names if name not in UNITS}
     return [task.name for task in all_tasks() if task.name in wanted]
 
 

@@ -50,7 +50,7 @@ def read_checklist(folder: Path, track: Track) -> list[ChecklistItem]:
     keys = {key for key, _ in found}
     units = {unit.name for unit in track.units}
     every: list[Task | WrittenTask] = [*all_tasks(), *written_tasks()]
-    tasks = [task for task in every if task.day in units]
+    tasks = [task for task in every if task.unit in units]
     for task in tasks:
         unknown = set(task.checklist) - keys
         if unknown:

@@ -70,12 +70,12 @@ class Course:
 
     @property
     def submitted(self) -> Path:
-        """Submissions: STUDENT/DAY/NOTEBOOK.ipynb."""
+        """Submissions: STUDENT/UNIT/NOTEBOOK.ipynb."""
         return self.records / "submitted"
 
     @property
     def received(self) -> Path:
-        """Submissions as they were taken in, rebuilt: STUDENT/DAY/NOTEBOOK.ipynb. Only grading writes here."""
+        """Submissions as they were taken in, rebuilt: STUDENT/UNIT/NOTEBOOK.ipynb. Only grading writes here."""
         return self.records / "received"
 
     @property
@@ -87,7 +87,7 @@ class Course:
 
     @property
     def feedback(self) -> Path:
-        """Feedback pages: STUDENT/DAY/NOTEBOOK.html."""
+        """Feedback pages: STUDENT/UNIT/NOTEBOOK.html."""
         return self.records / "feedback"
 
     @property

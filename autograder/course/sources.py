@@ -1,6 +1,6 @@
 """The authoring sources, read as notebooks, and made into nbgrader's assignments.
 
-They are `solutions/DAY/NAME.py`, and of Inside PyTorch `solutions/internals/UNIT/NAME.py`.
+They are `solutions/UNIT/NAME.py`, and of Inside PyTorch `solutions/internals/UNIT/NAME.py`.
 
 Imports no torch.
 """
@@ -85,7 +85,7 @@ def _show_rubric(notebook: NotebookNode, answer: NotebookNode, rubric: dict[str,
 
 
 def make_assignments(course: Course, source: Path, target: Path, database: str) -> None:
-    """Run nbgrader's `generate_assignment` for every day in `source`; fills `target` and the gradebook.
+    """Run nbgrader's `generate_assignment` for every unit in `source`; fills `target` and the gradebook.
 
     Raises:
         ReleaseError: nbgrader refused; its message is passed on.
@@ -96,8 +96,8 @@ def make_assignments(course: Course, source: Path, target: Path, database: str) 
     config.CourseDirectory.source_directory = source.name
     config.CourseDirectory.release_directory = str(target)
     config.CourseDirectory.db_url = database
-    for day in sorted(path.name for path in source.iterdir() if path.is_dir()):
-        config.CourseDirectory.assignment_id = day
+    for unit in sorted(path.name for path in source.iterdir() if path.is_dir()):
+        config.CourseDirectory.assignment_id = unit
         directory = CourseDirectory(config=config)
         converter = _GenerateAssignment(coursedir=directory, config=config)
         converter.force = True
@@ -106,7 +106,7 @@ def make_assignments(course: Course, source: Path, target: Path, database: str) 
         except (SQLAlchemyError, OSError):
             raise
         except Exception as error:
-            raise ReleaseError(f"nbgrader could not make {day}: {type(error).__name__}: {error}") from error
+            raise ReleaseError(f"nbgrader could not make {unit}: {type(error).__name__}: {error}") from error
 
 
 class _GenerateAssignment(TellsWhy, GenerateAssignment):

@@ -32,14 +32,14 @@ class Submission:
 
     Attributes:
         student: whose it is.
-        day: the assignment's folder.
+        unit: the assignment's folder.
         notebook: file name without suffix.
         path: the copy that will be graded.
         warnings: one line each about what grading will put right.
     """
 
     student: str
-    day: str
+    unit: str
     notebook: str
     path: Path
     warnings: tuple[str, ...]
@@ -59,13 +59,13 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
         RulesError: there are mistakes in `course.toml`.
         SubmissionRefusedError: cells were removed or are there twice.
     """
-    day, name = find_notebook(exercise)
+    unit, name = find_notebook(exercise)
     who = who or student()
-    source = course.workspace / day / f"{name}.ipynb"
+    source = course.workspace / unit / f"{name}.ipynb"
     # Read once: what was looked at is what is handed in, whatever is saved meanwhile.
     content = read_content(source)
     notebook = parse_notebook(source.name, content)
-    comparison = compare_with_release(notebook, read_notebook(course.curriculum / day / source.name))
+    comparison = compare_with_release(notebook, read_notebook(course.curriculum / unit / source.name))
     warnings = []
     if comparison.changed:
         names = ", ".join(comparison.changed)
@@ -76,7 +76,7 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     if comparison.misplaced:
         names = ", ".join(comparison.misplaced)
         warnings.append(f"these cells stand below where they belong and are graded in their place: {names}")
-    terms = read_rules(course).for_student(who, day)
+    terms = read_rules(course).for_student(who, unit)
     lateness = terms.lateness(datetime.now(UTC))
     if lateness.days and not lateness.accepted:
         warnings.append("the deadline is over, late days included: this is kept, and not graded")
@@ -88,15 +88,15 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     if problems:
         raise SubmissionRefusedError(f"{source.name} was not submitted: " + "; ".join(problems))
     now = datetime.now(UTC)
-    target = course.submitted / who / day / source.name
-    history = course.records / "history" / who / day / f"{name}-{now.strftime('%Y%m%dT%H%M%S%fZ')}.ipynb"
+    target = course.submitted / who / unit / source.name
+    history = course.records / "history" / who / unit / f"{name}-{now.strftime('%Y%m%dT%H%M%S%fZ')}.ipynb"
     for folder in (target.parent, history.parent):
         folder.mkdir(parents=True, exist_ok=True)
     history.write_bytes(content)
     write_whole(target, content, history.parent)
     # Last: a grading run that comes between the two finds an old time and grades again when it sees the new one.
     write_whole(target.parent / "timestamp.txt", now.strftime(TIMESTAMP_FORMAT).encode(), history.parent)
-    return Submission(who, day, name, target, tuple(warnings))
+    return Submission(who, unit, name, target, tuple(warnings))
 
 
 def check_saved(exercise: str) -> None:
@@ -110,8 +110,8 @@ def check_saved(exercise: str) -> None:
     shell: Any = get_ipython()
     if shell is None:
         return
-    day, name = find_notebook(exercise)
-    notebook = read_notebook(find_course().workspace / day / f"{name}.ipynb")
+    unit, name = find_notebook(exercise)
+    notebook = read_notebook(find_course().workspace / unit / f"{name}.ipynb")
     ran = [text.strip() for text in shell.user_ns.get("In", []) if text.strip()]
     saved = {cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"}
     for cell in notebook.cells:

@@ -1,4 +1,4 @@
-"""What a task is: a row of the tables in `exercises/DAY/__init__.py`. Imports no torch."""
+"""What a task is: a row of the tables in `exercises/UNIT/__init__.py`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EvidenceKind = Literal["answer", "artefact", "instrument", "measured"]
 - `measured`: what a probe saw inside the learner's process, which could be forged there.
 """
 
-DAYS = {unit.name: unit.folder for track in TRACKS for unit in track.units}
+UNITS = {unit.name: unit.folder for track in TRACKS for unit in track.units}
 """Short name of each unit (as in `check.day1`) and its folder in `curriculum/`."""
 
 PACKAGE = "my_fxopt"
@@ -32,7 +32,7 @@ class Task:
 
     Attributes:
         name: the task's name; also the `grade_id` of its check cell in the notebook.
-        day: short name of the day, a key of `DAYS`.
+        unit: short name of the unit, a key of `UNITS`.
         notebook: file name of the notebook without its suffix.
         title: one line for tables.
         provides: the names that the learner's cell must define, in the order in which the check takes them.
@@ -48,13 +48,13 @@ class Task:
             (`judge.follow_up(case, evidence)`, `visible.fresh(case)`).
         seconds: wall-clock limit for the learner's cells and all cases together, in seconds.
         checklist: keys of the success checklist of its track that this task helps to tick.
-        export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later days
+        export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later units
             get it by `autograder.use(name)`. Empty for tasks that export nothing.
         imports: modules that take seconds to import; a worker does so once, before it forks for each answer.
     """
 
     name: str
-    day: str
+    unit: str
     notebook: str
     title: str
     provides: tuple[str, ...]
@@ -72,12 +72,12 @@ class Task:
     @property
     def folder(self) -> Path:
         """The folder that holds `visible.py`, `judge.py`, `wrong/` and `right/`."""
-        return Path(str(resources.files("autograder"))) / "exercises" / self.day / self.name
+        return Path(str(resources.files("autograder"))) / "exercises" / self.unit / self.name
 
     @property
     def module(self) -> str:
         """Dotted name of the task's package."""
-        return f"autograder.exercises.{self.day}.{self.name}"
+        return f"autograder.exercises.{self.unit}.{self.name}"
 
     @property
     def answer_id(self) -> str:
@@ -87,20 +87,20 @@ class Task:
 
 @dataclass(frozen=True)
 class WrittenTask:
-    """A question that is answered in words and graded by a person, outside the points of the day.
+    """A question that is answered in words and graded by a person, outside the points of the unit.
 
     The rubric and the points stand in the metadata of its cell.
 
     Attributes:
         name: the task's name; also the `grade_id` of the text cell in which the learner writes.
-        day: short name of the day, a key of `DAYS`.
+        unit: short name of the unit, a key of `UNITS`.
         notebook: file name of the notebook without its suffix.
         title: one line for tables.
         checklist: keys of the success checklist of its track that this task helps to tick.
     """
 
     name: str
-    day: str
+    unit: str
     notebook: str
     title: str
     checklist: tuple[str, ...] = ()

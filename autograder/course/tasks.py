@@ -1,6 +1,6 @@
 """The table of graded tasks: what each task asks for and under which conditions it is graded.
 
-This module and the `exercises/DAY/__init__.py` tables import no torch, so that the command line and the
+This module and the `exercises/UNIT/__init__.py` tables import no torch, so that the command line and the
 Jupyter server can read them quickly. Points are not here: they live in the notebook metadata.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from autograder.course.task import DAYS, Task, WrittenTask
+from autograder.course.task import UNITS, Task, WrittenTask
 from fxopt_core.suggestions import did_you_mean
 
 
@@ -19,15 +19,15 @@ class UnknownTaskError(LookupError):
 
 @cache
 def written_tasks() -> tuple[WrittenTask, ...]:
-    """Every task that a person grades: `WRITTEN` in the tables of those days that have such tasks."""
-    tables = (getattr(import_module(f"autograder.exercises.{day}"), "WRITTEN", ()) for day in DAYS)
+    """Every task that a person grades: `WRITTEN` in the tables of those units that have such tasks."""
+    tables = (getattr(import_module(f"autograder.exercises.{unit}"), "WRITTEN", ()) for unit in UNITS)
     return tuple(task for table in tables for task in table)
 
 
 @cache
 def all_tasks() -> tuple[Task, ...]:
     """Every task that a judge grades, in the order of the notebooks."""
-    tables = (import_module(f"autograder.exercises.{day}").TASKS for day in DAYS)
+    tables = (import_module(f"autograder.exercises.{unit}").TASKS for unit in UNITS)
     return tuple(task for table in tables for task in table)
 
 
@@ -68,7 +68,7 @@ def find_notebook(short: str) -> tuple[str, str]:
     Raises:
         UnknownTaskError: no notebook, or more than one, starts like this.
     """
-    known = sorted({(DAYS[task.day], task.notebook) for task in all_tasks()})
+    known = sorted({(UNITS[task.unit], task.notebook) for task in all_tasks()})
     hits = [pair for pair in known if pair[1].startswith(short)]
     if len(hits) != 1:
         names = ", ".join(name for _, name in (hits or known))

@@ -375,7 +375,7 @@ class Worker:
             "module": task.module,
             "provides": task.provides,
             "withheld": task.withheld,
-            "day": task.day,
+            "unit": task.unit,
             "instrument": task.instrument,
             "fresh": fresh,
         }

@@ -2,7 +2,7 @@
 
 It holds `fxopt_core` and `fxopt_workbench` without the modules that the tasks withhold, and of `autograder` two whole
 folders, what crosses the wall (`exchange`) and what runs beside the learner's code (`learner_side`), with the tables of
-tasks, the probes of the tasks that are graded, and the references of earlier days that later tasks build on. Judges,
+tasks, the probes of the tasks that are graded, and the references of earlier units that later tasks build on. Judges,
 wrong and right answers, other references and notebooks with solutions are not in it. Imports no torch.
 """
 
@@ -16,7 +16,7 @@ from types import ModuleType
 import autograder
 import fxopt_core
 import fxopt_workbench
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.learner_side.own_functions import earlier_exports
 
 PACKAGES = (autograder, fxopt_core, fxopt_workbench)
@@ -119,13 +119,15 @@ def _withhold(folder: Path, names: set[str]) -> None:
 
 
 def _exercise_files(own: Path, tasks: Sequence[Task]) -> list[str]:
-    """The tables of all days, what the probes of a day share, the probes, and the references of earlier days."""
-    days = sorted({task.day for task in tasks})
-    earlier = {task for day in days for task in earlier_exports(day)}
-    found = [f"exercises/{day}/__init__.py" for day in DAYS]
-    found += [f"exercises/{day}/{path.name}" for day in days for path in sorted((own / "exercises" / day).glob("*.py"))]
+    """The tables of all units, what the probes of a unit share, the probes, and the references of earlier units."""
+    units = sorted({task.unit for task in tasks})
+    earlier = {task for unit in units for task in earlier_exports(unit)}
+    found = [f"exercises/{unit}/__init__.py" for unit in UNITS]
+    found += [
+        f"exercises/{unit}/{path.name}" for unit in units for path in sorted((own / "exercises" / unit).glob("*.py"))
+    ]
     for task in tasks:
-        found += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "visible.py")]
+        found += [f"exercises/{task.unit}/{task.name}/{name}" for name in ("__init__.py", "visible.py")]
     for task in earlier:
-        found += [f"exercises/{task.day}/{task.name}/{name}" for name in ("__init__.py", "reference.py")]
+        found += [f"exercises/{task.unit}/{task.name}/{name}" for name in ("__init__.py", "reference.py")]
     return found

@@ -21,7 +21,7 @@ from autograder.course.notebooks import compare_with_release
 from autograder.course.own_package import export_passed
 from autograder.course.progress import append_event
 from autograder.course.reading import UnreadableNotebookError, read_notebook
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.channel import Message
 from autograder.grading.grading import NotebookOutcome, grade_notebook
@@ -70,7 +70,7 @@ def check_notebook(path: Path, watch: Watch | None = None) -> Checked:
             outcome.problems = [f"{path.name}: no exercise of this name has checks; nothing to check here"]
             return Checked(outcome, ALL_PASSED if _is_lesson(name) else NOT_CHECKED)
         course = find_course()
-        release = read_notebook(course.curriculum / DAYS[tasks[0].day] / f"{name}.ipynb")
+        release = read_notebook(course.curriculum / UNITS[tasks[0].unit] / f"{name}.ipynb")
     except (UnreadableNotebookError, NoCourseError) as error:
         outcome.problems = [str(error)]
         return Checked(outcome, NOT_CHECKED)

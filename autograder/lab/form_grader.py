@@ -152,16 +152,16 @@ _waiting: dict[tuple[str, str], bool] = {}
 _running: set[asyncio.Task[None]] = set()
 
 
-def refresh_soon(student: str, day: str) -> None:
+def refresh_soon(student: str, unit: str) -> None:
     """Begin to make the pages of a submission anew; nobody who saves points waits for it."""
-    task = asyncio.get_running_loop().create_task(refresh(student, day))
+    task = asyncio.get_running_loop().create_task(refresh(student, unit))
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
-async def refresh(student: str, day: str) -> None:
+async def refresh(student: str, unit: str) -> None:
     """Have the pages of a submission made anew, in a process of its own, once for any number of changes meanwhile."""
-    key = student, day
+    key = student, unit
     if key in _waiting:
         _waiting[key] = True
         return
@@ -170,9 +170,9 @@ async def refresh(student: str, day: str) -> None:
         while _waiting[key]:
             _waiting[key] = False
             code = "import sys; from autograder.classroom.feedback import main; main(*sys.argv[1:])"
-            process = await asyncio.create_subprocess_exec(sys.executable, "-W", "ignore", "-c", code, student, day)
+            process = await asyncio.create_subprocess_exec(sys.executable, "-W", "ignore", "-c", code, student, unit)
             if await process.wait():
-                logging.getLogger(__name__).error("the feedback page of %s for %s was not made anew", student, day)
+                logging.getLogger(__name__).error("the feedback page of %s for %s was not made anew", student, unit)
     finally:
         del _waiting[key]
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import (
@@ -143,7 +143,7 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
     if len(answers) != len(task.provides):
         wanted = ", ".join(task.provides)
         raise TypeError(
-            f"check.{task.day}.{task.name}({wanted}) takes {len(task.provides)} answers, got {len(answers)}"
+            f"check.{task.unit}.{task.name}({wanted}) takes {len(task.provides)} answers, got {len(answers)}"
         )
     for answer in answers:
         module = withheld_use(answer, (*task.withheld, reference_module(task)))
@@ -177,13 +177,13 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
 
 
 class DayChecks:
-    """The checks of one day, one attribute a task."""
+    """The checks of one unit, one attribute a task."""
 
-    def __init__(self, day: str) -> None:
-        self._day = day
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
 
     def __dir__(self) -> list[str]:
-        return [task.name for task in all_tasks() if task.day == self._day]
+        return [task.name for task in all_tasks() if task.unit == self._unit]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -221,6 +221,6 @@ def _exported(task: Task, workspace: Path) -> str:
 
 
 def __getattr__(name: str) -> DayChecks:
-    if name in DAYS:
+    if name in UNITS:
         return DayChecks(name)
-    raise AttributeError(f"check has no day {name!r}; days: {', '.join(DAYS)}")
+    raise AttributeError(f"check has no unit {name!r}; units: {', '.join(UNITS)}")

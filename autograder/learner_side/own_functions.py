@@ -1,4 +1,4 @@
-"""`use("name")`: the learner's own function from an earlier day, or the reference's where there is none yet.
+"""`use("name")`: the learner's own function from an earlier unit, or the reference's where there is none yet.
 
 While grading there is the reference only, so that a task is not graded by what another one came to; it is then also
 what `from my_fxopt import name` gives. Imports no torch.
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from autograder.course.task import DAYS, PACKAGE, Task
+from autograder.course.task import PACKAGE, UNITS, Task
 from autograder.course.tasks import all_tasks
 from autograder.learner_side.mode import is_grading
 from fxopt_core.suggestions import did_you_mean
@@ -24,23 +24,23 @@ def exports() -> dict[str, Task]:
     return {name: task for task in all_tasks() if task.export for name in task.provides}
 
 
-def earlier_exports(day: str) -> list[Task]:
-    """The tasks of earlier days whose answers are exported; none for the capstone, which brings its own code."""
-    days = list(DAYS)
-    if day not in days:
+def earlier_exports(unit: str) -> list[Task]:
+    """The tasks of earlier units whose answers are exported; none for the capstone, which brings its own code."""
+    units = list(UNITS)
+    if unit not in units:
         return []
-    return [task for task in all_tasks() if task.export and days.index(task.day) < days.index(day)]
+    return [task for task in all_tasks() if task.export and units.index(task.unit) < units.index(unit)]
 
 
 def use(name: str) -> Any:
     """The learner's own function (or class) of this name, else the reference's; prints which it is.
 
     Args:
-        name: a name that an exercise of an earlier day exports.
+        name: a name that an exercise of an earlier unit exports.
 
     Raises:
         LookupError: no exercise exports this name; the message offers the nearest names.
-        ImportError: while grading: the name belongs to this day or a later one.
+        ImportError: while grading: the name belongs to this unit or a later one.
     """
     known = exports()
     if name not in known:

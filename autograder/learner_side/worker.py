@@ -30,7 +30,7 @@ def answer_cases(channel: Channel, request: dict[str, Any], shell: LearnerShell)
 
     Args:
         channel: to the grading process.
-        request: `cells` (each with `id` and `source`) and `task` (`module`, `provides`, `withheld`, `day`,
+        request: `cells` (each with `id` and `source`) and `task` (`module`, `provides`, `withheld`, `unit`,
             `instrument`, and `fresh`: no cells are run then, and cases are those of the task's second probe).
         shell: runs the cells; nothing ran in it before.
     """
@@ -45,7 +45,7 @@ def answer_cases(channel: Channel, request: dict[str, Any], shell: LearnerShell)
         return
     if task["instrument"]:
         connect(channel)
-    stand_in(earlier_exports(task["day"]))
+    stand_in(earlier_exports(task["unit"]))
     with withhold(task["withheld"]):
         for cell in request["cells"]:
             channel.send({"cell": cell["id"]})

@@ -10,7 +10,7 @@ from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
 from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import tasks_of_notebook
 
 REFERENCE = "reference"
@@ -29,9 +29,9 @@ class AuthoredNotebook:
         """Read the notebook `name` of a course."""
         self.name = name
         self.tasks = list(tasks_of_notebook(name))
-        day = DAYS[self.tasks[0].day]
-        solution = read_source(course.sources_of(day) / f"{name}.py")
-        self._blank = read_notebook(course.curriculum / day / f"{name}.ipynb")
+        unit = UNITS[self.tasks[0].unit]
+        solution = read_source(course.sources_of(unit) / f"{name}.py")
+        self._blank = read_notebook(course.curriculum / unit / f"{name}.ipynb")
         self._references = {grade_id(cell) or "": cell.source for cell in solution.cells}
 
     def answers(self, task: Task) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autograder.course.course import Course
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -86,11 +86,11 @@ def _files(names: Iterable[str]) -> dict[str, str]:
 def grading_digest(task: Task) -> str:
     """Everything of ours that decides how a task is graded: its judge and probe, what they import, and the graders.
 
-    With it go the versions of Python and torch, the task's row, and the answers of earlier days, which a learner's code
+    With it go the versions of Python and torch, the task's row, and the answers of earlier units, which a learner's code
     is given.
     """
     names = set().union(*(reached(root) for root in (f"{task.module}.judge", f"{task.module}.visible", *GRADERS)))
-    earlier = [other for other in all_tasks() if list(DAYS).index(other.day) < list(DAYS).index(task.day)]
+    earlier = [other for other in all_tasks() if list(UNITS).index(other.unit) < list(UNITS).index(task.unit)]
     answers = {other.name: _digest_of(path) for other in earlier if (path := other.folder / "reference.py").exists()}
     row = [task.name, task.provides, task.withheld, task.seconds, task.imports]
     return digest([RULES, _files(names), answers, row, sys.version_info[:2], version("torch")])
@@ -100,14 +100,15 @@ def content_digest(course: Course, task: Task) -> str:
     """What an author of the task may change that its mutants depend on, and nothing else.
 
     Its judge and probe, what these share with other tasks, its reference, its other right answers, and what was said of
-    equivalent mutants.
+    equivalent mutants. Not the table of the unit, where the title of any task may change.
     """
     shared = reached(f"{task.module}.judge") | reached(f"{task.module}.visible")
-    named = {name for name in shared if name.startswith("autograder.exercises.")}
+    table = f"autograder.exercises.{task.unit}"
+    named = {name for name in shared if name.startswith("autograder.exercises.") and name != table}
     answers = {path.name: _digest_of(path) for path in sorted((task.folder / "right").glob("*.py"))}
     equivalents = task.folder / "equivalent.toml"
     said = _digest_of(equivalents) if equivalents.exists() else ""
-    reference = _cells(course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")[task.answer_id]
+    reference = _cells(course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")[task.answer_id]
     return digest([_files(named), answers, said, reference])
 
 

@@ -24,7 +24,7 @@ from autograder.course.converting import TellsWhy, convert
 from autograder.course.course import Course, course_config
 from autograder.course.rules_file import read_rules
 from autograder.course.sources import make_assignments, read_source, sources
-from autograder.course.task import DAYS, WrittenTask
+from autograder.course.task import UNITS, WrittenTask
 from autograder.course.tasks import tasks_of_notebook, written_tasks
 from autograder.exchange.scratch import remove_leftovers
 from autograder.exchange.verdict import one_line
@@ -55,7 +55,7 @@ class Graded:
 
     Attributes:
         student: whose it is.
-        day: the assignment's folder.
+        unit: the assignment's folder.
         notebook: file name without suffix.
         outcome: the recorded outcome (see `NotebookOutcome.to_json`), or `None` when grading itself failed.
         failure: why grading failed, or `""`.
@@ -66,7 +66,7 @@ class Graded:
     """
 
     student: str
-    day: str
+    unit: str
     notebook: str
     outcome: dict[str, Any] | None
     failure: str
@@ -117,7 +117,7 @@ class Due:
 
     Attributes:
         student: the name of the folder, which may be none of a student.
-        day: the assignment's folder.
+        unit: the assignment's folder.
         submission: what was handed in, when the run began; `None` when it cannot be read.
         refusal: why it cannot be graded, or `""`.
         anew: whether it will be graded; otherwise it was, since it was handed in.
@@ -125,7 +125,7 @@ class Due:
     """
 
     student: str
-    day: str
+    unit: str
     submission: HandedIn | None
     refusal: str
     anew: bool
@@ -133,7 +133,7 @@ class Due:
 
 
 def plan(
-    course: Course, store: VerdictStore, who: str | None = None, day: str | None = None, force: bool = False
+    course: Course, store: VerdictStore, who: str | None = None, unit: str | None = None, force: bool = False
 ) -> Iterator[Due]:
     """What a run of grading would do, assignment by assignment; see `grade` for the arguments.
 
@@ -142,9 +142,11 @@ def plan(
     """
     rules = read_rules(course)
     attempts: defaultdict[tuple[str, str], list[Attempt]] = defaultdict(list)
-    for attempt in store.attempts(who, day):
+    for attempt in store.attempts(who, unit):
         attempts[attempt.student, attempt.assignment].append(attempt)
-    folders = [(student, name) for student, name in handed_in(course) if who in (None, student) and day in (None, name)]
+    folders = [
+        (student, name) for student, name in handed_in(course) if who in (None, student) and unit in (None, name)
+    ]
     finished = store.finished()
     for student, name in sorted(folders, key=lambda found: (found[1], found[0])):
         try:
@@ -165,11 +167,11 @@ def plan(
 
 def _is_complete(course: Course, submission: HandedIn) -> bool:
     """Whether everything that grading writes besides the gradebook is there."""
-    student, day = submission.folder.student, submission.folder.day
+    student, unit = submission.folder.student, submission.folder.unit
     return all(
-        outcome_file(course, student, day, name).is_file()
-        and (course.feedback / student / day / f"{name}.html").is_file()
-        and (course.records / "autograded" / student / day / f"{name}.ipynb").is_file()
+        outcome_file(course, student, unit, name).is_file()
+        and (course.feedback / student / unit / f"{name}.html").is_file()
+        and (course.records / "autograded" / student / unit / f"{name}.ipynb").is_file()
         for name in submission.contents
     )
 
@@ -177,7 +179,7 @@ def _is_complete(course: Course, submission: HandedIn) -> bool:
 def grade(
     course: Course,
     who: str | None = None,
-    day: str | None = None,
+    unit: str | None = None,
     force: bool = False,
     jobs: int = 1,
     *,
@@ -194,7 +196,7 @@ def grade(
     Args:
         course: the course.
         who: only this student's submissions.
-        day: only this assignment (folder name).
+        unit: only this assignment (folder name).
         force: grade even what has been graded since it was handed in.
         jobs: how many processes run and judge notebooks at once.
         graders: what grades, in the place of `jobs` processes.
@@ -218,7 +220,7 @@ def grade(
             if store.is_new() and (before := len(list((course.records / "autograded").glob("*/*")))):
                 note(ANEW.format(file=shown(course.database), count=before))
             prepare_gradebook(course, store)
-            every = list(plan(course, store, who, day, force))
+            every = list(plan(course, store, who, unit, force))
             begun(sum(due.anew for due in every))
             try:
                 with graders, one_engine():
@@ -259,14 +261,14 @@ class _Run:
             try:
                 waiting.append(self._begin(due))
             except IntakeError as error:
-                yield Graded(due.student, due.day, "-", None, str(error), None, False)
+                yield Graded(due.student, due.unit, "-", None, str(error), None, False)
         while waiting:
             yield from self._next(waiting)
 
     def _known(self, due: Due) -> Iterator[Graded]:
         """What need not be graded."""
         if due.submission is None:
-            yield Graded(due.student, due.day, "-", None, due.refusal, None, False)
+            yield Graded(due.student, due.unit, "-", None, due.refusal, None, False)
             return
         if due.kept:
             note_receipt(self._store, self._course, due.submission)
@@ -275,7 +277,7 @@ class _Run:
     def _begin(self, due: Due) -> _Begun:
         """Hand a submission over to the graders, as it lies in its folder now."""
         # Read again: of a thousand submissions not all that was read for the plan is kept.
-        submission = read_submission(self._course, due.student, due.day)
+        submission = read_submission(self._course, due.student, due.unit)
         notebooks = rebuilt(self._course, submission)
         note_receipt(self._store, self._course, submission)
         works = {}
@@ -296,23 +298,23 @@ class _Run:
 
     def _write(self, begun: _Begun) -> Iterator[Graded]:
         course, store, submission = self._course, self._store, begun.submission
-        student, day = submission.folder.student, submission.folder.day
+        student, unit = submission.folder.student, submission.folder.unit
         outcomes = {}
         try:
             for name, given in begun.works.items():
                 graded = None if given is None else self._graders.outcome(*given)
-                outcomes[name] = whole_outcome(course, day, name, begun.notebooks[name], graded)
+                outcomes[name] = whole_outcome(course, unit, name, begun.notebooks[name], graded)
         except InfrastructureError as error:
             record_failure(store, course, submission, str(error))
             for name in begun.works:
-                yield Graded(student, day, name, None, NOT_GRADED.format(reason=error), None, True, waits=True)
+                yield Graded(student, unit, name, None, NOT_GRADED.format(reason=error), None, True, waits=True)
             self._failed(begun, str(error))
             return
         self._failures = 0
         record_outcomes(store, course, submission, begun.notebooks, outcomes)
         failure = self._convert(Judged(submission, begun.notebooks, outcomes))
         if not failure:
-            store.finish(student, day, submission.fingerprint)
+            store.finish(student, unit, submission.fingerprint)
         yield from self._graded(submission, anew=True, failure=failure)
 
     def _failed(self, begun: _Begun, reason: str) -> None:
@@ -338,9 +340,9 @@ class _Run:
         config = course_config(self._course)
         folder = judged.submission.folder
         config.CourseDirectory.student_id = folder.student
-        config.CourseDirectory.assignment_id = folder.day
+        config.CourseDirectory.assignment_id = folder.unit
         autograde = AutogradeReceived(coursedir=CourseDirectory(config=config), config=config)
-        autograde.judged[folder.student, folder.day] = judged
+        autograde.judged[folder.student, folder.unit] = judged
         feedback = GenerateFeedbackOf(coursedir=CourseDirectory(config=config), config=config)
         try:
             for converter in (autograde, feedback):
@@ -353,13 +355,13 @@ class _Run:
         return ""
 
     def _graded(self, submission: HandedIn, *, anew: bool, failure: str = "", kept: str = "") -> Iterator[Graded]:
-        student, day = submission.folder.student, submission.folder.day
+        student, unit = submission.folder.student, submission.folder.unit
         for name in submission.contents:
-            outcome = None if failure else _read_outcome(self._course, student, day, name)
-            page = self._course.feedback / student / day / f"{name}.html"
+            outcome = None if failure else _read_outcome(self._course, student, unit, name)
+            page = self._course.feedback / student / unit / f"{name}.html"
             found = page if page.exists() else None
             yield Graded(
-                student, day, name, outcome, failure, found, anew, kept=kept if tasks_of_notebook(name) else ""
+                student, unit, name, outcome, failure, found, anew, kept=kept if tasks_of_notebook(name) else ""
             )
 
 
@@ -384,16 +386,16 @@ class GenerateFeedbackOf(TellsWhy, GenerateFeedback):
     """nbgrader's feedback, which says why it failed."""
 
 
-def _read_outcome(course: Course, student: str, day: str, notebook: str) -> dict[str, Any] | None:
-    path = outcome_file(course, student, day, notebook)
+def _read_outcome(course: Course, student: str, unit: str, notebook: str) -> dict[str, Any] | None:
+    path = outcome_file(course, student, unit, notebook)
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def recorded_points(course: Course, student: str, day: str, notebook: str) -> tuple[float, float] | None:
+def recorded_points(course: Course, student: str, unit: str, notebook: str) -> tuple[float, float] | None:
     """(score, maximum) of a submitted notebook in the gradebook, or `None` when it is not there."""
     with Gradebook(course.database, "fxopt") as gradebook:
         try:
-            found = gradebook.find_submission_notebook(notebook, day, student)
+            found = gradebook.find_submission_notebook(notebook, unit, student)
         except MissingEntry:
             return None
         return float(found.score), float(found.max_score)
@@ -404,10 +406,10 @@ def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, fl
     found: list[tuple[WrittenTask, float | None, float]] = []
     with Gradebook(course.database, "fxopt") as gradebook:
         for task in written_tasks():
-            if (DAYS[task.day], task.notebook) != (graded.day, graded.notebook):
+            if (UNITS[task.unit], task.notebook) != (graded.unit, graded.notebook):
                 continue
             try:
-                found_grade = gradebook.find_grade(task.name, task.notebook, graded.day, graded.student)
+                found_grade = gradebook.find_grade(task.name, task.notebook, graded.unit, graded.student)
             except MissingEntry:
                 continue
             # Without a person's score there is one only for an answer that was left as it was handed out.

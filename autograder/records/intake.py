@@ -51,17 +51,17 @@ class IntakeError(ValueError):
 
 @dataclass(frozen=True)
 class Folder:
-    """What one student handed in for one day.
+    """What one student handed in for one unit.
 
     Attributes:
         student: the name of the student's folder.
-        day: the name of the assignment's folder.
+        unit: the name of the assignment's folder.
         notebooks: names without suffix of the notebooks of this assignment that are there, whatever they are.
         others: names of what else is there.
     """
 
     student: str
-    day: str
+    unit: str
     notebooks: tuple[str, ...]
     others: tuple[str, ...]
 
@@ -80,10 +80,10 @@ def check_student(name: str) -> None:
 
 
 def handed_in(course: Course) -> Iterator[tuple[str, str]]:
-    """(student, day) of every folder that was handed in, in order. Links are no folders of anybody."""
+    """(student, unit) of every folder that was handed in, in order. Links are no folders of anybody."""
     for student in _names(course.submitted):
-        for day in _names(course.submitted / student):
-            yield student, day
+        for unit in _names(course.submitted / student):
+            yield student, unit
 
 
 def _names(folder: Path) -> list[str]:
@@ -115,29 +115,29 @@ def _opened(course: Course, *names: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def look_into(course: Course, student: str, day: str) -> Folder:
+def look_into(course: Course, student: str, unit: str) -> Folder:
     """What lies in the folder of one submission.
 
     Raises:
         IntakeError: it is no folder, or the student's name is none.
     """
     check_student(student)
-    released = {path.stem for path in (course.curriculum / day).glob("*.ipynb")}
-    with _opened(course, student, day) as folder:
+    released = {path.stem for path in (course.curriculum / unit).glob("*.ipynb")}
+    with _opened(course, student, unit) as folder:
         names = sorted(os.listdir(folder))
     notebooks = tuple(stem for name in names if (stem := name.removesuffix(".ipynb")) != name and stem in released)
     # nbgrader lays the last one beside what is handed in through its exchange.
     kept = {f"{stem}.ipynb" for stem in notebooks} | {"timestamp.txt", "submission_secret.txt"}
-    return Folder(student, day, notebooks, tuple(name for name in names if name not in kept))
+    return Folder(student, unit, notebooks, tuple(name for name in names if name not in kept))
 
 
-def content_of(course: Course, student: str, day: str, file: str) -> bytes:
+def content_of(course: Course, student: str, unit: str, file: str) -> bytes:
     """The bytes of one file that was handed in.
 
     Raises:
         UnreadableNotebookError: it is a link, no regular file, or too large.
     """
-    with _opened(course, student, day) as folder:
+    with _opened(course, student, unit) as folder:
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         except OSError as error:
@@ -191,38 +191,38 @@ def _bytes_of(content: bytes | UnreadableNotebookError) -> bytes:
     return content if isinstance(content, bytes) else str(content).encode()
 
 
-def read_submission(course: Course, student: str, day: str) -> HandedIn:
-    """Read what one student handed in for one day.
+def read_submission(course: Course, student: str, unit: str) -> HandedIn:
+    """Read what one student handed in for one unit.
 
     Raises:
         IntakeError: it is no folder, the student's name is none, or it cannot be read.
     """
     try:
-        folder = look_into(course, student, day)
+        folder = look_into(course, student, unit)
         contents: dict[str, bytes | UnreadableNotebookError] = {}
         changed = 0.0
         for name in folder.notebooks:
             try:
-                contents[name] = content_of(course, student, day, f"{name}.ipynb")
+                contents[name] = content_of(course, student, unit, f"{name}.ipynb")
             except UnreadableNotebookError as error:
                 contents[name] = error
-            with _opened(course, student, day) as descriptor:
+            with _opened(course, student, unit) as descriptor:
                 changed = max(changed, os.stat(f"{name}.ipynb", dir_fd=descriptor, follow_symlinks=False).st_mtime)
         return HandedIn(folder, contents, handed_in_at(course, folder), datetime.fromtimestamp(changed, UTC))
     except OSError as error:
-        where = f"{one_line(student, 80)}/{one_line(day, 80)}"
+        where = f"{one_line(student, 80)}/{one_line(unit, 80)}"
         raise IntakeError(
             f"{where}: this submission cannot be read ({error.strerror}); give this user the right to read it"
         ) from error
 
 
-def released(course: Course, day: str, name: str) -> NotebookNode:
+def released(course: Course, unit: str, name: str) -> NotebookNode:
     """A notebook as it was handed out, read once as long as its file stays what it is; a copy of one's own.
 
     Raises:
         UnreadableNotebookError: see `read_notebook`.
     """
-    path = course.curriculum / day / f"{name}.ipynb"
+    path = course.curriculum / unit / f"{name}.ipynb"
     state = path.stat() if path.exists() else None
     return copy.deepcopy(_read_once(path, None if state is None else (state.st_mtime_ns, state.st_size, state.st_ino)))
 
@@ -233,7 +233,7 @@ def _read_once(path: Path, state: tuple[int, int, int] | None) -> NotebookNode:
 
 
 def received(
-    course: Course, student: str, day: str, name: str, content: bytes | UnreadableNotebookError | None = None
+    course: Course, student: str, unit: str, name: str, content: bytes | UnreadableNotebookError | None = None
 ) -> NotebookNode:
     """One notebook that was handed in, rebuilt on the released one; problems with it are noted in its metadata.
 
@@ -242,14 +242,14 @@ def received(
     Args:
         course: the course.
         student: whose it is.
-        day: the assignment's folder.
+        unit: the assignment's folder.
         name: the notebook's name.
         content: its bytes, or why it has none; `None` reads them.
     """
-    release = released(course, day, name)
+    release = released(course, unit, name)
     try:
         if content is None:
-            content = content_of(course, student, day, f"{name}.ipynb")
+            content = content_of(course, student, unit, f"{name}.ipynb")
         if isinstance(content, UnreadableNotebookError):
             raise content
         notebook = parse_notebook(f"{name}.ipynb", content)
@@ -277,7 +277,7 @@ def rebuilt(course: Course, submission: HandedIn) -> dict[str, NotebookNode]:
     folder = submission.folder
     found = {}
     for name, content in submission.contents.items():
-        notebook = received(course, folder.student, folder.day, name, content)
+        notebook = received(course, folder.student, folder.unit, name, content)
         if folder.others:
             notebook.metadata[PROBLEMS_KEY]["problems"].append(_left_aside(folder.others))
         found[name] = notebook
@@ -291,7 +291,7 @@ def take_in(course: Course, submission: HandedIn, notebooks: dict[str, NotebookN
         OSError: it cannot be written.
     """
     folder = submission.folder
-    target = course.received / folder.student / folder.day
+    target = course.received / folder.student / folder.unit
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
@@ -313,7 +313,7 @@ def handed_in_at(course: Course, folder: Folder) -> datetime | None:
     `None` when there is no timestamp, which is then the case for all that nbgrader knows of its time.
     """
     try:
-        content = content_of(course, folder.student, folder.day, "timestamp.txt")[:TIMESTAMP_BYTES]
+        content = content_of(course, folder.student, folder.unit, "timestamp.txt")[:TIMESTAMP_BYTES]
     except UnreadableNotebookError:
         content = b"none that can be read"
     except FileNotFoundError:
@@ -322,6 +322,6 @@ def handed_in_at(course: Course, folder: Folder) -> datetime | None:
         when = parse_utc(content.decode(errors="replace"))
         return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        with _opened(course, folder.student, folder.day) as descriptor:
+        with _opened(course, folder.student, folder.unit) as descriptor:
             state = os.stat("timestamp.txt", dir_fd=descriptor, follow_symlinks=False)
         return datetime.fromtimestamp(state.st_mtime, UTC)

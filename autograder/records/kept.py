@@ -24,13 +24,13 @@ def keep(course: Course, submission: HandedIn) -> None:
     Raises:
         OSError: they cannot be written.
     """
-    student, day = submission.folder.student, submission.folder.day
+    student, unit = submission.folder.student, submission.folder.unit
     for name, content in submission.contents.items():
         if not isinstance(content, bytes):
             continue
-        alike = (path for path in _kept(course, student, day, name) if path.stat().st_size == len(content))
+        alike = (path for path in _kept(course, student, unit, name) if path.stat().st_size == len(content))
         if not any(path.read_bytes() == content for path in alike):
-            folder = _folder(course, student, day)
+            folder = _folder(course, student, unit)
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / f"{name}-{submission.digest(name)[:16]}.ipynb", content)
 
@@ -50,10 +50,10 @@ def content_of_attempt(course: Course, attempt: Attempt) -> bytes | None:
     return next((content for content in every if is_it(content)), None)
 
 
-def _folder(course: Course, student: str, day: str) -> Path:
-    return course.records / "history" / student / day
+def _folder(course: Course, student: str, unit: str) -> Path:
+    return course.records / "history" / student / unit
 
 
-def _kept(course: Course, student: str, day: str, name: str) -> Iterator[Path]:
+def _kept(course: Course, student: str, unit: str, name: str) -> Iterator[Path]:
     """What is kept here, and what `fxopt submit` keeps under the time at which it was handed in."""
-    yield from sorted(_folder(course, student, day).glob(f"{name}-*.ipynb"))
+    yield from sorted(_folder(course, student, unit).glob(f"{name}-*.ipynb"))

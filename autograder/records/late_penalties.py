@@ -29,7 +29,7 @@ class LatePenalties(NbGraderPreprocessor):
         return nb, resources
 
 
-def set_penalty(database: str, rules: Rules, student: str, day: str, notebook: str) -> None:
+def set_penalty(database: str, rules: Rules, student: str, unit: str, notebook: str) -> None:
     """Bring the penalty of a submitted notebook up to date with its points and the rules.
 
     Raises:
@@ -37,9 +37,9 @@ def set_penalty(database: str, rules: Rules, student: str, day: str, notebook: s
     """
     with VerdictStore(database) as store:
         # By our own records: what is handed in again, byte for byte, came when it came first.
-        times = [each.received_at for each in store.attempts(student, day) if each.notebook == notebook]
-    lateness = rules.for_student(student, day).lateness(times[-1] if times else None)
+        times = [each.received_at for each in store.attempts(student, unit) if each.notebook == notebook]
+    lateness = rules.for_student(student, unit).lateness(times[-1] if times else None)
     with Gradebook(database) as gradebook:
-        found = gradebook.find_submission_notebook(notebook, day, student)
+        found = gradebook.find_submission_notebook(notebook, unit, student)
         found.late_submission_penalty = round(float(found.score) * lateness.share, 4)
         gradebook.db.commit()

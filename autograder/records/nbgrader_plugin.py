@@ -88,16 +88,16 @@ class AutogradeReceived(TellsWhy, Autograde):
             except RulesError as error:
                 self.log.error(str(error))
                 raise NbGraderException(str(error)) from None
-            for student, day in handed_in(course):
-                if fnmatchcase(student, self.coursedir.student_id) and fnmatchcase(day, self.coursedir.assignment_id):
+            for student, unit in handed_in(course):
+                if fnmatchcase(student, self.coursedir.student_id) and fnmatchcase(unit, self.coursedir.assignment_id):
                     try:
-                        submission = read_submission(course, student, day)
+                        submission = read_submission(course, student, unit)
                     except IntakeError as error:
                         self.log.error(str(error))
                         continue
                     notebooks = rebuilt(course, submission)
                     take_in(course, submission, notebooks)
-                    self._submissions[student, day] = submission, notebooks
+                    self._submissions[student, unit] = submission, notebooks
         super().init_notebooks()
 
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
@@ -118,10 +118,10 @@ class AutogradeReceived(TellsWhy, Autograde):
 
     def _kept_because(self, course: Course, submission: HandedIn) -> str:
         """Why a submission is not graded by the rules of `course.toml`, or `""`; it is noted and kept then."""
-        student, day = submission.folder.student, submission.folder.day
+        student, unit = submission.folder.student, submission.folder.unit
         with VerdictStore(course.database) as store:
-            terms = self._rules.for_student(student, day)
-            why = reason_to_keep(terms, submission, store.attempts(student, day))
+            terms = self._rules.for_student(student, unit)
+            why = reason_to_keep(terms, submission, store.attempts(student, unit))
             if why:
                 note_receipt(store, course, submission)
         return why
@@ -231,17 +231,17 @@ def task_outputs(task: TaskOutcome) -> list[NotebookNode]:
     return [nbformat.v4.new_output("execute_result", data=data, metadata=told, execution_count=None)]
 
 
-def outcome_file(course: Course, student: str, day: str, notebook: str) -> Path:
+def outcome_file(course: Course, student: str, unit: str, notebook: str) -> Path:
     """Where the latest outcome of one submitted notebook is recorded."""
-    return course.records / "outcomes" / student / day / f"{notebook}.json"
+    return course.records / "outcomes" / student / unit / f"{notebook}.json"
 
 
-def write_outcome(course: Course, student: str, day: str, outcome: NotebookOutcome) -> None:
+def write_outcome(course: Course, student: str, unit: str, outcome: NotebookOutcome) -> None:
     """Record an outcome at once and whole, so that a grading run that is killed later loses nothing."""
-    path = outcome_file(course, student, day, outcome.notebook)
+    path = outcome_file(course, student, unit, outcome.notebook)
     values = outcome.to_json() | {
         "student": student,
-        "day": day,
+        "unit": unit,
         "graded_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_whole(path, json.dumps(values, indent=1))

@@ -60,7 +60,7 @@ def judge_here(course: Course, submission: HandedIn, notebooks: dict[str, Notebo
             for name, notebook in notebooks.items():
                 work = work_of(course, submission.folder, name, notebook)
                 graded = None if work is None else outcome_of(do(work))
-                outcomes[name] = whole_outcome(course, submission.folder.day, name, notebook, graded)
+                outcomes[name] = whole_outcome(course, submission.folder.unit, name, notebook, graded)
         except InfrastructureError as error:
             record_failure(store, course, submission, str(error))
             raise
@@ -73,17 +73,17 @@ def work_of(course: Course, folder: Folder, name: str, notebook: NotebookNode) -
     tasks = tasks_of_notebook(name)
     if not tasks or notebook.metadata[PROBLEMS_KEY]["unreadable"]:
         return None
-    release = released(course, folder.day, name)
+    release = released(course, folder.unit, name)
     return work_for(name, notebook, release, tasks, course.seed_for(folder.student))
 
 
 def whole_outcome(
-    course: Course, day: str, name: str, notebook: NotebookNode, graded: NotebookOutcome | None
+    course: Course, unit: str, name: str, notebook: NotebookNode, graded: NotebookOutcome | None
 ) -> NotebookOutcome:
     """The outcome of a rebuilt notebook, from that of its work (see `work_of`) and from what was noted of it."""
     noted = notebook.metadata[PROBLEMS_KEY]
     if noted["unreadable"]:
-        return unreadable_outcome(name, released(course, day, name), noted["problems"])
+        return unreadable_outcome(name, released(course, unit, name), noted["problems"])
     outcome = graded or NotebookOutcome(name)
     outcome.problems = noted["problems"] + outcome.problems
     return outcome
@@ -94,7 +94,7 @@ def note_receipt(store: VerdictStore, course: Course, submission: HandedIn) -> N
     folder = submission.folder
     keep(course, submission)
     for name in submission.contents:
-        store.receive(folder.student, folder.day, name, submission.digest(name), submission.received_at)
+        store.receive(folder.student, folder.unit, name, submission.digest(name), submission.received_at)
 
 
 def record_outcomes(
@@ -105,7 +105,7 @@ def record_outcomes(
     outcomes: dict[str, NotebookOutcome],
 ) -> None:
     """Record the verdicts on all notebooks of a submission."""
-    grader, now = grader_version(course, submission.folder.day), datetime.now(UTC)
+    grader, now = grader_version(course, submission.folder.unit), datetime.now(UTC)
     for name, outcome in outcomes.items():
         unreadable = bool(notebooks[name].metadata[PROBLEMS_KEY]["unreadable"])
         store.record(verdict_on(submission, name, outcome, unreadable, grader, now))
@@ -113,7 +113,7 @@ def record_outcomes(
 
 def record_failure(store: VerdictStore, course: Course, submission: HandedIn, reason: str) -> None:
     """Record that grading itself failed on a submission."""
-    grader, now = grader_version(course, submission.folder.day), datetime.now(UTC)
+    grader, now = grader_version(course, submission.folder.unit), datetime.now(UTC)
     for name in submission.contents:
         store.record(verdict_of_failure(course, submission, name, reason, grader, now))
 
@@ -179,7 +179,7 @@ def verdict_of_failure(
     course: Course, submission: HandedIn, name: str, reason: str, grader: str, now: datetime
 ) -> Verdict:
     """The verdict on one notebook of a submission on which grading itself failed."""
-    points = points_of(released(course, submission.folder.day, name))
+    points = points_of(released(course, submission.folder.unit, name))
     tasks = tuple(
         TaskVerdict(
             task.name,
@@ -207,4 +207,4 @@ def verdict_of_failure(
 
 
 def _whose(submission: HandedIn, name: str) -> tuple[str, str, str, str]:
-    return submission.folder.student, submission.folder.day, name, submission.digest(name)
+    return submission.folder.student, submission.folder.unit, name, submission.digest(name)

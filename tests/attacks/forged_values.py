@@ -24,7 +24,7 @@ from autograder.course.course import Course
 from autograder.course.judges import follow_up, hidden_cases, judge_case, visible_cases
 from autograder.course.notebooks import SKIP_TAG, grade_id
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks
 from autograder.exchange.evidence import Case, Evidence
 
@@ -62,7 +62,7 @@ COURSE = Course(Path(__file__).resolve().parents[2])
 
 def cells_of(task: Task) -> dict[str, str]:
     """Sources of the solution's cells by id, without those that grading leaves out."""
-    solution = read_source(COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
+    solution = read_source(COURSE.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")
     kept = [cell for cell in solution.cells if SKIP_TAG not in cell.metadata.get("tags", ())]
     return {name: cell.source for cell in kept if cell.cell_type == "code" and (name := grade_id(cell))}
 
@@ -165,7 +165,7 @@ def main() -> None:
         through = {misconception for _, misconception, passed in found if passed}
         # Answers (numbers that the judge computes anew) travel as values, too, and tracers are hollow while graded.
         more = through - set(task.measured) - set(ANSWERS.get(task.name, ()))
-        print(f"{task.day} {task.name}: {sum(passed for *_, passed in found)} of {len(found)} through", end="; ")
+        print(f"{task.unit} {task.name}: {sum(passed for *_, passed in found)} of {len(found)} through", end="; ")
         print(f"not in the table: {sorted(more) or 'none'}", flush=True)
         unknown = unknown or bool(more)
     sys.exit(unknown)

@@ -44,7 +44,7 @@ def main() -> None:
             continue
         started = time.monotonic()
         found = wrongly_refused(task, given.students, given.first)
-        print(f"{task.day} {task.name}: {len(found)} off ({time.monotonic() - started:.0f} s)", flush=True)
+        print(f"{task.unit} {task.name}: {len(found)} off ({time.monotonic() - started:.0f} s)", flush=True)
         for line in found[:5]:
             print(f"    {line}", flush=True)
         unfair = unfair or bool(found)

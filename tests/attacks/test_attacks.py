@@ -19,7 +19,7 @@ from classroom import ROOT, SMALL, need_bubblewrap
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import find_task
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading.grading import Grader
@@ -33,7 +33,7 @@ SECRET = "what nobody inside may read"
 
 def solution(task: Task) -> str:
     """The right answer."""
-    source = read_source(Course(ROOT).solutions / DAYS[task.day] / f"{task.notebook}.py")
+    source = read_source(Course(ROOT).solutions / UNITS[task.unit] / f"{task.notebook}.py")
     return next(cell.source for cell in source.cells if grade_id(cell) == task.answer_id)
 
 

@@ -81,7 +81,7 @@ def test_any_bytes_are_tensors_or_refused(blob: bytes) -> None:
     assert all(isinstance(tensor, torch.Tensor) for tensor in found.values())
 
 
-QUICK = [task for task in all_tasks() if task.day == "day0" or task.evidence == "instrument"]
+QUICK = [task for task in all_tasks() if task.unit == "day0" or task.evidence == "instrument"]
 """Tasks whose judges need no model, so that many verdicts are to be had in a second."""
 
 

@@ -17,7 +17,7 @@ from autograder.course.course import Course
 from autograder.course.judges import judge_module
 from autograder.course.notebooks import points_of
 from autograder.course.reading import read_notebook
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task
 
 ROOT = Path(__file__).parents[2]
@@ -46,9 +46,9 @@ def test_what_is_measured_decides_at_most_a_fifth_of_a_day() -> None:
         points |= points_of(read_notebook(path))
     shares: dict[str, float] = defaultdict(float)
     for task in all_tasks():
-        shares[task.day] += points.get(task.name, 0.0) * measured_share(task)
-    assert set(shares) == set(DAYS)
-    assert {day: share for day, share in shares.items() if share > 100 * MOST} == {}
+        shares[task.unit] += points.get(task.name, 0.0) * measured_share(task)
+    assert set(shares) == set(UNITS)
+    assert {unit: share for unit, share in shares.items() if share > 100 * MOST} == {}
     assert any(shares.values())
 
 

@@ -19,7 +19,7 @@ from autograder.course.notebooks import cells_before_check, grade_id
 from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
 from autograder.course.submission import submit
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import find_task
 from autograder.course.workspace import PAGES
 from autograder.exchange.verdict import TaskOutcome
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 TASK = find_task("record_graphs")
 """The task on which the rails are tried: the first of the course."""
 
-DAY = DAYS[TASK.day]
+DAY = UNITS[TASK.unit]
 
 
 @dataclass

@@ -21,7 +21,7 @@ from autograder.course.notebooks import grade_id
 from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
 from autograder.course.submission import TIMESTAMP_FORMAT
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import tasks_of_notebook
 from autograder.records.verdicts import VerdictStore
 
@@ -33,7 +33,7 @@ class SmallCourse:
     """A course of the one notebook of `TASK`, and what is done with it."""
 
     course: Course
-    day: str = DAY
+    unit: str = DAY
 
     @property
     def room(self) -> Classroom:
@@ -88,7 +88,7 @@ class SmallCourse:
                     attempt.submission,
                     verdict and (verdict.status, verdict.problems, tasks),
                 )
-            for submission in gradebook.assignment_submissions(self.day):
+            for submission in gradebook.assignment_submissions(self.unit):
                 grades = [(g.name, g.auto_score, g.needs_manual_grade) for n in submission.notebooks for g in n.grades]
                 found[submission.student.id] = sorted(grades)
             found["finished"] = sorted(store.finished().items())
@@ -122,18 +122,18 @@ class RealCourse(SmallCourse):
 def make_real_course(folder: Path, submissions: int) -> RealCourse:
     """A course of day 0 with so many submissions, always the same: right, partly right, wrong and empty ones."""
     name = "ex_00_shapes_and_graphs"
-    day = DAYS["day0"]
+    unit = UNITS["day0"]
     for kind, suffix in (("solutions", "py"), ("curriculum", "ipynb")):
-        target = folder / kind / day / f"{name}.{suffix}"
+        target = folder / kind / unit / f"{name}.{suffix}"
         target.parent.mkdir(parents=True)
-        shutil.copy(ROOT / kind / day / f"{name}.{suffix}", target)
+        shutil.copy(ROOT / kind / unit / f"{name}.{suffix}", target)
     shutil.copy(ROOT / "Week1.md", folder)
     (folder / "workspace").mkdir()
-    made = RealCourse(Course(folder), day)
+    made = RealCourse(Course(folder), unit)
     tasks = tasks_of_notebook(name)
-    reference = {grade_id(cell): cell.source for cell in read_source(folder / "solutions" / day / f"{name}.py").cells}
+    reference = {grade_id(cell): cell.source for cell in read_source(folder / "solutions" / unit / f"{name}.py").cells}
     for number in range(submissions):
-        notebook = read_notebook(folder / "curriculum" / day / f"{name}.ipynb")
+        notebook = read_notebook(folder / "curriculum" / unit / f"{name}.ipynb")
         answers = {grade_id(cell): cell for cell in notebook.cells}
         for position, task in enumerate(tasks):
             wrong = sorted((task.folder / "wrong").glob("*.py"))
@@ -141,7 +141,7 @@ def make_real_course(folder: Path, submissions: int) -> RealCourse:
                 answers[task.answer_id].source = reference[task.answer_id]
             elif number % 4 == 2:
                 answers[task.answer_id].source = wrong[number % len(wrong)].read_text()
-        path = made.course.submitted / f"student{number:02}" / day / f"{name}.ipynb"
+        path = made.course.submitted / f"student{number:02}" / unit / f"{name}.ipynb"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(notebook))
         when = datetime(2026, 3, 2, 9, tzinfo=UTC) + timedelta(minutes=number)

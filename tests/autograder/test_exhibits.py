@@ -15,7 +15,7 @@ from torch import fx
 
 from autograder.course.progress import latest
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import find_task
 from autograder.exchange.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
 from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
@@ -117,7 +117,7 @@ def test_an_exception_names_the_line_of_the_cell() -> None:
 
 def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> None:
     task = find_task("rewriting_backend")
-    source = read_source(classroom.course.sources_of(DAYS[task.day]) / f"{task.notebook}.py")
+    source = read_source(classroom.course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")
     notebook = classroom.answered(cell(source, task.answer_id).source, task)
     path = classroom.workspace_file
     nbformat.write(notebook, path)

@@ -10,7 +10,7 @@ import pytest
 from autograder.authoring.glossary import PAGE, GlossaryError, glossary_page, read_terms
 from autograder.course.course import Course
 from autograder.course.sources import sources
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 
 COURSE = Course(Path(__file__).parents[2])
 
@@ -25,9 +25,9 @@ def test_every_term_is_linked_from_its_lesson_and_every_link_leads_to_a_term() -
     assert set().union(*linked.values()) == {term.anchor for term in terms}
 
 
-@pytest.mark.parametrize("day", DAYS.values())
-def test_every_day_defines_its_terms_in_sentences(day: str) -> None:
-    terms = [term for term in read_terms(COURSE) if term.day == day]
+@pytest.mark.parametrize("unit", UNITS.values())
+def test_every_day_defines_its_terms_in_sentences(unit: str) -> None:
+    terms = [term for term in read_terms(COURSE) if term.unit == unit]
     assert len(terms) >= 3
     assert all(term.means.endswith(".") and len(term.means.split()) >= 6 for term in terms)
 
@@ -39,8 +39,8 @@ def test_headings_have_the_same_anchor_in_jupyterlab_and_on_github() -> None:
 
 
 def make_course(root: Path, **files: str) -> Course:
-    for day, text in files.items():
-        folder = root / "solutions" / day
+    for unit, text in files.items():
+        folder = root / "solutions" / unit
         folder.mkdir(parents=True)
         (folder / "lesson.py").write_text("")
         (folder / "glossary.toml").write_text(text)

@@ -14,7 +14,7 @@ from classroom import SMALL, TASK, Classroom, cell, need_bubblewrap, when_called
 
 from autograder.course.judges import hidden_cases, visible_cases
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import find_task
 from autograder.grading.endings import FAILED_HIDDEN, HIDDEN_FAILED
 from autograder.grading.grading import Grader, grade_notebook
@@ -118,7 +118,7 @@ def numbers() -> Iterator[Grader]:
 
 
 def test_how_an_answer_fails_on_hidden_cases_tells_nothing(numbers: Grader, room: Classroom) -> None:
-    source = read_source(room.course.solutions / DAYS[NUMBERS.day] / f"{NUMBERS.notebook}.py")
+    source = read_source(room.course.solutions / UNITS[NUMBERS.unit] / f"{NUMBERS.notebook}.py")
     right = cell(source, NUMBERS.answer_id).source
     patient, task = replace(NUMBERS, seconds=60.0), replace(NUMBERS, seconds=3.0)
     told = {}

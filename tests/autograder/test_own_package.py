@@ -12,7 +12,7 @@ from classroom import RIGHT, Classroom
 from classroom import TASK as GRADED
 
 from autograder.course.own_package import ExportError, export_answer
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import find_task
 from autograder.lab.lab import prepare
 from autograder.learner_side import own_functions
@@ -123,7 +123,7 @@ from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 shell.run_cell({"import torch"!r}, store_history=True)
 shell.run_cell({source!r}, store_history=True)
-shell.run_cell("from autograder import check; print(check.{TASK.day}.{TASK.name}({TASK.provides[0]}))",
+shell.run_cell("from autograder import check; print(check.{TASK.unit}.{TASK.name}({TASK.provides[0]}))",
                store_history=True)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=workspace, capture_output=True, text=True, check=False)
@@ -200,8 +200,8 @@ def test_a_graded_notebook_gets_the_references_of_earlier_days_only(
 def test_names_are_exported_once_and_to_modules_that_are_names() -> None:
     assert all(task.export.isidentifier() for task in exports().values())
     assert len(exports()) == sum(len(task.provides) for task in set(exports().values()))
-    for day in DAYS:
-        assert all(list(DAYS).index(task.day) < list(DAYS).index(day) for task in earlier_exports(day))
+    for unit in UNITS:
+        assert all(list(UNITS).index(task.unit) < list(UNITS).index(unit) for task in earlier_exports(unit))
     with pytest.raises(LookupError, match=r"Did you mean .*operation_histogram"):
         use("operation_histogramm")
 

@@ -20,7 +20,7 @@ from autograder.authoring.sentences import (
 from autograder.course.course import Course
 from autograder.course.judges import hidden_cases, visible_cases
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task
 
 COURSE = Course(Path(__file__).resolve().parents[2])
@@ -40,7 +40,7 @@ MOST_MISSING = 13
 
 @cache
 def text_of(task: Task) -> str:
-    return rules_text(read_source(COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py"), task)
+    return rules_text(read_source(COURSE.sources_of(UNITS[task.unit]) / f"{task.notebook}.py"), task)
 
 
 def test_no_rule_is_without_a_case_but_those_that_are_listed() -> None:

@@ -56,10 +56,10 @@ class Place:
         self.root = folder / "course root"
         self.home = folder / "home"
         self.workspace = self.root / "workspace"
-        day = self.root / "curriculum" / "day1"
-        day.mkdir(parents=True)
+        unit = self.root / "curriculum" / "day1"
+        unit.mkdir(parents=True)
         for name in ("slow", "endless", "broken", "any & all"):
-            (day / f"{name}.ipynb").write_text(
+            (unit / f"{name}.ipynb").write_text(
                 json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
             )
         (self.root / "solutions" / "day1").mkdir(parents=True)

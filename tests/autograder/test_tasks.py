@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.task import DAYS
+from autograder.course.task import UNITS
 from autograder.course.tasks import UnknownTaskError, all_tasks, find_notebook, find_task, tasks_of_notebook
 from autograder.grading.hollow import write_hollow
 from autograder.grading.view import foreign_modules
@@ -19,7 +19,7 @@ def test_names_are_there_once_and_days_are_known() -> None:
     names = [task.name for task in all_tasks()]
     assert names
     assert len(names) == len(set(names))
-    assert {task.day for task in all_tasks()} <= set(DAYS)
+    assert {task.unit for task in all_tasks()} <= set(UNITS)
 
 
 @pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
@@ -47,7 +47,7 @@ def test_find_task() -> None:
 
 def test_find_notebook() -> None:
     task = all_tasks()[0]
-    assert find_notebook(task.notebook[:5]) == (DAYS[task.day], task.notebook)
+    assert find_notebook(task.notebook[:5]) == (UNITS[task.unit], task.notebook)
     with pytest.raises(UnknownTaskError, match=f"no exercise starts with 'ex_99': .*{task.notebook}"):
         find_notebook("ex_99")
     assert tasks_of_notebook("lesson_compile_stack") == ()
@@ -58,13 +58,13 @@ def test_checks_offer_the_tasks_of_a_day() -> None:
     from autograder.learner_side import check
 
     task = all_tasks()[0]
-    assert task.name in dir(getattr(check, task.day))
-    with pytest.raises(AttributeError, match="days: day0, day1"):
+    assert task.name in dir(getattr(check, task.unit))
+    with pytest.raises(AttributeError, match="units: day0, day1"):
         check.day99  # noqa: B018
     with pytest.raises(UnknownTaskError, match="Did you mean"):
-        getattr(getattr(check, task.day), task.name + "x")
+        getattr(getattr(check, task.unit), task.name + "x")
     with pytest.raises(TypeError, match=f"takes {len(task.provides)} answers, got 0"):
-        getattr(getattr(check, task.day), task.name)()
+        getattr(getattr(check, task.unit), task.name)()
 
 
 def test_reading_the_table_imports_no_torch() -> None:

@@ -20,7 +20,7 @@ from autograder.course.task import WrittenTask
 from autograder.course.tracks import WEEK_1
 from autograder.records import gradebook
 
-WRITTEN = WrittenTask("deep_dive", TASK.day, TASK.notebook, "A deep dive", checklist=("technical-deep-dive",))
+WRITTEN = WrittenTask("deep_dive", TASK.unit, TASK.notebook, "A deep dive", checklist=("technical-deep-dive",))
 
 CELLS = """
 # %% [markdown] nbgrader={"grade": false, "grade_id": "deep_dive-task", "locked": true, "schema_version": 3, "solution": false, "task": false}

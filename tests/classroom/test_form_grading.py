@@ -127,7 +127,7 @@ def test_a_person_fills_a_rubric_and_the_learner_reads_it(
     done = graded.run("progress", FXOPT_STUDENT="ada")
     assert "19/20" in done.stdout
     # And it ticks the checklist, as soon as the learner looks.
-    question = WrittenTask("deep_dive", TASK.day, TASK.notebook, "A deep dive")
+    question = WrittenTask("deep_dive", TASK.unit, TASK.notebook, "A deep dive")
     monkeypatch.setattr(feedback, "written_tasks", lambda: (question,))
     monkeypatch.setenv("FXOPT_STUDENT", "ada")
     feedback.note_written_points(course)

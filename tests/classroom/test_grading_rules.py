@@ -377,4 +377,4 @@ def test_the_command_says_whose_points_changed(small: SmallCourse, judges: Judge
     assert done.returncode == 0, done.stderr
     assert "1 attempts regraded, 0 would change. Nothing was written (--dry-run)." in done.stdout
     assert "did you mean 'record_graphs'" in run("record_graph").stderr.lower()
-    assert f"belongs to {DAY}" in run(TASK.name, "--day", "day2_fx_graphs").stderr
+    assert f"belongs to {DAY}" in run(TASK.name, "--unit", "day2_fx_graphs").stderr

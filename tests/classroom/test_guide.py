@@ -75,7 +75,7 @@ def test_every_command_of_the_guide_runs_on_a_small_class(
     done = fxopt("classroom", "generate", "--students", "2")
     assert done.exit_code == 2
     assert "rehearsal-001 has handed in" in done.output
-    assert "there is no assignment 'day1'" in fxopt("classroom", "generate", "--day", "day1").output
+    assert "there is no assignment 'day1'" in fxopt("classroom", "generate", "--unit", "day1").output
     assert "SIS Login ID" in (small.course.records / "canvas.csv").read_text()
     assert (small.course.records / "moodle.csv").read_text().startswith("username")
 

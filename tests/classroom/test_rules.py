@@ -16,7 +16,7 @@ from autograder.course.rules import Rules, Terms
 from autograder.course.rules_file import NAME, RulesError, parse_rules, read_rules
 from autograder.course.toml_lines import TomlLines
 
-DAYS = ("day0_start", "day1_compile_stack")
+UNITS = ("day0_start", "day1_compile_stack")
 
 GOOD = """timezone = "Europe/Berlin"
 late_days = 3
@@ -43,12 +43,12 @@ until = 2026-12-01T12:00:00+01:00
 
 
 def parsed(text: str) -> Rules:
-    return parse_rules(text.encode(), DAYS)
+    return parse_rules(text.encode(), UNITS)
 
 
 def mistakes(text: str | bytes) -> list[tuple[int, str, str]]:
     with pytest.raises(RulesError) as caught:
-        parse_rules(text if isinstance(text, bytes) else text.encode(), DAYS)
+        parse_rules(text if isinstance(text, bytes) else text.encode(), UNITS)
     return [(mistake.line, mistake.key, mistake.message) for mistake in caught.value.mistakes]
 
 
@@ -69,7 +69,7 @@ def test_what_the_file_says_holds() -> None:
 
 def test_without_a_file_nothing_is_late(course: Course) -> None:
     rules = read_rules(course)
-    terms = rules.for_student("bob", DAYS[0])
+    terms = rules.for_student("bob", UNITS[0])
     assert terms == Terms()
     assert terms.lateness(datetime.now(UTC)).accepted
 
@@ -178,7 +178,7 @@ def test_a_time_that_is_there_twice_or_never_is_refused() -> None:
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_read() -> None:
-    assert parse_rules(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode(), DAYS) == parsed(GOOD)
+    assert parse_rules(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode(), UNITS) == parsed(GOOD)
 
 
 keys = st.sampled_from(["a", "b", '"c d"', "e.f"])

@@ -251,20 +251,20 @@ class Reader:
         """Counted from what lies in the folder of submissions, so that it is right before a grader has seen it."""
         notebooks = {(sheet.assignment, sheet.notebook) for sheet in records.sheets}
         done = refused = total = 0
-        for student, day in handed_in(self._course):
+        for student, unit in handed_in(self._course):
             try:
-                folder = look_into(self._course, student, day)
+                folder = look_into(self._course, student, unit)
                 when = handed_in_at(self._course, folder) or self._now()
-                found = [(name, self._digest(student, day, name)) for name in folder.notebooks]
+                found = [(name, self._digest(student, unit, name)) for name in folder.notebooks]
             except (IntakeError, OSError):
                 continue  # grading reports it
             for name, digest in found:
-                if (day, name) not in notebooks:
+                if (unit, name) not in notebooks:
                     continue
-                attempts = records.attempts.get((student, day, name), ())
+                attempts = records.attempts.get((student, unit, name), ())
                 own = next((attempt for attempt in attempts if attempt.submission == digest), None)
                 at = own.received_at if own is not None else when
-                if refusal(records.rules.for_student(student, day), attempts, digest, at) is not None:
+                if refusal(records.rules.for_student(student, unit), attempts, digest, at) is not None:
                     refused += 1
                     continue
                 total += 1
@@ -292,13 +292,13 @@ class Reader:
         number = len(times) - 1 - first
         return (number / (passed / timedelta(minutes=1)) if number and passed > timedelta() else None), times[-1]
 
-    def _digest(self, student: str, day: str, name: str) -> str:
-        path = self._course.submitted / student / day / f"{name}.ipynb"
+    def _digest(self, student: str, unit: str, name: str) -> str:
+        path = self._course.submitted / student / unit / f"{name}.ipynb"
         state = os.lstat(path)
-        key, stamp = (student, day, name), (state.st_mtime, state.st_size)
+        key, stamp = (student, unit, name), (state.st_mtime, state.st_size)
         if self._digests.get(key, (None, ""))[0] != stamp:
             try:
-                content = content_of(self._course, student, day, f"{name}.ipynb")
+                content = content_of(self._course, student, unit, f"{name}.ipynb")
             except UnreadableNotebookError as error:
                 content = str(error).encode()
             self._digests[key] = stamp, hashlib.sha256(content).hexdigest()
@@ -475,7 +475,7 @@ def _unreadable(path: Path, command: str, error: Exception) -> Matrix:
     return Matrix(problem=f"{path.name} is not what `{command} --json` writes ({error}); run it again.")
 
 
-def day_title(folder: str) -> str:
+def unit_title(folder: str) -> str:
     """An assignment's folder in words, such as `Day 1: compile stack`."""
     unit = next((unit for track in TRACKS for unit in track.units if unit.folder == folder), None)
     if unit is None:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from autograder.classroom.dashboard import charts
-from autograder.classroom.dashboard.data import RESULTS, Matrix, Snapshot, day_title
+from autograder.classroom.dashboard.data import RESULTS, Matrix, Snapshot, unit_title
 from autograder.exchange.markup import with_code
 
 FOLDER = Path(__file__).parent
@@ -64,7 +64,7 @@ def _environment() -> Environment:
         "results": RESULTS,
         "in_words": in_words,
         "matrix": _matrix,
-        "day_title": day_title,
+        "day_title": unit_title,
         "coded": lambda text: Markup(with_code(text)),
     }
     return environment

@@ -43,7 +43,7 @@ def chosen(items: Sequence[Item]) -> Sequence[Item]:
 def _task(name: str, title: str, checklist: str, withheld: tuple[str, ...] = ()) -> Task:
     return Task(
         name=name,
-        day="capstone",
+        unit="capstone",
         notebook="capstone_guide",
         title=title,
         provides=("registered",),

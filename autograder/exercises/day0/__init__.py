@@ -7,7 +7,7 @@ NOTEBOOK = "ex_00_shapes_and_graphs"
 TASKS = (
     Task(
         name="conv_output_shape",
-        day="day0",
+        unit="day0",
         notebook=NOTEBOOK,
         title="The output shape of a convolution",
         provides=("conv_output_shape",),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="count_parameters",
-        day="day0",
+        unit="day0",
         notebook=NOTEBOOK,
         title="Counting parameters",
         provides=("count_parameters",),
@@ -27,7 +27,7 @@ TASKS = (
     ),
     Task(
         name="memory_layout",
-        day="day0",
+        unit="day0",
         notebook=NOTEBOOK,
         title="Strides and positions",
         provides=("strides_of", "position"),
@@ -37,7 +37,7 @@ TASKS = (
     ),
     Task(
         name="check_stack",
-        day="day0",
+        unit="day0",
         notebook=NOTEBOOK,
         title="Do these layers fit?",
         provides=("shapes_through",),
@@ -47,7 +47,7 @@ TASKS = (
     ),
     Task(
         name="build_mlp",
-        day="day0",
+        unit="day0",
         notebook=NOTEBOOK,
         title="A graph, node by node",
         provides=("build_mlp",),
@@ -61,7 +61,7 @@ TASKS = (
     ),
     Task(
         name="run_graph",
-        day="day0",
+        unit="day0",
         notebook=NOTEBOOK,
         title="Run a graph yourself",
         provides=("run_graph",),

@@ -7,7 +7,7 @@ NOTEBOOK = "ex_01_torch_compile_basics"
 TASKS = (
     Task(
         name="record_graphs",
-        day="day1",
+        unit="day1",
         notebook=NOTEBOOK,
         title="Record every captured graph",
         provides=("GraphRecorder",),
@@ -26,7 +26,7 @@ TASKS = (
     ),
     Task(
         name="operation_histogram",
-        day="day1",
+        unit="day1",
         notebook=NOTEBOOK,
         title="A histogram of operations over partitions",
         provides=("operation_histogram",),
@@ -37,7 +37,7 @@ TASKS = (
     ),
     Task(
         name="remove_graph_breaks",
-        day="day1",
+        unit="day1",
         notebook=NOTEBOOK,
         title="Remove graph breaks",
         provides=("UnbrokenModel",),
@@ -47,7 +47,7 @@ TASKS = (
     ),
     Task(
         name="stop_recompilations",
-        day="day1",
+        unit="day1",
         notebook=NOTEBOOK,
         title="Count compilations, then stop them",
         provides=("count_compilations", "compile_once"),
@@ -58,7 +58,7 @@ TASKS = (
     ),
     Task(
         name="measure_compile_cost",
-        day="day1",
+        unit="day1",
         notebook=NOTEBOOK,
         title="Measure compile cost against steady state",
         provides=("measure", "break_even_calls"),
@@ -70,7 +70,7 @@ TASKS = (
     ),
     Task(
         name="rewriting_backend",
-        day="day1",
+        unit="day1",
         notebook=NOTEBOOK,
         title="A backend that rewrites one operation",
         provides=("make_backend",),

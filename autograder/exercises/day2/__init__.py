@@ -7,7 +7,7 @@ NOTEBOOK = "ex_02_fx_graph_manipulation"
 TASKS = (
     Task(
         name="walk_graph",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Shared values and the critical path",
         provides=("shared_values", "critical_path"),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="replace_relu",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Replace an activation in all its forms",
         provides=("replace_relu",),
@@ -27,7 +27,7 @@ TASKS = (
     ),
     Task(
         name="remove_dead_code",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Remove what nobody needs",
         provides=("remove_dead_code",),
@@ -38,7 +38,7 @@ TASKS = (
     ),
     Task(
         name="merge_duplicates",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Compute once what is computed twice",
         provides=("find_duplicates", "merge_duplicates"),
@@ -53,7 +53,7 @@ TASKS = (
     ),
     Task(
         name="fold_constants",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Compute beforehand what never changes",
         provides=("fold_constants",),
@@ -65,7 +65,7 @@ TASKS = (
     ),
     Task(
         name="fold_batchnorm",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Fold a BatchNorm into the convolution before it",
         provides=("folded_weights", "fold_batchnorm"),
@@ -82,7 +82,7 @@ TASKS = (
     ),
     Task(
         name="write_a_pass",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Make it a pass",
         provides=("MergePass",),
@@ -95,7 +95,7 @@ TASKS = (
     ),
     Task(
         name="fuse_linear_relu",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="One operator for two (stretch)",
         provides=("fuse_linear_relu",),
@@ -106,7 +106,7 @@ TASKS = (
     ),
     Task(
         name="recompute",
-        day="day2",
+        unit="day2",
         notebook=NOTEBOOK,
         title="Meet a memory budget (stretch)",
         provides=("peak_bytes", "choose_recomputed", "run_with_recomputation"),

@@ -7,7 +7,7 @@ NOTEBOOK = "ex_03_model_export"
 TASKS = (
     Task(
         name="read_signature",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="Read the signature of an exported program",
         provides=("read_signature",),
@@ -18,7 +18,7 @@ TASKS = (
     ),
     Task(
         name="capture_outcomes",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="Predict, then measure, which method captures which model",
         provides=("predictions", "measure_capture"),
@@ -28,7 +28,7 @@ TASKS = (
     ),
     Task(
         name="silent_mistake",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="Find the input on which a trace is silently wrong",
         provides=("find_silent_mistake",),
@@ -38,7 +38,7 @@ TASKS = (
     ),
     Task(
         name="dynamic_export",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="Export with dynamic batch and length, honestly",
         provides=("export_reader",),
@@ -54,7 +54,7 @@ TASKS = (
     ),
     Task(
         name="exportable_control_flow",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="Make control flow on data exportable",
         provides=("ExportableModel",),
@@ -64,7 +64,7 @@ TASKS = (
     ),
     Task(
         name="round_trip",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="A round trip through disk, in a fresh process",
         provides=("save_model", "make_loader"),
@@ -76,7 +76,7 @@ TASKS = (
     ),
     Task(
         name="extract_any",
-        day="day3",
+        unit="day3",
         notebook=NOTEBOOK,
         title="Three kinds of model through one function",
         provides=("extract",),

@@ -8,7 +8,7 @@ IMPORTS = ("transformers.models.bert.modeling_bert", "transformers.models.gpt2.m
 TASKS = (
     Task(
         name="text_to_bert",
-        day="day4",
+        unit="day4",
         notebook=NOTEBOOK,
         title="From text to a verified exported BERT",
         provides=("encode_texts", "export_bert", "greatest_difference"),
@@ -19,7 +19,7 @@ TASKS = (
     ),
     Task(
         name="find_attention",
-        day="day4",
+        unit="day4",
         notebook=NOTEBOOK,
         title="Find every attention block by its structure",
         provides=("find_attention",),
@@ -36,7 +36,7 @@ TASKS = (
     ),
     Task(
         name="fuse_attention",
-        day="day4",
+        unit="day4",
         notebook=NOTEBOOK,
         title="Replace attention that is written out by SDPA",
         provides=("fuse_attention",),
@@ -52,7 +52,7 @@ TASKS = (
     ),
     Task(
         name="layer_costs",
-        day="day4",
+        unit="day4",
         notebook=NOTEBOOK,
         title="What each layer costs, counted and by formula",
         provides=("layer_formula", "layer_costs"),
@@ -63,7 +63,7 @@ TASKS = (
     ),
     Task(
         name="dynamic_gpt2",
-        day="day4",
+        unit="day4",
         notebook=NOTEBOOK,
         title="GPT-2 compiled once for every batch and length",
         provides=("compile_gpt2",),
@@ -75,7 +75,7 @@ TASKS = (
     ),
     Task(
         name="compile_profile",
-        day="day4",
+        unit="day4",
         notebook=NOTEBOOK,
         title="What compiling costs, what it gives, and when it pays",
         provides=("compile_profile", "break_even", "cheapest"),

@@ -7,7 +7,7 @@ NOTEBOOK = "ex_05_end_to_end_pipeline"
 TASKS = (
     Task(
         name="recompile_log",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="Which guard failed, and what was compiled again",
         provides=("recompile_log",),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="branch_evidence",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="Tracing or scripting: what is in the graph",
         provides=("branch_evidence",),
@@ -27,7 +27,7 @@ TASKS = (
     ),
     Task(
         name="insert_after",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="Insert a node after every call of a function",
         provides=("insert_after",),
@@ -37,7 +37,7 @@ TASKS = (
     ),
     Task(
         name="dynamic_sizes",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="Which sizes may vary, and which must be equal",
         provides=("dynamic_sizes",),
@@ -47,7 +47,7 @@ TASKS = (
     ),
     Task(
         name="pipeline",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="From capture to report, in one function",
         provides=("pipeline",),
@@ -60,7 +60,7 @@ TASKS = (
     ),
     Task(
         name="choose_engine",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="Choose an engine honestly",
         provides=("choose_engine",),
@@ -74,20 +74,20 @@ TASKS = (
 WRITTEN = (
     WrittenTask(
         name="deep_dive",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="A technical deep dive",
         checklist=("technical-deep-dive",),
     ),
     WrittenTask(
         name="answer_compile",
-        day="day5",
+        unit="day5",
         notebook=NOTEBOOK,
         title="How torch.compile works",
         checklist=("explain-dynamo",),
     ),
-    WrittenTask(name="answer_tracing", day="day5", notebook=NOTEBOOK, title="Tracing and scripting"),
-    WrittenTask(name="answer_extract", day="day5", notebook=NOTEBOOK, title="A graph from an arbitrary model"),
-    WrittenTask(name="answer_graph", day="day5", notebook=NOTEBOOK, title="What an FX graph is made of"),
-    WrittenTask(name="answer_dynamic", day="day5", notebook=NOTEBOOK, title="Dynamic shapes"),
+    WrittenTask(name="answer_tracing", unit="day5", notebook=NOTEBOOK, title="Tracing and scripting"),
+    WrittenTask(name="answer_extract", unit="day5", notebook=NOTEBOOK, title="A graph from an arbitrary model"),
+    WrittenTask(name="answer_graph", unit="day5", notebook=NOTEBOOK, title="What an FX graph is made of"),
+    WrittenTask(name="answer_dynamic", unit="day5", notebook=NOTEBOOK, title="Dynamic shapes"),
 )

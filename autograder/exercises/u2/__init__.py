@@ -7,7 +7,7 @@ NOTEBOOK = "ex_12_tensors"
 TASKS = (
     Task(
         name="strided_tensor",
-        day="u2",
+        unit="u2",
         notebook=NOTEBOOK,
         title="A strided tensor",
         provides=("Strided",),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="view_strides",
-        day="u2",
+        unit="u2",
         notebook=NOTEBOOK,
         title="When view must refuse",
         provides=("view",),
@@ -27,7 +27,7 @@ TASKS = (
     ),
     Task(
         name="common_elements",
-        day="u2",
+        unit="u2",
         notebook=NOTEBOOK,
         title="Do two views meet?",
         provides=("common_element", "touched_twice"),
@@ -37,7 +37,7 @@ TASKS = (
     ),
     Task(
         name="memory_formats",
-        day="u2",
+        unit="u2",
         notebook=NOTEBOOK,
         title="Which memory format is it?",
         provides=("channels_last_strides", "formats_that_fit", "suggested_format"),
@@ -47,7 +47,7 @@ TASKS = (
     ),
     Task(
         name="broadcast_strides",
-        day="u2",
+        unit="u2",
         notebook=NOTEBOOK,
         title="Broadcasting is a choice of strides",
         provides=("broadcast",),
@@ -58,6 +58,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_slow_kernel", day="u2", notebook=NOTEBOOK, title="Same elements, much slower"),
-    WrittenTask(name="explain_gather", day="u2", notebook=NOTEBOOK, title="Why x[rows] is a copy"),
+    WrittenTask(name="explain_slow_kernel", unit="u2", notebook=NOTEBOOK, title="Same elements, much slower"),
+    WrittenTask(name="explain_gather", unit="u2", notebook=NOTEBOOK, title="Why x[rows] is a copy"),
 )

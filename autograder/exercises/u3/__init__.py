@@ -7,7 +7,7 @@ NOTEBOOK = "ex_13_dispatcher"
 TASKS = (
     Task(
         name="own_dispatcher",
-        day="u3",
+        unit="u3",
         notebook=NOTEBOOK,
         title="A dispatcher of your own",
         provides=("Dispatcher", "runtime_key", "below"),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="predict_kernels",
-        day="u3",
+        unit="u3",
         notebook=NOTEBOOK,
         title="Which kernels run?",
         provides=("kernels",),
@@ -27,7 +27,7 @@ TASKS = (
     ),
     Task(
         name="recording_mode",
-        day="u3",
+        unit="u3",
         notebook=NOTEBOOK,
         title="A mode that writes everything down",
         provides=("Recorder",),
@@ -36,7 +36,7 @@ TASKS = (
     ),
     Task(
         name="toy_backend",
-        day="u3",
+        unit="u3",
         notebook=NOTEBOOK,
         title="A device of your own",
         provides=("Fixed",),
@@ -45,7 +45,7 @@ TASKS = (
     ),
     Task(
         name="composite_or_explicit",
-        day="u3",
+        unit="u3",
         notebook=NOTEBOOK,
         title="One formula, two operators",
         provides=("define", "seen_by_each_stage"),
@@ -57,6 +57,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_unexpected_key", day="u3", notebook=NOTEBOOK, title="An error that names a key"),
-    WrittenTask(name="explain_new_backend", day="u3", notebook=NOTEBOOK, title="What a new backend has to write"),
+    WrittenTask(name="explain_unexpected_key", unit="u3", notebook=NOTEBOOK, title="An error that names a key"),
+    WrittenTask(name="explain_new_backend", unit="u3", notebook=NOTEBOOK, title="What a new backend has to write"),
 )

@@ -13,7 +13,7 @@ from torch import fx
 from autograder.course.course import Course
 from autograder.course.judges import follow_up, hidden_cases, judge_case, judge_module, visible_cases
 from autograder.course.sources import read_source
-from autograder.course.task import DAYS, Task
+from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode, encode, graphs_run_by
@@ -101,7 +101,7 @@ def reference_answers(task: Task) -> list[Any]:
 
 def set_up(task: Task) -> ast.Module:
     """What the first cell of the task's notebook imports and names, without the tools of the course."""
-    source = COURSE.sources_of(DAYS[task.day]) / f"{task.notebook}.py"
+    source = COURSE.sources_of(UNITS[task.unit]) / f"{task.notebook}.py"
     first = next(cell for cell in read_source(source).cells if cell.cell_type == "code")
     kept = [node for node in ast.parse(first.source).body if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)]
     tools = ("autograder", "autograder.learner_side.submit_cell")
