@@ -1,4 +1,4 @@
-"""The success checklists of the tracks, ticked by what was verified. Imports no torch.
+"""The success checklists of the tracks, ticked by what was verified, and tasks counted by unit. Imports no torch.
 
 The lines stand on the page of each track, each with its key in a comment; which tasks tick which key stands in the
 tables of tasks. A line is ticked when every task that counts towards it was passed in a grade.
@@ -73,8 +73,21 @@ def state_of(item: ChecklistItem, statuses: dict[tuple[str, str], str]) -> tuple
     return ("[x]" if graded == len(item.tasks) else "[ ]"), explanation
 
 
+def unit_rows(track: Track, statuses: dict[tuple[str, str], str]) -> list[tuple[str, ...]]:
+    """For each unit of a track: its heading, and of how many tasks the check passes and the grade was passed."""
+    rows = []
+    for unit in track.units:
+        tasks = [task.name for task in all_tasks() if task.unit == unit.name]
+        cells = [unit.heading]
+        for kind in ("check", "grade"):
+            passed = sum(statuses.get((kind, name)) == "passed" for name in tasks)
+            cells.append(f"{passed} of {len(tasks)}")
+        rows.append(tuple(cells))
+    return rows
+
+
 def checklist_tables(course: Course) -> list[Table]:
-    """The checklist of each track for a terminal."""
+    """The checklist of each track, and its tasks counted by unit, for a terminal."""
     statuses = latest(course.workspace)
     headings = ("", "I can …", "verified by")
     tables = []
@@ -87,4 +100,6 @@ def checklist_tables(course: Course) -> list[Table]:
             mark, explanation = state_of(item, statuses)
             rows.append((mark, item.text, explanation))
         tables.append(Table(f"{track.name}: success checklist", headings, rows, words=headings))
+        counted = ("unit", "tasks whose check passes", "tasks graded as passed")
+        tables.append(Table(f"{track.name}: your tasks", counted, unit_rows(track, statuses)))
     return tables

@@ -8,7 +8,7 @@ import pytest
 from classroom import TASK, Classroom
 from rich.console import Console
 
-from autograder.course.checklist import checklist_tables, read_checklist, state_of
+from autograder.course.checklist import checklist_tables, read_checklist, state_of, unit_rows
 from autograder.course.progress import append_event, latest, record_check, record_file
 from autograder.course.tasks import all_tasks
 from autograder.course.tracks import TRACKS, WEEK_1
@@ -24,7 +24,7 @@ def test_a_key_that_is_no_line_is_an_error(tmp_path: Path) -> None:
     page = tmp_path / "Week1.md"
     page.write_text("- [ ] Something <!-- key: something -->\n")
     first = next(task for task in all_tasks() if task.checklist)
-    with pytest.raises(LookupError, match=f"task {first.name} names .*extract-graphs.*Week1.md does not list"):
+    with pytest.raises(LookupError, match=f"task {first.name} names .*{first.checklist[0]}.*Week1.md does not list"):
         read_checklist(tmp_path, WEEK_1)
 
 
@@ -68,7 +68,8 @@ def test_the_table_shows_marks(classroom: Classroom) -> None:
         append_event(classroom.course.workspace, "grade", task.name, "passed")
     console = Console(width=200, record=True)
     tables = checklist_tables(classroom.course)
-    assert [table.title for table in tables] == [f"{track.name}: success checklist" for track in TRACKS]
+    titles = [f"{track.name}: {what}" for track in TRACKS for what in ("success checklist", "your tasks")]
+    assert [table.title for table in tables] == titles
     console.print(tables[0])
     lines = console.export_text().splitlines()
     (ticked,) = [line for line in lines if "[x]" in line]
@@ -78,4 +79,15 @@ def test_the_table_shows_marks(classroom: Classroom) -> None:
 
 def test_a_track_that_was_not_handed_out_is_not_shown(classroom: Classroom) -> None:
     (classroom.course.root / TRACKS[1].page).unlink()
-    assert len(checklist_tables(classroom.course)) == len(TRACKS) - 1
+    assert {table.title.split(":")[0] for table in checklist_tables(classroom.course)} == {TRACKS[0].name}
+
+
+def test_tasks_are_counted_by_unit() -> None:
+    counts = {unit.name: sum(task.unit == unit.name for task in all_tasks()) for unit in WEEK_1.units}
+    one = next(task for task in all_tasks() if task.unit == WEEK_1.units[1].name)
+    statuses = {("check", TASK.name): "passed", ("grade", TASK.name): "wrong", ("grade", one.name): "passed"}
+    rows = {row[0]: row[1:] for row in unit_rows(WEEK_1, statuses)}
+    assert list(rows) == [unit.heading for unit in WEEK_1.units]
+    for unit in WEEK_1.units:
+        expected = tuple(f"{int(unit.name == which.unit)} of {counts[unit.name]}" for which in (TASK, one))
+        assert rows[unit.heading] == expected

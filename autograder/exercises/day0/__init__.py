@@ -13,6 +13,7 @@ TASKS = (
         provides=("conv_output_shape",),
         evidence="answer",
         without=("torch",),
+        checklist=("shapes-and-graphs",),
         export="shapes",
     ),
     Task(
@@ -23,6 +24,7 @@ TASKS = (
         provides=("count_parameters",),
         evidence="answer",
         without=("torch",),
+        checklist=("shapes-and-graphs",),
         export="shapes",
     ),
     Task(
@@ -33,6 +35,7 @@ TASKS = (
         provides=("strides_of", "position"),
         evidence="answer",
         without=("torch",),
+        checklist=("shapes-and-graphs",),
         export="shapes",
     ),
     Task(
@@ -43,6 +46,7 @@ TASKS = (
         provides=("shapes_through",),
         evidence="answer",
         without=("torch",),
+        checklist=("shapes-and-graphs",),
         export="shapes",
     ),
     Task(
@@ -57,7 +61,7 @@ TASKS = (
             "torch.fx._symbolic_trace.symbolic_trace",
             "torch.fx._symbolic_trace.Tracer.trace",
         ),
-        checklist=("extract-graphs",),
+        checklist=("shapes-and-graphs", "extract-graphs"),
     ),
     Task(
         name="run_graph",
@@ -67,7 +71,7 @@ TASKS = (
         provides=("run_graph",),
         evidence="answer",
         withheld=("torch.fx.interpreter",),
-        checklist=("extract-graphs",),
+        checklist=("shapes-and-graphs", "extract-graphs"),
         export="graphs",
     ),
 )
