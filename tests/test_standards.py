@@ -11,10 +11,10 @@ import pytest
 
 from autograder.course.course import Course
 from autograder.course.notebooks import grade_id, points_of
-from autograder.course.sources import read_source
+from autograder.course.sources import CLAIM, read_source
 from autograder.course.task import UNITS, Task, WrittenTask
 from autograder.course.tasks import all_tasks, written_tasks
-from autograder.course.tracks import TRACKS
+from autograder.course.tracks import TRACKS, WEEK_1
 
 ROOT = Path(__file__).parents[1]
 COURSE = Course(ROOT)
@@ -128,6 +128,18 @@ def test_lessons_ask_for_predictions(unit: str) -> None:
         minutes = sum(int(stated[1]) for _, text in sections(notebook) if (stated := MINUTES.match(text)))
         assert counts[name] >= 4 or minutes < 20, name
     assert sum(counts.values()) >= 4, counts
+
+
+@pytest.mark.parametrize("unit", [unit.name for unit in WEEK_1.units])
+def test_sentences_about_what_was_measured_are_held_to_it(unit: str) -> None:
+    """Two in every lesson of twenty minutes and more; readers get none of them."""
+    for name, notebook in lessons(unit).items():
+        minutes = sum(int(stated[1]) for _, text in sections(notebook) if (stated := MINUTES.match(text)))
+        claims = [cell for cell in notebook.cells if CLAIM in cell.metadata.get("tags", ())]
+        assert len(claims) >= 2 or minutes < 20, name
+        assert all("assert " in cell.source and cell.source.startswith("#") for cell in claims), name
+        released = nbformat.read(COURSE.curriculum / UNITS[unit] / f"{name}.ipynb", as_version=4)
+        assert not {cell["id"] for cell in released.cells} & {cell["id"] for cell in claims}
 
 
 @SOURCES

@@ -26,7 +26,14 @@ from nbformat import NotebookNode
 from autograder.authoring.glossary import PAGE, glossary_page
 from autograder.course.course import Course
 from autograder.course.definitions import definitions_of
-from autograder.course.sources import KERNELSPEC, ReleaseError, make_assignments, read_source, sources
+from autograder.course.sources import (
+    KERNELSPEC,
+    ReleaseError,
+    make_assignments,
+    read_source,
+    sources,
+    without_claims,
+)
 from autograder.course.task import UNITS
 from autograder.course.tasks import all_tasks
 from fxopt_workbench.files import write_whole
@@ -225,7 +232,7 @@ def release(course: Course, folder: Path) -> Iterator[tuple[Path, Path]]:
     for source in sources(course):
         target = folder / "source" / source.parent.name / f"{source.stem}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(read_source(source), target)
+        nbformat.write(without_claims(read_source(source)), target)
     make_assignments(Course(course.root), folder / "source", folder / "release", f"sqlite:///{folder / 'gradebook.db'}")
     for source in sources(course):
         name = Path(source.parent.name) / f"{source.stem}.ipynb"

@@ -28,6 +28,10 @@ class ReleaseError(RuntimeError):
     """A notebook cannot be built; the message says which one and why."""
 
 
+CLAIM = "claim"
+"""Tag of a cell of a source that only holds its text to account."""
+
+
 def sources(course: Course) -> list[Path]:
     """Every authoring source, in order; the name of its folder is that of its assignment.
 
@@ -71,6 +75,16 @@ def read_source(path: Path) -> NotebookNode:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return notebook
+
+
+def without_claims(notebook: NotebookNode) -> NotebookNode:
+    """The notebook as its readers get it: without the cells tagged `claim`.
+
+    A claim holds a sentence of the text beside it to what the notebook measured. It runs where the course is tested, so
+    that a new release of PyTorch shows which sentences became false.
+    """
+    cells = [cell for cell in notebook.cells if CLAIM not in cell.metadata.get("tags", ())]
+    return nbformat.from_dict({**notebook, "cells": cells})
 
 
 def _show_rubric(notebook: NotebookNode, answer: NotebookNode, rubric: dict[str, float], path: Path) -> None:

@@ -11,6 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.course.course import Course
+from autograder.course.sources import without_claims
 from autograder.course.tracks import TRACKS
 from autograder.website.flowcharts import with_drawn_flowcharts
 from fxopt_workbench.files import write_whole
@@ -80,12 +81,13 @@ def _notebook(course: Course, unit: str, name: str, folder: Path) -> None:
 
 
 def as_page(notebook: NotebookNode) -> NotebookNode:
-    """The same notebook as a page: no marks of the grader, and no output twice.
+    """The same notebook as a page: no marks of the grader, no claims, and no output twice.
 
     A cell's `text/plain` beside a picture or a table stays out: it is the object's name, and every picture of the
     course brings its words along.
     """
-    page = nbformat.from_dict({**notebook, "metadata": {"kernelspec": notebook.metadata.get("kernelspec", {})}})
+    page = without_claims(notebook)
+    page.metadata = nbformat.from_dict({"kernelspec": notebook.metadata.get("kernelspec", {})})
     for cell in page.cells:
         cell.metadata = nbformat.from_dict({})
         for output in cell.get("outputs", []):

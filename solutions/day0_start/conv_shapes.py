@@ -144,6 +144,11 @@ for layer in network:
     count = sum(parameter.numel() for parameter in layer.parameters())
     print(f"{type(layer).__name__:12} {count:6} {'█' * round(40 * count / total)}")
 
+# %% tags=["claim"]
+# The linear layer has the most parameters; a convolution's do not depend on the size of the image.
+counts = {type(layer).__name__: sum(each.numel() for each in layer.parameters()) for layer in network}
+assert max(counts, key=counts.get) == "Linear"
+
 # %% [markdown]
 # A convolution uses the same filter everywhere, so the filter stays small however large the image is. A linear layer
 # needs a weight of its own for every single input.
@@ -162,6 +167,12 @@ print("strides:", matrix.stride(), " in memory:", matrix.flatten().tolist())
 turned = matrix.t()
 print("transposed: shape", tuple(turned.shape), "strides", turned.stride())
 print("the same memory:", turned.data_ptr() == matrix.data_ptr())
+
+# %% tags=["claim"]
+# A write to one of the two is a write to the other.
+one = torch.zeros(2, 3)
+one.t()[2, 1] = 5.0
+assert one[1, 2] == 5.0
 
 # %% [markdown]
 # Transposing didn't move a single number. It only swapped the strides. (So if you write to one of the two, the other
@@ -255,6 +266,16 @@ for name, stack in stacks.items():
         print(f"{name}: {tuple(nn.Sequential(*stack).to(device)(image).shape)}")
     except RuntimeError as error:
         print(f"{name}: {str(error).splitlines()[0][:110]}")
+
+# %% tags=["claim"]
+# The last of the four raises no error, and the three before it do.
+fits = {}
+for name, stack in stacks.items():
+    try:
+        fits[name] = bool(nn.Sequential(*stack).to(device)(image).numel())
+    except RuntimeError:
+        fits[name] = False
+assert [name for name, fit in fits.items() if fit] == ["no Flatten, by chance"]
 
 # %% [markdown]
 # A convolution checks its channels, and it checks that its window fits. A linear layer only looks at the *last* size. If

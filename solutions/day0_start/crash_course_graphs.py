@@ -96,6 +96,12 @@ print("gradient of a:", a.grad)
 with torch.no_grad():
     print("grad_fn without gradients:", formula(a, b).grad_fn)
 
+# %% tags=["claim"]
+# Autograd notes nothing for b, and nothing at all under no_grad.
+assert not b.requires_grad
+with torch.no_grad():
+    assert formula(torch.ones(2, requires_grad=True), b).grad_fn is None
+
 # %% [markdown]
 # Nobody asked for the gradient of `b` (its `requires_grad` is `False`), so autograd noted nothing for it. Under
 # `no_grad` it notes nothing at all.
@@ -224,6 +230,12 @@ shifted.args = (hidden, 10.0)
 print("before recompile:", built(torch.tensor([[1.0, 2.0, 3.0]])))
 built.recompile()
 print("after recompile: ", built(torch.tensor([[1.0, 2.0, 3.0]])))
+
+# %% tags=["claim"]
+# The code is written from the graph only when you ask.
+shifted.args = (hidden, 7.0)
+assert "7.0" in str(built.graph)
+assert "7.0" not in built.code
 
 # %% [markdown]
 # The module runs its *code*, and PyTorch writes that code from the graph only when you ask. Forgetting `recompile` is

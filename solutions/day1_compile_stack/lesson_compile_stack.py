@@ -144,6 +144,11 @@ picture
 for name, count in sorted(captured.operation_counts().items()):
     print(f"{name:24} {count}")
 
+# %% tags=["claim"]
+# The weights are inputs of the graph.
+taken = [node for node in captured.graphs[0].graph.nodes if node.op == "placeholder"]
+assert len(taken) > len(list(model.parameters()))
+
 # %% [markdown]
 # Notice that the weights are *inputs* of the graph (`placeholder`). Each call hands them in, so you can train the model
 # without compiling it again.
@@ -190,6 +195,11 @@ for batch in (2, 2, 3, 4, 5, 0, 1):
     counted(torch.randn(batch, 7))
     news = f"compiled for shape {compiled_for[-1]}" if len(compiled_for) > before else "reused"
     print(f"batch {batch}: {news}")
+
+# %% tags=["claim"]
+# 3, 4 and 5 share the graph of the second compilation; 0 and 1 each get one of their own.
+assert [shape.startswith("(s") for shape in compiled_for] == [False, True, False, False]
+assert [shape[:3] for shape in compiled_for[2:]] == ["(0,", "(1,"]
 
 # %% [markdown]
 # <details><summary>Why these, and why no others?</summary>
@@ -301,6 +311,14 @@ print(f"Dynamo's graph: {operations(capture(four_steps, (images,)).graphs[0])} o
 for name in ("joint", "forward", "backward"):
     print(f"{name + ':':15} {operations(stages[name])} operations")
 
+# %% tags=["claim"]
+# More than twice as many; a Linear is a transpose and an addmm; on the way back two products and a sum.
+assert operations(stages["joint"]) > 2 * 4
+called = {name: [str(node.target) for node in graph.graph.nodes] for name, graph in stages.items()}
+assert {"aten.t.default", "aten.addmm.default"} <= set(called["forward"])
+assert called["backward"].count("aten.mm.default") == 2
+assert called["backward"].count("aten.sum.dim_IntList") == 1
+
 # %% [markdown]
 # Why so many more than twice four? One reason is that ATen spells things out: a `Linear` is a transpose and an `addmm`.
 # Another is that each operation needs a derivative for everything that learns: the linear layer alone takes two matrix
@@ -310,6 +328,12 @@ for name in ("joint", "forward", "backward"):
 # forward pass: parameters and images) and **tangents** (the gradients that come in from behind, one for each output).
 # Find the derivative of the convolution (`convolution_backward`) and that of ReLU (`threshold_backward`, which lets the
 # gradient through where the output was positive).
+
+# %% tags=["claim"]
+# What the text tells you to look for in the picture.
+assert {"aten.convolution_backward.default", "aten.threshold_backward.default"} <= set(called["joint"])
+inputs_named = [node.name for node in stages["joint"].graph.nodes if node.op == "placeholder"]
+assert {name.rstrip("_0123456789") for name in inputs_named} == {"primals", "tangents"}
 
 # %%
 draw(stages["joint"], title="Forward and backward in one graph of ATen operators")
@@ -343,6 +367,14 @@ with torch.no_grad():
     _, sources = run_and_get_code(torch.compile(small_step), torch.randn(64, 64, device=device))
 kernels = sorted(set(re.findall(r"\b(?:cpp|triton_poi|triton_per|mps|generated_kernel)_?fused_\w+", sources[0])))
 print(len(kernels), "kernel:", ", ".join(kernels))
+
+# %% tags=["claim"]
+# One kernel, whose name says what is in it, with one load and one store.
+assert len(kernels) == 1
+assert {"add", "mul", "relu"} <= set(kernels[0].split("_"))
+if device.type == "cpu":
+    body = sources[0].partition("void  kernel")[2].partition("\n}")[0]
+    assert body.count("store(") <= 2  # the second one is the rest that fills no vector
 
 # %% [markdown]
 # The name lists what Inductor fused: `add`, `mul`, `relu`. And here's the kernel, exactly as your C++ compiler (or
@@ -453,6 +485,10 @@ print(f"{len(bert_graphs.graphs)} graph, {len(bert_graphs.graph_breaks)} graph b
 print(f"{sum(bert_graphs.operation_counts().values())} operations; the most frequent:")
 for name, count in bert_graphs.operation_counts().most_common(6):
     print(f"  {name:32} {count}")
+
+# %% tags=["claim"]
+# One graph, and no break.
+assert (len(bert_graphs.graphs), len(bert_graphs.graph_breaks)) == (1, 0)
 
 # %% [markdown]
 # A graph of this size would fill your wall, so the picture folds it up. A box stands for a module, or for several blocks

@@ -275,6 +275,11 @@ draw(closed, title="With leaves: a rewrite sees layers")
 # %%
 draw(opened, title="Opened: a rewrite sees functions and weights")
 
+# %% tags=["claim"]
+# With leaves a rewrite sees layers; opened, it sees functions and weights.
+assert {node.op for node in closed.graph.nodes} == {"placeholder", "call_module", "output"}
+assert {node.op for node in opened.graph.nodes} == {"placeholder", "get_attr", "call_function", "output"}
+
 # %% [markdown]
 # Which one is better depends on what your rewrite looks for. To fold a BatchNorm, you want to see modules. A compiler
 # wants operators.
@@ -471,6 +476,10 @@ from fxopt_core.verification import check_equivalence
 
 print(check_equivalence(two_dropouts, merged, (torch.ones(8),)))
 
+# %% tags=["claim"]
+# It tells the merged draws apart.
+assert not check_equivalence(two_dropouts, merged, (torch.ones(8),))
+
 # %% [markdown]
 # ## Many rewrites: passes
 #
@@ -585,6 +594,16 @@ for stretches in (1, 2, 4, 8, 16):
     print(
         f"{stretches:2} stretches: {kept / 1024:5.0f} KiB, or {kept / batch.untyped_storage().nbytes():.0f} results of one block"
     )
+
+# %% tags=["claim"]
+# What is kept is what the table says, give or take what lies at the ends; four stretches are best.
+in_results = {
+    n: kept_bytes(lambda n=n: checkpoint_sequential(chain, n, batch, use_reentrant=False))
+    / batch.untyped_storage().nbytes()
+    for n in (1, 2, 4, 8, 16)
+}
+assert all(abs(in_results[n] - (n + 16 // n)) <= 1.5 for n in in_results), in_results
+assert min(in_results, key=in_results.get) == 4
 
 # %% [markdown]
 # The figures match the table. (PyTorch doesn't checkpoint the last stretch. What that one keeps is what each of the

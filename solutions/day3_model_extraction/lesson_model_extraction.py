@@ -118,6 +118,10 @@ with torch.no_grad():
         agrees = torch.allclose(traced(x), control(x), atol=1e-5)
         print(f"{what:17} mean > 0: {bool(hidden.mean() > 0)!s:5}  trace agrees with the model: {agrees}")
 
+# %% tags=["claim"]
+# The trace holds one side of the branch: it has fewer linear layers than the model.
+assert "otherwise" not in traced.code or "when_positive" not in traced.code
+
 # %% [markdown]
 # You get no error, and the one warning won't follow the model into production. It's **silently wrong**. The trace holds
 # one side of the branch, and the other side isn't in it at all. Here's the model's `forward`, and what the trace kept of
@@ -264,6 +268,14 @@ table = {name: {column: outcome(entry, method) for column, method in METHODS.ite
 print(f"{'':10}" + "".join(f"{column:>10}" for column in METHODS))
 for name, row in table.items():
     print(f"{name:10}" + "".join(f"{word:>10}" for word in row.values()))
+
+# %% tags=["claim"]
+# Plain models are easy for every method; export and Dynamo take the transformers whole, FX and scripting do not.
+assert all(set(table[name].values()) == {"whole"} for name in ("mlp", "cnn"))
+for name in ("bert", "vit", "detr"):
+    assert (table[name]["export"], table[name]["Dynamo"]) == ("whole", "whole"), name
+    assert (table[name]["FX"], table[name]["script"]) == ("refuses", "refuses"), name
+assert not any("WRONG" in (row["export"], row["Dynamo"]) for row in table.values())
 
 # %% [markdown]
 # **WRONG** means that on other values of the same shape, the capture gives other answers than the model, without an
@@ -530,6 +542,15 @@ draw(sorting.graph_module, title="The custom operator is one node")
 # ([documentation](https://docs.pytorch.org/docs/stable/torch.compiler_ir.html)).
 #
 # **Prediction.** Take one encoder layer of a transformer. How many operations does it have before, and how many after?
+
+# %% tags=["claim"]
+# Over two thousand operators in ATen, about two hundred in core ATen.
+overloads = [name.split("::")[1] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+assert len(overloads) > 2000
+found = [
+    getattr(getattr(torch.ops.aten, *name.split(".")[:1]), (name.split(".") + ["default"])[1]) for name in overloads
+]
+assert 150 < sum(torch.Tag.core in overload.tags for overload in found) < 250
 
 # %%
 torch.manual_seed(0)

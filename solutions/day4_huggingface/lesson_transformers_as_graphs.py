@@ -129,6 +129,11 @@ with torch.no_grad():
 print("alone, without padding:  ", torch.allclose(alone, pooled[:1], atol=1e-5))
 print("with padding, no mask:   ", torch.allclose(unmasked, pooled[:1], atol=1e-5))
 
+# %% tags=["claim"]
+# Alone is the same, without the mask it is not.
+assert torch.allclose(alone, pooled[:1], atol=1e-5)
+assert not torch.allclose(unmasked, pooled[:1], atol=1e-5)
+
 # %% [markdown]
 # Without the mask, the model reads the padding as if it were text. You get no error, you get other numbers. If a capture
 # loses the mask, it does the same thing forever.
@@ -141,6 +146,11 @@ print("with padding, no mask:   ", torch.allclose(unmasked, pooled[:1], atol=1e-
 program = export(bert, (), inputs)
 graph_module = program.module(check_guards=False)
 draw(program.graph_module, title="A BERT of two layers: the block is drawn once, with the number of its copies")
+
+# %% tags=["claim"]
+# Transformers' default is SDPA, which is why this BERT was asked for the written-out form.
+by_default = transformers.BertModel(transformers.BertConfig(vocab_size=500, **sizes))
+assert by_default.config._attn_implementation == "sdpa"
 
 # %% [markdown]
 # The picture folds up what repeats. How does it know? It doesn't trust names. `find_repeats` looks for the same block of
@@ -262,6 +272,11 @@ for dimensions, shape in ((4, (1, 2, 11, 8)), (3, (2, 11, 8))):
     told = [name for name in kernels.seen if any(part in name for part in ("attention", "softmax", "bmm"))]
     print(f"{dimensions} dimensions:", ", ".join(told))
 
+# %% tags=["claim"]
+# Three dimensions run the math kernel on a processor: two products and a softmax.
+if device.type == "cpu":
+    assert [sum(part in name for name in told) for part in ("bmm", "softmax", "attention")][:2] == [2, 1]
+
 # %% [markdown]
 # With three dimensions, PyTorch falls back on its *math* kernel: two products and a softmax, with all the scores in
 # memory. Give SDPA four dimensions if you want the fast one.
@@ -345,6 +360,10 @@ for number, one in enumerate(graphs, start=1):
     print(f"graph {number} reads keys of shape", tuple(kept))
 torch._dynamo.reset()
 
+# %% tags=["claim"]
+# Two graphs: a number in the first, a symbol in the second.
+assert len(graphs) == 2
+
 # %% [markdown]
 # The length of the cache is a size like any other. It's a number in the first graph and a symbol in the second, and that
 # one serves all later steps. A **static cache** does the opposite: it makes room for the largest number of tokens right
@@ -396,6 +415,11 @@ with warnings.catch_warnings():
     traced = torch.jit.trace(pools, full, check_trace=False)
 with torch.no_grad():
     print("trace agrees where there is padding:", torch.allclose(traced(*pooled_from), pools(*pooled_from), atol=1e-5))
+
+# %% tags=["claim"]
+# The trace has lost the mask.
+with torch.no_grad():
+    assert not torch.allclose(traced(*pooled_from), pools(*pooled_from), atol=1e-5)
 
 # %% [markdown]
 # It lost the mask without a word. The refusal was the better answer.

@@ -216,6 +216,12 @@ with torch.no_grad():
     print("eager:   ", plus_zeros(signed).item())
     print("Inductor:", torch.compile(plus_zeros)(signed).item())
 
+# %% tags=["claim"]
+# By default, Inductor changes the sign of a zero: +0.0 in eager, -0.0 compiled.
+with torch.no_grad():
+    assert not torch.signbit(plus_zeros(signed)).item()
+    assert torch.signbit(torch.compile(plus_zeros)(signed)).item()
+
 # %% [markdown]
 # Inductor left the addition out, and the zero kept its sign. Few programs notice. The presets of `fxopt_core` keep every
 # bit unless you ask for `fast_math`, and that's why they sometimes look timid.
@@ -334,6 +340,16 @@ kinds = Counter(path.suffix or "entry" for path in Path(folder.name).rglob("*") 
 print("in the folder:", dict(kinds))
 folder.cleanup()
 
+# %% tags=["claim"]
+# Other weights are found, another width and another setting are not; Dynamo captures each time.
+assert [bool(run["found: Inductor's result"] or run["found: AOTAutograd's result"]) for run in warm] == [
+    True,
+    True,
+    False,
+    False,
+]
+assert all(run["graphs captured by Dynamo"] == 1 for run in (cold, *warm))
+
 # %% [markdown]
 # **Dynamo runs in every process.** Its code and its guards live in memory, with the function. What the later stages make
 # goes to disk, under a [**cache key**](../Glossary.md#cache-key): a hash of the graph, the shapes, the settings, the
@@ -447,6 +463,11 @@ print(kernel[kernel.index('extern "C"') : kernel.index("''')")])
 # With vector instructions, which we switched off to make this readable, the same loop takes 8 or 16 numbers at a time. On
 # a CUDA device you'd see a Triton function with `tl.load` and `tl.store`, on an Apple device a kernel in Metal. Look for
 # the same things: how many kernels, and how many loads and stores in each.
+
+# %% tags=["claim"]
+# One loop, one call of a library.
+assert kernel.count("async_compile.cpp_pybinding(") == 1
+assert call.count("extern_kernels.") == 1
 
 # %%
 print(call.strip())
