@@ -86,8 +86,8 @@ def _files(names: Iterable[str]) -> dict[str, str]:
 def grading_digest(task: Task) -> str:
     """Everything of ours that decides how a task is graded: its judge and probe, what they import, and the graders.
 
-    With it go the versions of Python and torch, the task's row, and the answers of earlier units, which a learner's code
-    is given.
+    With it go the versions of Python and torch, the task's row, and the answers of earlier units, which a learner's
+    code is given.
     """
     names = set().union(*(reached(root) for root in (f"{task.module}.judge", f"{task.module}.visible", *GRADERS)))
     earlier = [other for other in all_tasks() if list(UNITS).index(other.unit) < list(UNITS).index(task.unit)]

@@ -13,8 +13,9 @@
 # %% [markdown]
 # # Day 5, demo: an optimiser in action
 #
-# *About 25 minutes.* Here is `fxopt_core`, the optimiser that stood behind the checks of this week, on one model: capture,
-# passes, report, refusals, proof, and what it was good for. It is also what your capstone will plug into.
+# *About 25 minutes.* All week, an optimiser has been checking your answers behind the scenes. Now you get to watch it
+# work. You'll take one model through `fxopt_core` from start to finish: capture it, run the passes, read the report and
+# the refusals, see the proof, and find out what it was all good for. Your capstone plugs into the same optimiser.
 
 # %%
 # %matplotlib inline
@@ -38,8 +39,8 @@ device = choose_device()
 # %% [markdown]
 # ## A model, and its graph
 #
-# *4 minutes.* A small network for images, with attention over the pixels. Four things in it could be done better, and two
-# more only look as if they could. **Prediction.** Which are the four?
+# *4 minutes.* Here's a small network for images, with attention over the pixels. Four things in it could be done better,
+# and two more only look that way. **Prediction.** Which are the four?
 
 
 # %%
@@ -73,13 +74,13 @@ optimizer = GraphOptimizer(model, (x,))
 {attempt.strategy: attempt.failure or "agrees" for attempt in optimizer.attempts}
 
 # %% [markdown]
-# `GraphOptimizer` has copied the model, tried the methods of capture from the most to the least faithful, compared what
-# each captured with the model, and taken the first that was right.
+# `GraphOptimizer` copied your model and tried to capture it, with the most faithful method first. It ran what it had
+# captured beside the model, and took the first capture that gave the same answers.
 #
 # ## What the passes do, and what they refuse
 #
-# *6 minutes.* A preset is a list of passes. `exact` changes no bit of a result; `inference` may also fold weights, within
-# a tolerance that each pass states.
+# *6 minutes.* You seldom want to choose passes one by one, so there are presets. `exact` doesn't change a single bit of a
+# result. `inference` may also fold weights, and each pass says how far that can move a number.
 
 # %%
 result = optimizer.optimize("inference")
@@ -104,11 +105,11 @@ before
 after
 
 # %% [markdown]
-# The rewritten places have a double border. One normalisation is folded into its convolution, the repeated convolution
-# and the repeated head are merged, and attention has become one operation that never writes its scores to memory.
+# A double border marks what was rewritten. One normalisation went into its convolution. The convolution and the head that
+# ran twice now run once. Attention became a single operator, which picks the best kernel that it has for these shapes.
 #
-# Just as important is what was left alone. **Prediction.** Why may the *second* normalisation not be folded? And why not
-# `mixed.mean() * 0`, which is 0?
+# What the optimiser left alone matters just as much. **Prediction.** Why can't it fold the *second* normalisation? And why
+# does it keep `mixed.mean() * 0`, which is 0?
 
 # %% tags=["nbval-check-output"]
 for name, refusal in result.report.refusals:
@@ -116,21 +117,21 @@ for name, refusal in result.report.refusals:
         print(f"{name}: {refusal.node}\n    {refusal.reason}")
 
 # %% [markdown]
-# What the convolution computes has another reader, who wants it without normalisation. And if one value of `mixed` is
-# NaN, `0 * NaN` is NaN: a sum that looks useless hands on a warning. The count of calls, finally, returns nothing, and
-# yet somebody may read it.
+# The second convolution has another reader, and that one wants the result without normalisation. The product with 0 isn't
+# always 0: if `mixed` holds a NaN, so does the result, and you'd want to know. And the count of calls returns nothing, but
+# somebody may read it later.
 #
 # ## How it knows
 #
-# *4 minutes.* A pass can be wrong. Here is one that you may have written on Day 2 in your first attempt: what nobody
-# reads is not needed. **Prediction.** The output of the model stays the same, to the last bit. Will the optimiser find
-# out that something is wrong?
+# *4 minutes.* Passes can be wrong, so somebody has to check them. Here's one that you may have written yourself on Day 2,
+# in a first attempt: if nobody reads it, throw it away. **Prediction.** With this pass, the model's output stays the same
+# to the last bit. Will the optimiser notice that anything is wrong?
 
 
 # %%
 @register_pass("hasty_dead_code")
 class HastyDeadCode(OptimizationPass):
-    """Calls that nobody reads are taken out, the last first. Wrong for those that do more than return a value."""
+    """Takes out every call that nobody reads, the last one first. Wrong for calls that do more than return a value."""
 
     def analyze(self, editor):
         dead = []
@@ -150,11 +151,11 @@ print("taken back:", list(hasty.report.denied))
 print("does what the model does:", bool(hasty.report.equivalence))
 
 # %% [markdown]
-# It compares everything that can be observed: values, also on inputs with NaN, infinity and -0.0; and also buffers,
-# gradients, random numbers, and which results share memory. Here the count of calls was not what it should be. Then it
-# tried halves of the rewrites, and halves of those, until one was left to blame.
+# It noticed, because it compares everything that anybody could observe: the values (on inputs with NaN, infinity and -0.0,
+# too), the buffers, the gradients, the random numbers, and which results share memory. Here, the count of calls was off. So
+# it tried half of the rewrites, then half of those, until only the guilty one was left.
 #
-# Inputs of your own can be tried, too, on the result of the real passes:
+# You can also try inputs of your own on the result of the real passes:
 
 # %% tags=["nbval-check-output"]
 optimizer.optimize("inference")
@@ -164,8 +165,8 @@ print("the same on more inputs:", bool(optimizer.verify(more)))
 # %% [markdown]
 # ## What it can gain at best
 #
-# *3 minutes.* The [roofline](../Glossary.md#roofline) before anybody measures. **Prediction.** The passes saved few
-# FLOPs. Will the estimate for a graphics card fall by little, too?
+# *3 minutes.* Before you measure, ask the [roofline](../Glossary.md#roofline) what you can hope for. **Prediction.** The
+# passes saved only a few FLOPs. Does that mean the estimated time hardly falls either?
 
 # %%
 costs = result.report.graphs[0].costs
@@ -179,14 +180,14 @@ for name, one in zip(("before", "after"), estimates, strict=True):
     print(f"at least {one.seconds * 1e6:.0f} microseconds on {one.hardware.description}")
 
 # %% [markdown]
-# Nearly all operations lie on the slope: they wait for memory. So what counts are bytes, and of those attention saved
-# most.
+# Nearly every operation sits on the slope, where it waits for memory. That's why bytes count here, not FLOPs, and why
+# attention, which no longer has to store its scores, is in this estimate the biggest saving.
 #
 # ## What it gains in fact
 #
-# *3 minutes.* Measured here, in turn, beside a peer: PyTorch's own folding of normalisation into convolutions,
-# `torch.fx.experimental.optimization.fuse`. **Prediction.** Look at the column *largest error*, too. One of the two is
-# not like the other. Which?
+# *3 minutes.* Now measure, and never alone: put a peer beside it. PyTorch has its own way of folding normalisations into
+# convolutions, `torch.fx.experimental.optimization.fuse`. The candidates take turns, so that a busy moment hits them all.
+# **Prediction.** Watch the column *largest error*. One of the two is much larger than the other. Which one?
 
 # %%
 from torch.fx.experimental.optimization import fuse
@@ -210,11 +211,12 @@ report = benchmark({name: call_of(candidate) for name, candidate in candidates.i
 report
 
 # %% [markdown]
-# The error of `fuse` is no rounding. It folded the second normalisation into a convolution that is called twice, and the
-# other call got it, too. However fast it is, it is wrong: at the very place that the report above refused.
+# An error that large doesn't come from rounding. `fuse` folded the second normalisation into a convolution that the model
+# calls twice, so the other call is normalised now as well. It may be fast, but it's wrong, and in the very place where the
+# report above refused.
 #
-# Read the rest with care. Where the column says *unclear*, the difference is smaller than the spread; and the order on
-# your machine is your machine's.
+# Read the other columns with care. *Unclear* means that the difference is smaller than the spread. And your machine may
+# well put them in another order than ours.
 
 # %% tags=["nbval-check-output"]
 for name in ("fuse", "fxopt"):
@@ -228,10 +230,11 @@ assert report["fxopt"].largest_error < 1e-4
 # %% [markdown]
 # ## What runs it
 #
-# *4 minutes.* Passes say *what* is computed. What runs the graph decides how fast, and there are several engines: PyTorch
-# operator by operator, Inductor, ONNX Runtime, OpenVINO. With `engine="auto"` the optimiser tries all that are installed,
-# each in a process of its own: is it right, on more than the example? Then it times them in turn, and takes the fastest.
-# Here two of them have half a minute. **Prediction.** The model counts its calls. Which engine cannot do that?
+# *4 minutes.* Passes decide *what* gets computed. How fast it goes depends on what runs the graph, and you have a choice of
+# engines: PyTorch (one operator at a time), Inductor, ONNX Runtime, OpenVINO. With `engine="auto"`, the optimiser tries all
+# that you have installed, each in a process of its own. First it checks that the engine is right, and not just on the
+# example. Then it times them in turn and takes the fastest. Here, two of them get 40 seconds. **Prediction.** The model
+# counts its calls. Which engine can't do that?
 
 # %%
 from fxopt_workbench.engines import Auto
@@ -243,25 +246,26 @@ chosen.report.engine
 print(chosen.report.engine["onnxruntime"].refusal.partition(" (")[0].partition("; pip")[0])
 
 # %% [markdown]
-# An engine that only computes values would lose the count, so it was not even tried. That is a property of the model, and
-# you can change it: a model without the count may be run by all of them. Each row that was timed says how much faster it
-# was, and within what spread; where the gain is no larger than the spread, the graph runs as it is.
+# An engine that only computes values would lose the count, so the optimiser didn't even try it. It's the model that rules it
+# out, and you can change the model: without the count, all of them could run it. Each row that was timed tells you how much
+# faster it was, and how far the timings spread. If the gain is no larger than the spread, the graph runs as it is.
 
 # %%
 print(chosen.report.engine.alt_text())
 chosen.report.engine.plot()
 
 # %% [markdown]
-# `chosen.report.engine.save("engine")` keeps the decision with what was compiled, for this machine and these versions. All
-# engines on real models, with the passes and without: `fxopt bench models`, in a terminal.
+# To keep the decision, together with whatever the engine compiled, call `chosen.report.engine.save("engine")`. It holds for
+# this machine and these versions. To see every engine on real models, with the passes and without them, run
+# `fxopt bench models` in a terminal. It takes a while.
 #
 # ## What to remember
 #
-# - A report that names what was **refused** is worth as much as one that names what was done.
-# - Trust no pass: **compare** everything observable, on more than the example.
-# - Estimate first (bytes!), then **measure**, beside peers, with the spread.
-# - What *runs* the graph is a choice, too: take the fastest one that is **right**, and say what you refused.
+# - Knowing what an optimiser **refused** is worth as much as knowing what it did.
+# - Don't trust a pass. **Compare** everything that can be observed, and on more than the example.
+# - Estimate first (bytes!), then **measure**: beside a peer, and with the spread.
+# - You can choose what *runs* the graph, too. Take the fastest engine that's **right**, and say what you refused.
 #
-# The same in a terminal: `fxopt optimize --model yolov8n --draw report.html`.
+# You can do all of this in a terminal: `fxopt optimize --model yolov8n --draw report.html`.
 #
-# Next: [how one writes about it](writeup_example.ipynb).
+# Next: [how to write about it](writeup_example.ipynb).
