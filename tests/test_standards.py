@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,37 @@ def test_every_task_has_three_hints_that_unfold(task: Task) -> None:
     found = re.findall(r"<details><summary>(Hint \d): [^<]+</summary>(.+?)</details>", task_text(task), re.DOTALL)
     assert tuple(name for name, _ in found) == HINTS
     assert all(len(text.split()) >= 3 for _, text in found)
+
+
+CODE = re.compile(r"<(?:pre|code)>(.*?)</(?:pre|code)>|```(?:python)?\n(.*?)```|`([^`]+)`", re.DOTALL)
+"""Code in a text: in HTML, fenced, or in backticks."""
+
+
+def pasted(text: str, names: tuple[str, ...]) -> list[str]:
+    """The pieces of code in a text that define one of the names as they stand."""
+    found = []
+    for match in CODE.finditer(text):
+        code = unescape(re.sub(r"<[^>]+>", "", next(group for group in match.groups() if group is not None)))
+        try:
+            nodes = list(ast.walk(ast.parse(code)))
+        except SyntaxError:
+            continue
+        defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        if defined & set(names):
+            found.append(code)
+    return found
+
+
+@pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
+def test_no_hint_can_be_pasted_as_an_answer(task: Task) -> None:
+    hints = re.findall(r"<details><summary>Hint \d: [^<]+</summary>(.+?)</details>", task_text(task), re.DOTALL)
+    assert [code for hint in hints for code in pasted(hint, task.provides)] == []
+
+
+def test_what_can_be_pasted_is_found() -> None:
+    for form in ("<pre>{}</pre>", "<code>{}</code>", "```python\n{}\n```", "`{}`"):
+        assert pasted("See " + form.format("def fuse(graph):\n    return a &lt; b"), ("fuse",))
+        assert not pasted("See " + form.format("def fuse(graph): …"), ("fuse",))
 
 
 @pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
