@@ -450,10 +450,13 @@ class TransposedKeys(nn.Module):
         return (weights @ value).transpose(1, 2)
 
 
-def test_keys_stay_transposed_so_that_inductor_knows_attention_by_them() -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_keys_stay_transposed_so_that_inductor_knows_attention_by_them(fused: bool) -> None:
     """Found by `fxopt bench models`: with one permutation Inductor's own pattern fails on the shapes (DETR)."""
     inputs = tuple(torch.randn(2, 10, 6, 8) for _ in range(3))
-    result = GraphOptimizer(TransposedKeys(), inputs).optimize(["redundant_layout"])
+    passes = ["attention_fusion", "redundant_layout"] if fused else ["redundant_layout"]
+    result = GraphOptimizer(TransposedKeys(), inputs).optimize(passes)
+    assert any("fused_attention" in node.name for node in result.module.graph.nodes) is fused
     assert any("compilers know attention by" in refusal.reason for _, refusal in result.report.refusals)
     with torch.no_grad():
         compiled = torch.compile(result.module)(*inputs)
