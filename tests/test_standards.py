@@ -69,7 +69,7 @@ def task_text(task: Task | WrittenTask) -> str:
 
 def hours(unit: str) -> tuple[float, float]:
     """The hours that the page of the track gives to the lessons and to the exercise."""
-    ((track, heading),) = ((track, unit.heading) for track in TRACKS for unit in track.units if unit.name == unit)
+    ((track, heading),) = ((track, each.heading) for track in TRACKS for each in track.units if each.name == unit)
     page = (ROOT / track.page).read_text()
     section = re.search(
         rf"^### {heading}:.*?\n\n\*[\d.]+ hours: ([\d.]+) for the lessons?, ([\d.]+)",

@@ -11,7 +11,6 @@ from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import example_of
-from fxopt_core.graphs.fused_attention import FusedAttention
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.operations import function_like
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass, PassResult
@@ -331,17 +330,11 @@ def _is_read_as_transposed(node: fx.Node, dimensions: list[int]) -> str | None:
     fails on the shapes that follow.
     """
     last = len(dimensions) - 1
-    if dimensions[-2:] == [last, last - 1] and any(_multiplies(user) for user in node.users):
+    # Fused attention is written out again for a compiler.
+    product = any(part in str(user.target) for user in node.users for part in ("matmul", "bmm", "fused_attention"))
+    if product and dimensions[-2:] == [last, last - 1]:
         return "a product reads it with its last two dimensions exchanged, which compilers know attention by"
     return None
-
-
-def _multiplies(node: fx.Node) -> bool:
-    """Whether it is a product of matrices, or holds one, as fused attention does for compilers."""
-    if node.op == "call_module":
-        owner = node.graph.owning_module
-        return owner is not None and isinstance(owner.get_submodule(str(node.target)), FusedAttention)
-    return "matmul" in str(node.target) or "bmm" in str(node.target)
 
 
 @register_pass("redundant_layout")
