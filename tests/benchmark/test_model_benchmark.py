@@ -102,6 +102,7 @@ def test_auto_is_compared_with_the_best_single_engine() -> None:
     summary = summarize(made)
     assert summary["best_single_engine"] == "two"
     assert summary["auto_over_best_single_engine"] == pytest.approx(4.0 / 2.0)
+    assert summary["best_choice_over_best_single_engine"] == pytest.approx((50.0 * 4.0) ** 0.5 / 2.0)
     assert summary["models"]["a"]["auto_over_best"] == pytest.approx(2 / 9)
     assert summary["models"]["b"] == {"auto": 8.0, "taken": "two", "best_engine": "two", "auto_over_best": 2.0}
 
