@@ -7,7 +7,7 @@ NOTEBOOK = "ex_18_contributing"
 TASKS = (
     Task(
         name="add_operator",
-        day="u8",
+        unit="u8",
         notebook=NOTEBOOK,
         title="Add an operator",
         provides=("entries", "softcap_out"),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="derivative_formula",
-        day="u8",
+        unit="u8",
         notebook=NOTEBOOK,
         title="Its derivative",
         provides=("derivatives",),
@@ -27,7 +27,7 @@ TASKS = (
     ),
     Task(
         name="operator_tests",
-        day="u8",
+        unit="u8",
         notebook=NOTEBOOK,
         title="Its tests",
         provides=("sample_inputs", "reference"),
@@ -36,7 +36,7 @@ TASKS = (
     ),
     Task(
         name="first_bad_commit",
-        day="u8",
+        unit="u8",
         notebook=NOTEBOOK,
         title="Who broke it?",
         provides=("first_bad",),
@@ -46,7 +46,7 @@ TASKS = (
     ),
     Task(
         name="minimal_reproducer",
-        day="u8",
+        unit="u8",
         notebook=NOTEBOOK,
         title="As small as it gets",
         provides=("shrink",),
@@ -57,6 +57,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_commit_series", day="u8", notebook=NOTEBOOK, title="A series that can be reviewed"),
-    WrittenTask(name="explain_better_error", day="u8", notebook=NOTEBOOK, title="An error message as a contribution"),
+    WrittenTask(name="explain_commit_series", unit="u8", notebook=NOTEBOOK, title="A series that can be reviewed"),
+    WrittenTask(name="explain_better_error", unit="u8", notebook=NOTEBOOK, title="An error message as a contribution"),
 )
