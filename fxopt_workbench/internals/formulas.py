@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -71,7 +72,8 @@ def evaluate(formula: str, values: Mapping[str, Any]) -> torch.Tensor:
     if len(formula) > LONGEST:
         raise FormulaError(f"the formula has {len(formula)} characters; the mirror reads {LONGEST} at most")
     try:
-        tree = ast.parse(formula.strip(), mode="eval")
+        # Of the namespace of C++ functions nothing is left: all that are known here are in it.
+        tree = ast.parse(re.sub(r"\bat::(?=\w)", "", formula).strip(), mode="eval")
         found = _Reader(values).value(tree.body)
     except FormulaError:
         raise

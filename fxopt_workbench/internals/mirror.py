@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 import yaml
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torchgen.dest.native_functions import compute_native_function_declaration
 from torchgen.gen import LineLoader, get_grouped_native_functions, parse_native_yaml_struct, parse_tags_yaml
 from torchgen.model import (
@@ -38,6 +39,9 @@ from fxopt_workbench.torch_sources import installed
 
 LONGEST = 20_000
 """Characters of a file with entries."""
+
+MOST_BRACKETS = 300
+"""Opening brackets and question marks of such a file: nested ones take a parser long."""
 
 Kernel = Callable[..., Any]
 
@@ -170,6 +174,8 @@ def _entries(text: str, file: str) -> list[dict[str, Any]]:
         raise BuildError(f"{file} is text, not {type(text).__name__}")
     if len(text) > LONGEST:
         raise BuildError(f"{file} has {len(text)} characters; the mirror reads {LONGEST} at most")
+    if sum(text.count(one) for one in "[{?") > MOST_BRACKETS:
+        raise BuildError(f"{file} has more brackets than the mirror reads: {MOST_BRACKETS} at most")
     try:
         if any(isinstance(token, yaml.AliasToken | yaml.AnchorToken) for token in yaml.scan(text)):
             raise BuildError(f"{file} has an anchor or an alias (& or *), which the mirror does not read")
@@ -193,13 +199,9 @@ def like_tensor_iterator(*tensors: torch.Tensor) -> tuple[torch.Size, torch.dtyp
     Raises:
         RuntimeError: the shapes do not fit.
     """
-    shape = torch.broadcast_shapes(*(one.shape for one in tensors))
-    dtype = tensors[0].dtype
-    for one in tensors[1:]:
-        dtype = torch.result_type(torch.empty(0, dtype=dtype), torch.empty(0, dtype=one.dtype))
-    if not (dtype.is_floating_point or dtype.is_complex):
-        dtype = torch.get_default_dtype()
-    return shape, dtype
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
+    _, dtype = elementwise_dtypes(*tensors, type_promotion_kind=kind)
+    return torch.broadcast_shapes(*(one.shape for one in tensors)), dtype
 
 
 @dataclass(frozen=True)

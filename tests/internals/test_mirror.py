@@ -100,6 +100,7 @@ def test_what_a_kernel_does_not_write_is_not_a_number() -> None:
         ("- func: one(Tensor self) -> Tensor\n  structured_delegate: one.out", "one.out is missing"),
         ("- func: one(Tensor self) -> Tensor\n  tags: no_such_tag", "illegal tag no_such_tag"),
         ("- name: one", "torchgen refuses native_functions.yaml: Missed 'func'"),
+        ("[" * 19_000, "more brackets than the mirror reads"),
         ("x" * 30_000, "has 30000 characters; the mirror reads 20000 at most"),
     ],
 )
@@ -164,6 +165,7 @@ X = torch.tensor([0.5, -2.0])
         ("where(x > 0, x, 0.0)", X.clamp(min=0)),
         ("tanh_backward(grad, tanh(x))", 3 * (1 - X.tanh() ** 2)),
         ("x.pow(3).neg() + 1 / x", -(X**3) + 1 / X),
+        ("grad * at::tanh(x)", 3 * X.tanh()),
     ],
 )
 def test_a_formula_is_evaluated(formula: str, wanted: torch.Tensor) -> None:

@@ -123,7 +123,7 @@ def _computed(op: str, inputs: Sequence[Matrix]) -> Matrix:
 
 
 def smaller(program: Sequence[Step]) -> list[tuple[str, list[Step]]]:
-    """Every program that is one edit smaller, with the kind of edit.
+    """Every program that is one edit smaller, with the kind of edit. Steps that are malformed can only be left out.
 
     - "step": a step is left out;
     - "detour": a step is left out, and whoever read its result reads its first input;
@@ -133,10 +133,10 @@ def smaller(program: Sequence[Step]) -> list[tuple[str, list[Step]]]:
     for number, step in enumerate(program):
         rest = [dict(one) for place, one in enumerate(program) if place != number]
         found.append(("step", rest))
-        if step.get("inputs"):
+        if step.get("inputs") and "out" in step:
             later = program[number + 1 :]
             found.append(("detour", [*map(dict, program[:number]), *renamed(later, step["out"], step["inputs"][0])]))
-    places = [(number, side) for number, step in enumerate(program) if step["op"] in CREATES for side in (0, 1)]
+    places = [(number, side) for number, step in enumerate(program) if _is_creation(step) for side in (0, 1)]
     groups = [[place] for place in places]
     numbers = {program[number]["size"][side] for number, side in places}
     groups += [[(n, side) for n, side in places if program[n]["size"][side] == value] for value in sorted(numbers)]
@@ -147,9 +147,15 @@ def smaller(program: Sequence[Step]) -> list[tuple[str, list[Step]]]:
     return found
 
 
+def _is_creation(step: Step) -> bool:
+    size = step.get("size")
+    fits = isinstance(size, (list, tuple)) and len(size) == 2 and all(isinstance(one, int) for one in size)
+    return step.get("op") in CREATES and fits
+
+
 def resized(program: Sequence[Step], places: Sequence[tuple[int, int]], value: int) -> list[Step]:
     """The program with another number in some places, each given by the step and 0 for rows or 1 for columns."""
-    found = [{**step, "size": list(step["size"])} if "size" in step else dict(step) for step in program]
+    found = [{**step, "size": list(step["size"])} if _is_creation(step) else dict(step) for step in program]
     for number, side in places:
         found[number]["size"][side] = value
     return found
@@ -164,7 +170,7 @@ def renamed(steps: Sequence[Step], old: str, new: str) -> list[Step]:
         if current and "inputs" in one:
             one["inputs"] = [new if name == old else name for name in one["inputs"]]
         found.append(one)
-        current = current and step["out"] != old
+        current = current and step.get("out") != old
     return found
 
 

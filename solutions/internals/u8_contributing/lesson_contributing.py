@@ -82,6 +82,13 @@ for name, mistake in mistakes.items():
         messages[name] = f"{type(error).__name__}: {error}"
         print(f"{name:10} {messages[name]}")
 
+# %% tags=["claim"]
+# The message of embedding names a self that there is not, and tells neither the index nor the range.
+assert "self" in messages["embedding"]
+assert not re.search(r"\d", messages["embedding"])
+assert "p=2" in messages["bernoulli"]
+assert "kernel" in messages["softmax"]
+
 # %% [markdown]
 # A good message says *what was wrong* in the words of the caller: which argument, what came, what was expected. `bernoulli`
 # does. *index out of range in self* doesn't: there are two tensors, none of them is called `self`, and neither the index nor
@@ -158,9 +165,14 @@ axes.invert_yaxis()
 pyplot.close(figure)
 figure
 
+# %% tags=["claim"]
+# A new backend writes about a third at most: what is structured, and what has a kernel for each backend.
+assert 0.25 < (kinds["structured kernel"] + kinds["a kernel for each backend"]) / len(entries) < 0.4
+assert 2500 < len(entries) < 2700  # the text says about 2,600
+
 # %% [markdown]
-# A new backend writes what is *structured* and what has *a kernel for each backend*. Everything else it gets for free.
-# That's also what to aim at when you add an operator: as few kernels as possible, each as general as possible.
+# A new backend writes, at most, what is *structured* and what has *a kernel for each backend*: about a third. The rest it
+# gets for free. Aim at that when you add an operator: as few kernels as possible, each as general as possible.
 #
 # ## From an entry to an operator
 #
@@ -266,6 +278,11 @@ for name, formula in FORMULAS.items():
     derivatives[name] = f"- name: smooth_abs(Tensor self) -> Tensor\n  self: {formula}\n"
     found = read_derivatives(derivatives[name], operators)["smooth_abs"]
     print(f"{name:16} {found.node} saves {' and '.join(found.saved)}")
+
+# %% tags=["claim"]
+# The first formula saves one tensor, the second one two.
+saved = [read_derivatives(text, operators)["smooth_abs"].saved for text in derivatives.values()]
+assert [len(one) for one in saved] == [1, 2]
 
 # %% [markdown]
 # The first. The second saves the result as well, and spares a square root. Neither is wrong: it's memory against time. If
@@ -471,11 +488,18 @@ print("first bad commit:", bisected.culprit.subject)
 # %%
 print(repository.git("show", "--format=%an: %s", "--unified=1", bisected.culprit.name))
 
+# %% tags=["claim"]
+# Five tests that told something, as log2(40) would have it, and two that could not.
+answers = [answer for _, answer in bisected.tested]
+assert answers.count("skip") == 2
+assert len(answers) - 2 == 5
+changed = repository.git("show", "--numstat", "--format=", bisected.culprit.name).split()
+assert int(changed[0]) <= 4  # the check, its result, and the comment that every commit counts up
+
 # %% [markdown]
-# log₂(40) is 5.3. Two more tests went to commits that couldn't say. And the culprit has two lines, because somebody
-# planned the series. With PyTorch it's the same. For a
-# start you don't even have to build: bisect over nightly wheels first (each is a day's commits), and then over the commits
-# of that day. `tools/nightly.py` in the repository helps with the first part.
+# log₂(40) is 5.3: five tests, and two more for commits that couldn't say. The culprit is a few lines long, because every
+# commit is. With PyTorch it's the same. For a start you don't even have to build: bisect over nightly wheels first (each
+# is a day's commits), and then over the commits of that day. `tools/nightly.py` in the repository helps with the first part.
 #
 # With the culprit goes a [**minimal reproducer**](../Glossary.md#minimal-reproducer): the smallest program that still fails,
 # *in the same way*. For compiled models PyTorch has a tool that makes one, the **minifier** (`TORCHDYNAMO_REPRO_AFTER=aot`). In

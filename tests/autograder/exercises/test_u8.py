@@ -252,6 +252,14 @@ def test_runs_outside_are_counted_whatever_is_run() -> None:
     assert machine.answer([]) == ""
 
 
+def test_malformed_steps_that_are_not_reached_are_left_over() -> None:
+    case = shrinking_visible.visible_cases()[0]
+    for odd in ({}, {"out": "z"}, {"op": "ones"}, {"out": "z", "op": "ones", "size": [None, 2]}, {"inputs": ["a"]}):
+        evidence = Evidence({"program": [*shrunk(case), odd], "seen": []})
+        assert findings(shrinking, case, evidence) == ["step left"]
+    assert findings(shrinking, case, Evidence({"program": [None], "seen": []})) == ["no program"]
+
+
 def test_runs_are_limited() -> None:
     case = shrinking_visible.visible_cases()[0]
     many = shrinking.RUNS_A_STEP * len(case.parameters["program"]) + 1

@@ -134,7 +134,7 @@ def _program(random: Random, op: str, wanted: list[str], rows: int, columns: int
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """What is wrong with what is left; then with the number of runs."""
     program, faults = evidence.values["program"], fault_of(case.kept["faults"])
-    if not isinstance(program, list):
+    if not isinstance(program, list) or not all(isinstance(step, dict) for step in program):
         yield "no program", ""
         return
     said, wanted = run(program, faults), case.parameters["message"]

@@ -11,7 +11,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u8.operator_tests.planted import RIGHT, Kernel, drawn, exactly, kernel_of
-from autograder.exercises.u8.operator_tests.visible import MOST_ELEMENTS, MOST_SAMPLES
+from autograder.exercises.u8.operator_tests.visible import MOST_BYTES, MOST_ELEMENTS, MOST_SAMPLES
 from fxopt_workbench.internals.mirror import Structured
 
 MISCONCEPTIONS = {
@@ -120,6 +120,8 @@ def _problem(evidence: Evidence) -> tuple[str, str] | None:
         x, cap = (evidence.tensors[f"{number} {name}"] for name in ("x", "cap"))
         if not bool((torch.isfinite(cap) & (cap > 0)).all()):
             return "beyond the definition", f"(sample {number})"
+        if torch.broadcast_shapes(x.shape, cap.shape).numel() > MOST_ELEMENTS:
+            return "too large", f"(sample {number})"
         reference = evidence.tensors.get(f"{number} reference")
         if reference is None:
             return "no reference", f"(sample {number})"
@@ -148,11 +150,10 @@ def restrided(values: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
         return values
     # A dimension of stride 0 shows the same elements again.
     shape = [1 if step == 0 else size for size, step in zip(values.shape, strides, strict=True)]
-    if 0 in values.shape:
+    span = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    if 0 in values.shape or span > MOST_BYTES:
         return values
-    buffer = torch.zeros(
-        1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True)), dtype=values.dtype
-    )
+    buffer = torch.zeros(span, dtype=values.dtype)
     places = torch.zeros(shape, dtype=torch.int64)
     for dimension, (size, step) in enumerate(zip(shape, strides, strict=True)):
         along = torch.arange(size).view([-1 if other == dimension else 1 for other in range(len(shape))])
