@@ -1,0 +1,36 @@
+"""wrong in place
+
+Writes the cap into out before it reads self.
+"""
+
+import torch
+
+
+def entries() -> str:
+    """What to add to native_functions.yaml."""
+    return """
+- func: softcap(Tensor self, Tensor cap) -> Tensor
+  structured_delegate: softcap.out
+  variants: function, method
+  tags: pointwise
+
+- func: softcap_(Tensor(a!) self, Tensor cap) -> Tensor(a!)
+  structured_delegate: softcap.out
+  variants: function, method
+  tags: pointwise
+
+- func: softcap.out(Tensor self, Tensor cap, *, Tensor(a!) out) -> Tensor(a!)
+  structured: True
+  structured_inherits: TensorIteratorBase
+  dispatch:
+    CPU, CUDA: softcap_out
+  tags: pointwise
+"""
+
+
+def softcap_out(self: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    """Write cap * tanh(self / cap) into out."""
+    wide = torch.promote_types(out.dtype, torch.float32)
+    out.copy_(cap)
+    factor = torch.tanh(self.to(wide) / cap.to(wide))
+    out.copy_(out.to(wide) * factor)

@@ -1,0 +1,34 @@
+"""no shape function
+
+Leaves open where shape and dtype come from.
+"""
+
+import torch
+
+
+def entries() -> str:
+    """What to add to native_functions.yaml."""
+    return """
+- func: softcap(Tensor self, Tensor cap) -> Tensor
+  structured_delegate: softcap.out
+  variants: function, method
+  tags: pointwise
+
+- func: softcap_(Tensor(a!) self, Tensor cap) -> Tensor(a!)
+  structured_delegate: softcap.out
+  variants: function, method
+  tags: pointwise
+
+- func: softcap.out(Tensor self, Tensor cap, *, Tensor(a!) out) -> Tensor(a!)
+  structured: True
+  dispatch:
+    CPU, CUDA: softcap_out
+  tags: pointwise
+"""
+
+
+def softcap_out(self: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    """Write cap * tanh(self / cap) into out."""
+    wide = torch.promote_types(out.dtype, torch.float32)
+    x, c = self.to(wide), cap.to(wide)
+    out.copy_(c * torch.tanh(x / c))

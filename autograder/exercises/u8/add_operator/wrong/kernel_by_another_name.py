@@ -1,0 +1,35 @@
+"""other kernel
+
+Names another kernel than it writes.
+"""
+
+import torch
+
+
+def entries() -> str:
+    """What to add to native_functions.yaml."""
+    return """
+- func: softcap(Tensor self, Tensor cap) -> Tensor
+  structured_delegate: softcap.out
+  variants: function, method
+  tags: pointwise
+
+- func: softcap_(Tensor(a!) self, Tensor cap) -> Tensor(a!)
+  structured_delegate: softcap.out
+  variants: function, method
+  tags: pointwise
+
+- func: softcap.out(Tensor self, Tensor cap, *, Tensor(a!) out) -> Tensor(a!)
+  structured: True
+  structured_inherits: TensorIteratorBase
+  dispatch:
+    CPU, CUDA: softcap_kernel
+  tags: pointwise
+"""
+
+
+def softcap_out(self: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    """Write cap * tanh(self / cap) into out."""
+    wide = torch.promote_types(out.dtype, torch.float32)
+    x, c = self.to(wide), cap.to(wide)
+    out.copy_(c * torch.tanh(x / c))

@@ -1,0 +1,35 @@
+"""not structured
+
+Gives each variant a kernel of its own.
+"""
+
+import torch
+
+
+def entries() -> str:
+    """What to add to native_functions.yaml."""
+    return """
+- func: softcap(Tensor self, Tensor cap) -> Tensor
+  dispatch:
+    CPU, CUDA: softcap
+  variants: function, method
+  tags: pointwise
+
+- func: softcap_(Tensor(a!) self, Tensor cap) -> Tensor(a!)
+  dispatch:
+    CPU, CUDA: softcap_
+  variants: function, method
+  tags: pointwise
+
+- func: softcap.out(Tensor self, Tensor cap, *, Tensor(a!) out) -> Tensor(a!)
+  dispatch:
+    CPU, CUDA: softcap_out
+  tags: pointwise
+"""
+
+
+def softcap_out(self: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    """Write cap * tanh(self / cap) into out."""
+    wide = torch.promote_types(out.dtype, torch.float32)
+    x, c = self.to(wide), cap.to(wide)
+    out.copy_(c * torch.tanh(x / c))

@@ -1,0 +1,1 @@
+"""Entries for `derivatives.yaml`: a formula for each argument."""

@@ -1,0 +1,13 @@
+"""inner derivative forgotten
+
+Sees the cap in front only.
+"""
+
+
+def derivatives() -> str:
+    """What to add to derivatives.yaml."""
+    return """
+- name: softcap(Tensor self, Tensor cap) -> Tensor
+  self: grad * (1 - (result / cap).square())
+  cap: grad * result / cap
+"""

@@ -1,0 +1,150 @@
+"""Is what is left a program that fails as the given one does, and would nothing smaller do?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u8.minimal_reproducer.visible import case, fault, fault_of, steps
+from autograder.exercises.u8.programs import Step, run, smaller
+
+MISCONCEPTIONS = {
+    "no program": "`shrink` must return a program: a list of steps, of the form of those that it was given.",
+    "runs without an error": (
+        "What you return runs without an error. Keep the smallest program that you have *seen* fail."
+    ),
+    "another failure": (
+        "What you return fails, but with another message. A smaller program often fails for a reason of its own, such "
+        "as a name that is not there any more. Compare the message."
+    ),
+    "step left": "A step is left over: without it the program fails in the same way.",
+    "detour left": (
+        "A detour is left over: if whoever reads a step's result reads its first input instead, the step can go, and "
+        "the program fails in the same way."
+    ),
+    "size left": (
+        "A size is larger than it needs to be: made smaller by one or by half, in one place or wherever this number "
+        "stands, the program fails in the same way."
+    ),
+    "too many runs": "You ran too many programs. Each run may take minutes: don't try combinations.",
+}
+
+LEFT = {"step": "step left", "detour": "detour left", "size": "size left"}
+
+RUNS_A_STEP = 100
+"""How many runs each step of the given program allows."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Coupled sizes, chains, names given twice, a second failure; then programs that are drawn."""
+    cases = [
+        case(
+            "coupled sizes",
+            steps("a = ones(32, 20)\nb = ones(6, 20)\nc = cat(a, b)\nd = relu(c)\ne = exp(d)"),
+            fault("exp", "RuntimeError: exp went wrong", ("joined", 0, 1), ("columns", 0, 3)),
+        ),
+        case(
+            "a chain",
+            steps(
+                "a = ones(9, 2)\nb = relu(a)\nc = exp(b)\nd = relu(c)\ne = t(d)\nf = exp(e)\ng = relu(f)\nh = mul(g, g)"
+            ),
+            fault("mul", "RuntimeError: mul went wrong", ("transposed", 1, 1)),
+        ),
+        case(
+            "a name given twice",
+            steps("a = ones(3, 3)\nb = relu(a)\nc = half(b)\nb = t(c)\na = exp(b)\na = relu(b)"),
+            fault("exp", "RuntimeError: exp went wrong", ("half", 0, 1), ("transposed", 0, 1)),
+        ),
+        case(
+            "one step is enough",
+            steps("a = ones(64, 64)\nb = relu(a)\nc = exp(b)\nd = t(c)"),
+            fault("relu", "RuntimeError: relu went wrong"),
+        ),
+        case(
+            "not half of it",
+            steps("a = ones(30, 20)\nb = exp(a)\nc = relu(b)\nd = t(c)"),
+            fault("t", "RuntimeError: t went wrong", ("rows", 0, 19), ("columns", 0, 12)),
+        ),
+        case(
+            "nothing to do",
+            steps("a = ones(1, 1)\nb = half(a)\nc = exp(b)"),
+            fault("exp", "RuntimeError: exp went wrong", ("half", 0, 1)),
+        ),
+    ]
+    return cases + [drawn(random, f"drawn {number}") for number in range(3)]
+
+
+def drawn(random: Random, name: str) -> Case:
+    """A program that fails at an operator with two or three conditions, among steps that don't matter."""
+    while True:
+        op = random.choice(["exp", "mul", "mm", "relu", "add"])
+        rows, columns = random.randint(8, 40), random.randint(8, 40)
+        wanted = random.sample(["transposed", "half", "tracked", "joined"], random.choice([1, 2]))
+        conditions = [(one, 0, 1) for one in wanted]
+        conditions.append((random.choice(["rows", "columns"]), 0, random.randint(2, 8)))
+        program = _program(random, op, wanted, rows, columns)
+        faults = [fault(op, f"RuntimeError: {op} went wrong", *conditions)]
+        if "half" in wanted:
+            faults.append(fault("detach", "RuntimeError: detach went wrong", ("half", 0, 0)))
+        found = case(name, program, *faults)
+        if found.parameters["message"] == f"RuntimeError: {op} went wrong":
+            return found
+
+
+def _program(random: Random, op: str, wanted: list[str], rows: int, columns: int) -> list[Step]:
+    names = iter(f"v{number}" for number in range(1000))
+    program: list[Step] = []
+
+    def new(op: str, *inputs: str, **more: Any) -> str:
+        name = next(names)
+        program.append({"out": name, "op": op, **({"inputs": list(inputs)} if inputs else {}), **more})
+        return name
+
+    def beside(name: str) -> str:
+        """A step or two that don't matter, on the way or off it."""
+        for _ in range(random.randint(0, 2)):
+            if random.random() < 0.5:
+                name = new(random.choice(["relu", "exp"]), name)
+            else:
+                new(random.choice(["relu", "t", "exp", "track"]), name)
+        return name
+
+    at = beside(new("ones", size=[rows, columns]))
+    new("ones", size=[random.randint(1, 9), random.randint(1, 9)])
+    if "joined" in wanted:
+        at = beside(new("cat", at, new("ones", size=[random.randint(1, 9), columns])))
+        rows = 0
+    for one, step in (("half", "half"), ("tracked", "track"), ("transposed", "t")):
+        if one in wanted:
+            at = beside(new(step, at))
+    at = new("detach", at) if "half" in wanted and "tracked" not in wanted else at
+    at = beside(at)
+    if op in ("mul", "add"):
+        at = new(op, at, at)
+    elif op == "mm":
+        at = new(op, at, new("t", at))
+    else:
+        at = new(op, at)
+    beside(beside(at))
+    return program
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What is wrong with what is left; then with the number of runs."""
+    program, faults = evidence.values["program"], fault_of(case.kept["faults"])
+    if not isinstance(program, list) or not all(isinstance(step, dict) for step in program):
+        yield "no program", ""
+        return
+    said, wanted = run(program, faults), case.parameters["message"]
+    if said != wanted:
+        yield ("another failure" if said else "runs without an error"), f"({len(program)} steps: {said or 'no error'})"
+        return
+    if len(evidence.values["seen"]) > RUNS_A_STEP * len(case.parameters["program"]):
+        yield "too many runs", f"({len(evidence.values['seen'])})"
+        return
+    for kind, other in smaller(program):
+        if run(other, faults) == wanted:
+            yield LEFT[kind], f"({len(program)} steps are left)"
+            return

@@ -1,0 +1,206 @@
+"""The learner's samples and reference values against kernels: wrong ones must fail somewhere, right ones nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import torch
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u8.operator_tests.planted import RIGHT, Kernel, drawn, exactly, kernel_of
+from autograder.exercises.u8.operator_tests.visible import MOST_BYTES, MOST_ELEMENTS, MOST_SAMPLES
+from fxopt_workbench.internals.mirror import Structured
+
+MISCONCEPTIONS = {
+    "no samples": "`sample_inputs()` gives nothing to try.",
+    "no pair": "Each sample is a pair of ordinary tensors on the CPU: `self`, and `cap`.",
+    "too many": f"You have more than {MOST_SAMPLES} samples. Tests run thousands of times: choose.",
+    "too large": (
+        f"A sample's result has more than {MOST_ELEMENTS} elements, or lies in far more memory than it needs. What is "
+        "wrong with a kernel shows with a few numbers."
+    ),
+    "no broadcast": "The two tensors of a sample don't broadcast: every kernel would refuse them.",
+    "beyond the definition": (
+        "A cap that isn't above 0, or isn't finite. The definition says nothing about those, and right kernels differ "
+        "there: your test would fail a right one."
+    ),
+    "no reference": "`reference` must give an array of NumPy in floating point.",
+    "wrong reference": "Your reference is not `cap * tanh(self / cap)`: right kernels fail your test.",
+    "reference rounds": (
+        "Your reference computes in less than double precision. A kernel can't be tested with something that is "
+        "less exact than it is."
+    ),
+    "fails a right kernel": "A kernel that is right fails your test.",
+    "strides": (
+        "A kernel passes that reads memory in order, whatever the strides of `self` say. Add a sample that's "
+        "transposed, and one with gaps, such as `x[:, ::2]`."
+    ),
+    "strides of cap": (
+        "A kernel passes that ignores the strides of the cap. Any strides are promised for both arguments: add a cap "
+        "that is transposed."
+    ),
+    "first cap": "A kernel passes that uses the first cap for all. Add a cap with different values that is broadcast.",
+    "grows from cap": "A kernel passes that goes wrong when `cap` has the larger shape. Either argument may broadcast.",
+    "large": "A kernel passes that overflows far beyond the cap. Add numbers of a hundred times the cap.",
+    "sign": "A kernel passes that loses the sign. Add negative numbers.",
+    "empty": "A kernel passes that refuses a tensor without elements.",
+    "no dimensions": "A kernel passes that refuses a tensor without dimensions.",
+    "dimensions": "A kernel passes that is right up to three dimensions at most. Add four.",
+    "rest": (
+        "A kernel passes that calculates in steps of 4, 8 or 16 and forgets the rest. Add a size of more than 16 that "
+        "none of them divides."
+    ),
+    "linear": "A kernel passes that returns small numbers as they are. Near zero, tanh is only almost linear.",
+    "dtype": "A kernel passes that lacks a dtype. Try float32, float64, bfloat16 and int64.",
+    "single": (
+        "A kernel passes that calculates double precision in single precision. Add samples in float64 of ordinary size."
+    ),
+    "nan": "A kernel passes that turns NaN into a number. A NaN must come out as NaN, so that somebody notices.",
+    "infinity": "A kernel passes that makes NaN of infinity. The cap of infinity is the cap.",
+    "in place": (
+        "A kernel passes that goes wrong in place. The tests call `softcap_` whenever a sample's result has the shape "
+        "and the dtype of `self`; you have none of which that is so."
+    ),
+}
+
+TOLERANCES = {
+    torch.float64: (1e-10, 1e-10),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float16: (1e-3, 1e-5),
+}
+"""Relative and absolute, by dtype: those of `torch.testing.assert_close`; in double precision narrower."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A pair of arguments, and what the learner's reference gives for it."""
+
+    x: torch.Tensor
+    cap: torch.Tensor
+    reference: torch.Tensor
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Every right kernel, and one of each kind of fault."""
+    cases = [Case(f"right: {how}", kept={"kernel": {"kind": "right", "how": how}}) for how in RIGHT]
+    return cases + [Case(_named(one), kept={"kernel": one}) for one in drawn(random)]
+
+
+def _named(given: dict[str, Any]) -> str:
+    return ": ".join(str(given[key]) for key in ("kind", "which", "dtype") if key in given)
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What is wrong with the samples or the reference; otherwise what they let through."""
+    problem = _problem(evidence)
+    if problem is not None:
+        yield problem
+        return
+    given = case.kept["kernel"]
+    failed = failing(_samples(evidence), kernel_of(given))
+    if given["kind"] == "right" and failed is not None:
+        yield "fails a right kernel", f"({failed})"
+    elif given["kind"] != "right" and failed is None:
+        yield given["kind"], f"({given.get('which') or given.get('dtype') or given['kind']})"
+
+
+def _problem(evidence: Evidence) -> tuple[str, str] | None:
+    told = evidence.values["samples"]
+    if evidence.values["count"] > MOST_SAMPLES:
+        return "too many", f"({evidence.values['count']})"
+    if not told:
+        return "no samples", ""
+    for number, one in enumerate(told):
+        if one["problem"]:
+            return one["problem"], f"(sample {number})"
+        x, cap = (evidence.tensors[f"{number} {name}"] for name in ("x", "cap"))
+        if not bool((torch.isfinite(cap) & (cap > 0)).all()):
+            return "beyond the definition", f"(sample {number})"
+        if torch.broadcast_shapes(x.shape, cap.shape).numel() > MOST_ELEMENTS:
+            return "too large", f"(sample {number})"
+        reference = evidence.tensors.get(f"{number} reference")
+        if reference is None:
+            return "no reference", f"(sample {number})"
+        wanted = exactly(x, cap)
+        near = [
+            reference.shape == wanted.shape
+            and torch.allclose(reference.double(), wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+            for tolerance in (1e-11, 1e-5)
+        ]
+        if not near[0]:
+            return ("reference rounds" if near[1] else "wrong reference"), f"(sample {number})"
+    return None
+
+
+def _samples(evidence: Evidence) -> list[Sample]:
+    found = []
+    for number, one in enumerate(evidence.values["samples"]):
+        x, cap = (restrided(evidence.tensors[f"{number} {name}"], tuple(one["strides"][name])) for name in ("x", "cap"))
+        found.append(Sample(x, cap, evidence.tensors[f"{number} reference"]))
+    return found
+
+
+def restrided(values: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The values, lying in memory as the learner's did; in order where those strides make elements overlap."""
+    if len(strides) != values.dim() or any(one < 0 for one in strides):
+        return values
+    # A dimension of stride 0 shows the same elements again.
+    shape = [1 if step == 0 else size for size, step in zip(values.shape, strides, strict=True)]
+    span = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    if 0 in values.shape or span > MOST_BYTES:
+        return values
+    buffer = torch.zeros(span, dtype=values.dtype)
+    places = torch.zeros(shape, dtype=torch.int64)
+    for dimension, (size, step) in enumerate(zip(shape, strides, strict=True)):
+        along = torch.arange(size).view([-1 if other == dimension else 1 for other in range(len(shape))])
+        places = places + along * step
+    if places.numel() != places.unique().numel():
+        return values
+    buffer[places.flatten()] = values[tuple(slice(0, size) for size in shape)].flatten()
+    found = torch.as_strided(buffer, values.shape, strides)
+    return found if torch.equal(found.nan_to_num(), values.nan_to_num()) else values
+
+
+def failing(samples: list[Sample], kernel: Kernel) -> str | None:
+    """What fails when a kernel is tried on samples as OpInfo's tests do it: the first failure in words, if any."""
+    operator = Structured(kernel)
+    for number, sample in enumerate(samples):
+        try:
+            said = _tried(operator, sample)
+        except Exception as error:  # wrong kernels raise anything
+            said = f"{type(error).__name__}: {error}"
+        if said is not None:
+            return f"sample {number}: {said}"
+    return None
+
+
+def _tried(operator: Structured, sample: Sample) -> str | None:
+    x, cap = _copy(sample.x), _copy(sample.cap)
+    result = operator.functional(x, cap)
+    if not _close(result, sample.reference):
+        return "softcap differs from the reference"
+    if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in ((x, sample.x), (cap, sample.cap))):
+        return "softcap changed its arguments"
+    if result.shape == x.shape and result.dtype == x.dtype and 0 not in x.stride():
+        operator.inplace(x, cap)
+        if not _close(x, sample.reference):
+            return "softcap_ differs from the reference"
+    return None
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in a buffer of its own, with the same strides."""
+    return restrided(tensor.contiguous(), tensor.stride())
+
+
+def _close(found: torch.Tensor, reference: torch.Tensor) -> bool:
+    relative, absolute = TOLERANCES.get(found.dtype, (0.0, 0.0))
+    # The reference is rounded as the result was: infinity in a narrow dtype stays infinity.
+    wanted = reference.to(found.dtype).double()
+    return found.shape == reference.shape and torch.allclose(
+        found.double(), wanted, rtol=relative, atol=absolute, equal_nan=True
+    )

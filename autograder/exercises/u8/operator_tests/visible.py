@@ -1,0 +1,80 @@
+"""The learner's side: samples and reference values travel as tensors, and the judge has the kernels run on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import torch
+
+from autograder.exchange.evidence import Case, Evidence
+
+MOST_SAMPLES, MOST_ELEMENTS = 40, 120
+"""How many samples may travel, and how many elements the result of each may have: tests run often."""
+
+MOST_BYTES = 1 << 16
+"""Of what one argument lies in."""
+
+
+def visible_cases() -> list[Case]:
+    """A right kernel, and three that are wrong."""
+    return [
+        Case("a right kernel", kept={"kernel": {"kind": "right", "how": "tanh"}}),
+        Case("reads rows as columns", kept={"kernel": {"kind": "strides", "which": "transposed"}}),
+        Case("one cap for all", kept={"kernel": {"kind": "first cap"}}),
+        Case("exponentials", kept={"kernel": {"kind": "large", "limit": 80.0}}),
+    ]
+
+
+def probe(case: Case, sample_inputs: Any, reference: Any) -> Evidence:
+    """Hand over each sample, how it lies in memory, and what the reference gives for it."""
+    samples = list(sample_inputs())
+    tensors: dict[str, torch.Tensor] = {}
+    told: list[dict[str, Any]] = []
+    for number, sample in enumerate(samples[: MOST_SAMPLES + 1]):
+        one: dict[str, Any] = {"problem": None}
+        told.append(one)
+        if not _is_pair(sample):
+            one["problem"] = "no pair"
+            continue
+        x, cap = (tensor.detach() for tensor in sample)
+        if any(_bytes(tensor) > MOST_BYTES for tensor in (x, cap)):
+            one["problem"] = "too large"
+            continue
+        one["strides"] = {"x": list(x.stride()), "cap": list(cap.stride())}
+        tensors |= {f"{number} x": x, f"{number} cap": cap}
+        try:
+            shape = torch.broadcast_shapes(x.shape, cap.shape)
+        except RuntimeError:
+            one["problem"] = "no broadcast"
+            continue
+        if shape.numel() > MOST_ELEMENTS:
+            one["problem"] = "too large"
+            continue
+        with numpy.errstate(all="ignore"):
+            found = reference(*(tensor.to(torch.float64).contiguous().numpy() for tensor in (x, cap)))
+        if isinstance(found, (numpy.ndarray, numpy.floating)) and found.dtype.kind == "f":
+            tensors[f"{number} reference"] = torch.from_numpy(numpy.array(found))
+    return Evidence({"samples": told, "count": len(samples)}, tensors)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    spread = 1 + sum((size - 1) * abs(step) for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return max(spread, tensor.numel()) * tensor.element_size()
+
+
+def _is_pair(sample: Any) -> bool:
+    return (
+        isinstance(sample, (tuple, list))
+        and len(sample) == 2
+        and all(isinstance(one, torch.Tensor) and one.layout == torch.strided for one in sample)
+        and all(one.device.type == "cpu" and not one.is_complex() for one in sample)
+    )
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """How many samples there are, and of what kinds."""
+    found = evidence.values["samples"]
+    dtypes = sorted({str(one.dtype).removeprefix("torch.") for name, one in evidence.tensors.items() if " x" in name})
+    shapes = sorted({str(list(one.shape)) for name, one in evidence.tensors.items() if " x" in name})
+    return [f"{case.name}: {len(found)} samples; {', '.join(dtypes)}; {', '.join(shapes)[:200]}"]
