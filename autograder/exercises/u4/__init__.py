@@ -1,0 +1,29 @@
+"""The tasks of unit 4 of Inside PyTorch, autograd."""
+
+from autograder.course.task import Task, WrittenTask
+
+NOTEBOOK = "ex_14_autograd"
+
+TASKS = (
+    Task(
+        name="own_engine",
+        day="u4",
+        notebook=NOTEBOOK,
+        title="Run the recorded graph yourself",
+        provides=("run_backward",),
+        evidence="answer",
+        measured=("recorded the backward pass",),
+        checklist=("autograd-mechanics",),
+    ),
+    Task(
+        name="in_place_errors",
+        day="u4",
+        notebook=NOTEBOOK,
+        title="The error that raises, and the one that doesn't",
+        provides=("diagnose",),
+        evidence="answer",
+        checklist=("autograd-mechanics", "debug-internals"),
+    ),
+)
+
+WRITTEN: tuple[WrittenTask, ...] = ()
