@@ -24,6 +24,16 @@ TASKS = (
         evidence="answer",
         checklist=("autograd-mechanics", "debug-internals"),
     ),
+    Task(
+        name="custom_function",
+        day="u4",
+        notebook=NOTEBOOK,
+        title="A derivative of your own",
+        provides=("Quantize",),
+        evidence="answer",
+        measured=("no function", "not noticed"),
+        checklist=("autograd-mechanics",),
+    ),
 )
 
 WRITTEN: tuple[WrittenTask, ...] = ()

@@ -186,6 +186,70 @@ def diagnose(steps: list, leaves: list[torch.Tensor]) -> tuple[str, int | None]:
 # %% nbgrader={"grade": true, "grade_id": "in_place_errors", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u4.in_place_errors(diagnose)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "custom_function-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 3. A derivative of your own
+#
+# A network for a small chip keeps its weights as whole multiples of a step. Rounding has the derivative 0 almost everywhere, so
+# nothing would ever learn. *Learned step size quantization* (Esser and others, 2020) pretends in the backward pass that it had
+# another one, and learns the step as well. With v = x / step, and n = `torch.round(v)` kept between -levels and levels, the
+# result is step · n, and where g comes in:
+#
+# | gradient of | where \|v\| ≤ levels | elsewhere |
+# | --- | --- | --- |
+# | x | g | 0 |
+# | step | g · (n - v), added up | g · n, added up |
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "custom_function-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# *30 minutes, medium.* Write `Quantize`, a `torch.autograd.Function`, called as `Quantize.apply(x, step, levels)`. `x` and
+# `step` are tensors, `step` is broadcast against `x`, and `levels` is a Python number.
+#
+# - The gradients are those of the table. They can be differentiated again, as the formulas stand there; `n` counts as constant.
+# - If `x` or `step` is overwritten between the call and the backward pass, an error must be raised.
+# - `torch.func.grad` and `torch.func.vmap` work on it, so that you can have gradients row by row.
+#
+# For example, with a step of 0.5 and 3 levels, 0.7 becomes 0.5, and 9 becomes 1.5.
+#
+# <details><summary>Hint 1: a question</summary>You compute <code>x / step</code> in the forward pass and save it. Autograd recorded nothing there. What is the derivative of the backward pass by <code>x</code> then?</details>
+# <details><summary>Hint 2: the idea</summary><code>forward(x, step, levels)</code> only computes. <code>setup_context(ctx, inputs, output)</code> decides what is kept: tensors through <code>ctx.save_for_backward</code>, numbers as attributes. <code>backward</code> computes v and n anew.</details>
+# <details><summary>Hint 3: the shape</summary>Each method is short: one line, two, and five. <code>backward</code> returns three things, the last is <code>None</code>. What was broadcast, the engine sums up for you, as yours did in Task 1.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "custom_function-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import torch
+
+
+class Quantize(torch.autograd.Function):
+    """Rounding to whole steps, with gradients that let both the numbers and the step learn."""
+
+    generate_vmap_rule = True  # vmap may run these methods on batched tensors.
+
+    @staticmethod
+    def forward(x, step, levels):
+        ### BEGIN SOLUTION
+        return step * torch.round(x / step).clamp(-levels, levels)
+        ### END SOLUTION
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ### BEGIN SOLUTION
+        x, step, ctx.levels = inputs
+        ctx.save_for_backward(x, step)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ### BEGIN SOLUTION
+        x, step = ctx.saved_tensors
+        v = x / step
+        n = torch.round(v).clamp(-ctx.levels, ctx.levels)
+        inside = v.abs() <= ctx.levels
+        return gradient * inside, gradient * torch.where(inside, n - v, n), None
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "custom_function", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u4.custom_function(Quantize)
+
 """Gate without sandbox in one process: probe and judge directly. For quick turns while building."""
 import sys, random, ast, time, contextlib, io, traceback, importlib
 from pathlib import Path
