@@ -34,6 +34,37 @@ TASKS = (
         measured=("no function", "not noticed"),
         checklist=("autograd-mechanics",),
     ),
+    Task(
+        name="checkpointing",
+        day="u4",
+        notebook=NOTEBOOK,
+        title="Keep less, compute twice",
+        provides=("checkpoint",),
+        evidence="answer",
+        measured=(
+            "nothing computed again",
+            "inner results kept",
+            "computed again and again",
+            "computed again too early",
+        ),
+        withheld=("torch.utils.checkpoint",),
+        checklist=("autograd-mechanics",),
+    ),
+    Task(
+        name="forward_mode",
+        day="u4",
+        notebook=NOTEBOOK,
+        title="Forwards",
+        provides=("Dual", "jvp_by_two_backward_passes"),
+        evidence="answer",
+        withheld=(
+            "torch.autograd.forward_ad.make_dual",
+            "torch.autograd.functional.jvp",
+            "torch._functorch.eager_transforms._jvp_with_argnums",
+            "torch._functorch.eager_transforms.linearize",
+        ),
+        checklist=("autograd-mechanics",),
+    ),
 )
 
 WRITTEN: tuple[WrittenTask, ...] = ()

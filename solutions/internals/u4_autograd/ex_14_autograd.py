@@ -250,6 +250,212 @@ class Quantize(torch.autograd.Function):
 # %% nbgrader={"grade": true, "grade_id": "custom_function", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u4.custom_function(Quantize)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "checkpointing-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 4. Keep less, compute twice
+#
+# *25 minutes, medium.* What a forward pass saves often takes more memory than the weights. Write `checkpoint(function,
+# *inputs)`. It returns what `function(*inputs)` returns, a tensor, but keeps only the inputs: whatever autograd would have
+# saved is computed again when the backward pass asks for it.
+#
+# - All gradients come out as without the checkpoint: those of the inputs, and those of weights that the function uses, also
+#   if no input asks for any.
+# - The second run draws the same random numbers as the first. The program around it never notices: what it draws afterwards is
+#   what it would have drawn anyway.
+# - In one backward pass the function runs once more, and not before.
+# - A function may use a checkpoint itself.
+#
+# Only the CPU's generator counts: `torch.get_rng_state()`.
+#
+# For example, `checkpoint(layer, x).sum().backward()` gives `layer`'s weights the same gradients as `layer(x).sum().backward()`,
+# dropout included.
+#
+# <details><summary>Hint 1: a question</summary>With an <code>autograd.Function</code>, what would be recorded if only the weights asked for gradients? They aren't among its inputs.</details>
+# <details><summary>Hint 2: the idea</summary><code>saved_tensors_hooks</code> once more. In the first run, <code>pack</code> keeps a number in place of the tensor. The first <code>unpack</code> runs the function again, under hooks that collect what is saved. It comes in the same order.</details>
+# <details><summary>Hint 3: the shape</summary>Keep the generator's state before the first run. In <code>unpack</code>: if nothing has been collected, note the present state, put back the old one, run under <code>enable_grad</code> and the collecting hooks, and in <code>finally</code> restore the present one. Then return what has the number.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "checkpointing-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+from itertools import count
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+
+def checkpoint(function, *inputs):
+    """The function's result; what autograd needs of it is computed again in the backward pass."""
+    ### BEGIN SOLUTION
+    before, numbers, collected = torch.get_rng_state(), count(), []
+
+    def collect(tensor):
+        collected.append(tensor.detach())
+
+    def run_again():
+        now = torch.get_rng_state()
+        torch.set_rng_state(before)
+        try:
+            with torch.enable_grad(), saved_tensors_hooks(collect, lambda nothing: nothing):
+                function(*inputs)
+        finally:
+            torch.set_rng_state(now)
+
+    def unpack(number):
+        if not collected:
+            run_again()
+        return collected[number]
+
+    with saved_tensors_hooks(lambda tensor: next(numbers), unpack):
+        return function(*inputs)
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "checkpointing", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u4.checkpointing(checkpoint)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "forward_mode-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. Forwards
+#
+# *30 minutes, medium.* The backward pass answers: what does every input do to *this one result*? Sometimes you ask the other way
+# round: what does *one direction* of the input do to every result? That is a Jacobian-vector product, JVP. Compute it in two ways.
+#
+# - `Dual(value, tangent)`: a number that carries its derivative along, two tensors of the same shape and dtype. With `Dual(x, v)`
+#   in place of `x`, a function gives its value and its JVP. A dual number meets dual numbers, Python numbers and constant tensors,
+#   which are broadcast as usual. It runs where nothing is recorded.
+# - `jvp_by_two_backward_passes(function, x, tangent)`: the product alone, by `torch.autograd.grad`. `x` stays as it is, and so
+#   does its `.grad`. If `x` doesn't matter to the result, the product is 0.
+#
+# For example, at `x = 3` in the direction 1, `x * x` is `Dual(9, 6)`.
+#
+# <details><summary>Hint 1: a question</summary>Going backward with a vector w gives Jᵀw. As a function of w, that's linear. What is its derivative by w, and what do you get if you go backward through <em>it</em>?</details>
+# <details><summary>Hint 2: the idea</summary>A dual number follows the rules you know from school: (uv)' = u'v + uv'. A constant is a dual number whose tangent is zeros of its shape; with that, broadcasting takes care of itself.</details>
+# <details><summary>Hint 3: the shape</summary>First pass: <code>w = torch.zeros_like(y, requires_grad=True)</code>, <code>grad(y, x, w, create_graph=True)</code>. Second pass: <code>grad(that, w, tangent)</code>. <code>allow_unused=True</code> gives <code>None</code> where nothing leads to <code>x</code>, and a result that doesn't ask for gradients never gets that far.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "forward_mode-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+import torch
+
+
+class Dual:
+    """A tensor with its derivative in one direction."""
+
+    def __init__(self, value, tangent):
+        self.value, self.tangent = value, tangent
+
+    def __add__(self, other):
+        ### BEGIN SOLUTION
+        other = self.lift(other)
+        return Dual(self.value + other.value, self.tangent + other.tangent)
+        ### END SOLUTION
+
+    def __neg__(self):
+        ### BEGIN SOLUTION
+        return Dual(-self.value, -self.tangent)
+        ### END SOLUTION
+
+    def __sub__(self, other):
+        return self + -self.lift(other)
+
+    def __mul__(self, other):
+        ### BEGIN SOLUTION
+        other = self.lift(other)
+        return Dual(self.value * other.value, self.tangent * other.value + self.value * other.tangent)
+        ### END SOLUTION
+
+    def __truediv__(self, other):
+        ### BEGIN SOLUTION
+        other = self.lift(other)
+        quotient = self.value / other.value
+        return Dual(quotient, (self.tangent - quotient * other.tangent) / other.value)
+        ### END SOLUTION
+
+    def __matmul__(self, other):
+        ### BEGIN SOLUTION
+        other = self.lift(other)
+        return Dual(self.value @ other.value, self.tangent @ other.value + self.value @ other.tangent)
+        ### END SOLUTION
+
+    # What Python calls when a constant stands on the left.
+    def __radd__(self, other):
+        return self.lift(other) + self
+
+    def __rsub__(self, other):
+        return self.lift(other) - self
+
+    def __rmul__(self, other):
+        return self.lift(other) * self
+
+    def __rtruediv__(self, other):
+        return self.lift(other) / self
+
+    def __rmatmul__(self, other):
+        return self.lift(other) @ self
+
+    def __pow__(self, exponent):
+        """The exponent is a whole number."""
+        ### BEGIN SOLUTION
+        return self.chain(self.value**exponent, exponent * self.value ** (exponent - 1))
+        ### END SOLUTION
+
+    def exp(self):
+        ### BEGIN SOLUTION
+        return self.chain(self.value.exp(), self.value.exp())
+        ### END SOLUTION
+
+    def sin(self):
+        ### BEGIN SOLUTION
+        return self.chain(self.value.sin(), self.value.cos())
+        ### END SOLUTION
+
+    def tanh(self):
+        ### BEGIN SOLUTION
+        return self.chain(self.value.tanh(), 1 - self.value.tanh() ** 2)
+        ### END SOLUTION
+
+    def relu(self):
+        ### BEGIN SOLUTION
+        return self.chain(self.value.relu(), (self.value > 0).to(self.value.dtype))
+        ### END SOLUTION
+
+    def sum(self):
+        """Of all numbers."""
+        ### BEGIN SOLUTION
+        return Dual(self.value.sum(), self.tangent.sum())
+        ### END SOLUTION
+
+    def lift(self, other):
+        """A dual number as it is; a constant (a tensor or a Python number) as a dual number."""
+        ### BEGIN SOLUTION
+        if isinstance(other, Dual):
+            return other
+        constant = torch.as_tensor(other, dtype=self.value.dtype)
+        return Dual(constant, torch.zeros_like(constant))
+        ### END SOLUTION
+
+    # Further methods of your own go here.
+    def chain(self, value, derivative):
+        """The chain rule: what a function makes of this number."""
+        ### BEGIN SOLUTION
+        return Dual(value, derivative * self.tangent)
+        ### END SOLUTION
+
+
+def jvp_by_two_backward_passes(function, x: torch.Tensor, tangent: torch.Tensor) -> torch.Tensor:
+    """The Jacobian of function at x, times tangent."""
+    ### BEGIN SOLUTION
+    x = x.detach().requires_grad_()
+    y = function(x)
+    if not y.requires_grad:
+        return torch.zeros_like(y)
+    w = torch.zeros_like(y, requires_grad=True)
+    (backward,) = torch.autograd.grad(y, x, w, create_graph=True, allow_unused=True)
+    if backward is None:
+        return torch.zeros_like(y)
+    return torch.autograd.grad(backward, w, tangent)[0]
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "forward_mode", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u4.forward_mode(Dual, jvp_by_two_backward_passes)
+
 """Gate without sandbox in one process: probe and judge directly. For quick turns while building."""
 import sys, random, ast, time, contextlib, io, traceback, importlib
 from pathlib import Path
