@@ -67,4 +67,7 @@ TASKS = (
     ),
 )
 
-WRITTEN: tuple[WrittenTask, ...] = ()
+WRITTEN = (
+    WrittenTask(name="explain_lost_gradient", day="u4", notebook=NOTEBOOK, title="The gradient that never came"),
+    WrittenTask(name="explain_direction", day="u4", notebook=NOTEBOOK, title="Forwards or backwards?"),
+)

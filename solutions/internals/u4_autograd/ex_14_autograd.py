@@ -25,8 +25,8 @@ from autograder import check, submit
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_engine-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Run the recorded graph yourself
 #
-# `loss.backward()` hands a graph to C++, and gradients come back. Between the two lies an engine of about a thousand lines. Its
-# core fits on a page, and the nodes can be called from Python. Everything you need is on them:
+# `loss.backward()` hands a graph to C++, and gradients come back. Between the two lies the engine. Its core
+# fits on a page, and the nodes can be called from Python. Everything you need is on them:
 #
 # | what | what it gives |
 # | --- | --- |
@@ -37,8 +37,8 @@ from autograder import check, submit
 # | `node._sequence_nr()` | when the forward pass recorded it |
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# *35 minutes, hard.* Write `run_backward(tensors, gradients)`. It does what `torch.autograd.backward` does with the same
-# arguments, and returns the nodes in the order in which it called them.
+# *35 minutes, hard.* Write `run_backward(tensors, gradients)`. It does what `torch.autograd.backward` does, and returns the
+# nodes in the order in which it called them.
 #
 # - A node is called once, when the gradients have come over all edges that lead to it. An input to which none came is `None`.
 # - Of the nodes that are ready, the one with the highest sequence number goes first.
@@ -47,7 +47,7 @@ from autograder import check, submit
 # - `AccumulateGrad` is a node like others: calling it fills the leaf's `.grad`.
 # - The backward pass itself must not be recorded.
 #
-# PyTorch's engine is switched off while your code runs.
+# A graph can be thousands of nodes deep. PyTorch's own engine is off meanwhile.
 #
 # For example, for `y = x.sin().sum()` the call `run_backward([y], [torch.tensor(1.0)])` fills `x.grad` and returns the nodes
 # of `sum`, `sin` and the leaf.
@@ -58,6 +58,8 @@ from autograder import check, submit
 
 
 # %% nbgrader={"grade": false, "grade_id": "own_engine-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+LEAF = "torch::autograd::AccumulateGrad"  # What name() says of the nodes that fill .grad.
+
 from collections import Counter
 
 import torch
@@ -456,41 +458,28 @@ def jvp_by_two_backward_passes(function, x: torch.Tensor, tangent: torch.Tensor)
 # %% nbgrader={"grade": true, "grade_id": "forward_mode", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u4.forward_mode(Dual, jvp_by_two_backward_passes)
 
-"""Gate without sandbox in one process: probe and judge directly. For quick turns while building."""
-import sys, random, ast, time, contextlib, io, traceback, importlib
-from pathlib import Path
-sys.path.insert(0,"/tmp/w/u4tools")
-from autograder.course.tasks import find_task
-from autograder.course.judges import visible_cases, hidden_cases, judge_case
-from autograder.exchange.verdict import outcome_from_verdicts
-from autograder.authoring.gate import GATE_SEED
-from gen import reference
-task=find_task(sys.argv[1]); number=int(sys.argv[2]); only=sys.argv[3:]
-V=importlib.import_module(task.module+".visible")
-vis, hid = visible_cases(task), hidden_cases(task, GATE_SEED)
-def grade(source,name):
-    ns={}; 
-    exec(compile(source,f"<cell {name}>","exec"),ns)
-    answers=[ns[n] for n in task.provides]
-    verdicts=[]; raised=[]
-    for c,h in [(c,False) for c in vis]+[(c,True) for c in hid]:
-        try:
-            with contextlib.redirect_stdout(io.StringIO()): e=V.probe(c,*answers)
-            if not h: V.show(c,e)
-        except Exception as x:
-            raised.append((c.name,repr(x)[:150])); continue
-        v=judge_case(task,c,e,h)
-        verdicts.append(v)
-    return raised,(outcome_from_verdicts(task.name,task.title,verdicts) if verdicts else None)
-files=[("reference",None)]+[(p.stem,p) for k in ("right","wrong") for p in sorted((task.folder/k).glob("*.py"))]
-for name,p in files:
-    if only and name not in only: continue
-    src=p.read_text() if p else reference(number,task.name)
-    t=time.time(); raised,o=grade(src,name); dt=time.time()-t
-    want="passed" if p is None or p.parent.name=="right" else ast.get_docstring(ast.parse(src)).splitlines()[0]
-    got="raised" if raised and (o is None or not o.misconceptions) else ("passed" if o.status=="passed" else o.misconceptions[0])
-    failed=[c.case for c in o.cases if not c.passed] if o else []
-    print("ok " if got==want else "BAD", name, "| want",want,"| got",got,"|", "" if got==want else (o and o.messages), raised[:2] if raised else "", failed[:8], round(dt,2))
+# %% [markdown] nbgrader={"grade": false, "grade_id": "explain_lost_gradient-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Question 1. The gradient that never came
+#
+# *10 minutes, medium.* A colleague's model trains, but one layer's weights stay as they were at the start. Nothing raises. Write in
+# at most 150 words which three causes you'd look for first, how you'd tell them apart with what this unit has shown you
+# (`grad_fn`, hooks, anomaly mode, the graph itself), and what you'd change. Show the most likely cause in a few lines of code that
+# run without an error and lose a gradient.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "explain_lost_gradient", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"three causes that are silent: detach or .data, no_grad, a Function or checkpoint that records nothing, a layer that is not in the optimiser": 4, "a way to tell them apart: walk the graph, a hook that never runs, .grad that is None or zero": 3, "code that runs and loses a gradient, with the remedy": 3}}
+# *Your answer goes here.*
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "explain_direction-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Question 2. Forwards or backwards?
+#
+# *10 minutes, medium.* Three people ask you which mode of differentiation they need: one fits 8 parameters of a simulation
+# that returns a million numbers, one trains a network with a million weights, one wants to know how a loss curves in one
+# direction. Answer each in at most 50 words: how many passes, what stays in memory, and which call in PyTorch. Back up one of the
+# answers with a count or a time that you've measured.
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "explain_direction", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"one forward pass for each input direction, one backward pass for each output, with the numbers of the three cases": 4, "memory: backward keeps what was saved, forward does not; curvature is one over the other, with create_graph or jvp over grad": 3, "a count or a time of one's own that fits": 3}}
+# *Your answer goes here.*
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex14-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #

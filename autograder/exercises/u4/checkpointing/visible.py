@@ -101,11 +101,11 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
             outer.within = checkpoint, inner
     for piece in pieces[:1] if given["nested"] else pieces:
         value = checkpoint(piece, value, shift, 0.5) if given["more"] else checkpoint(piece, value)
-    inner = [one for piece in pieces for one in piece.storages if one != StorageWeakRef(value.untyped_storage())]
+    results = [one for piece in pieces for one in piece.storages if one != StorageWeakRef(value.untyped_storage())]
     # What goes into the next checkpoint is kept by right.
     edges = [piece.storages[-1] for piece in pieces]
     counted: dict[str, Any] = {
-        "kept": sum(not one.expired() for one in inner if one not in edges),
+        "kept": sum(not one.expired() for one in results if one not in edges),
         "calls before": [piece.calls for piece in pieces],
     }
     tensors = {"value": value.detach().clone()}

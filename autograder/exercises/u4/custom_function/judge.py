@@ -146,7 +146,7 @@ def _second_order(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if "second failed" in evidence.values:
         return "not differentiable twice", f"({evidence.values['second failed']})"
     levels = case.parameters["levels"]
-    wanted = second(made(case.parameters), lambda *given: gradients_of(*given, levels))
+    wanted = second(made(case.parameters), lambda x, step, weights: gradients_of(x, step, weights, levels))
     for name, one in wanted.items():
         if not _right(evidence, name, one):
             return "wrong second derivative", f"({name.removeprefix('second of ')})"

@@ -284,7 +284,7 @@ def random_program(random: Random) -> Program:
 def by_pytorch(given: Program) -> tuple[torch.Tensor, torch.Tensor]:
     """Value and product, in forward mode."""
     x, tangent, constants = made(given)
-    value, product = torch.func.jvp(function_of(given, constants), (x,), (tangent,))
+    value, product = torch.func.jvp(function_of(given, constants), (x,), (tangent,))[:2]
     return value, product
 
 

@@ -112,10 +112,10 @@ def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
             x, tangent, constants = made(given)
             found = function_of(given, constants)(dual(x, tangent))
             values["dual is"] = type(found).__name__[:40]
-            value, tangent = getattr(found, "value", None), getattr(found, "tangent", None)
-            for name, one in (("dual value", value), ("dual tangent", tangent)):
-                if isinstance(one, torch.Tensor):
-                    tensors[name] = one.clone()
+            for name in ("value", "tangent"):
+                if isinstance(one := getattr(found, name, None), torch.Tensor):
+                    tensors[f"dual {name}"] = one
+        # A clone that is made out here is an ordinary tensor.
         tensors = {name: one.clone() for name, one in tensors.items()}
     x, tangent, constants = made(given)
     leaf = x.clone().requires_grad_()

@@ -259,12 +259,12 @@ def hidden_cases(random: Random) -> list[Case]:
         ],
         "the same numbers": [program("x", ["exp", 0], ["mul_ by 1", 1], ["double", 1], ["loss", 3])],
         "random numbers": [
-            program("x", ["dropout", 0], ["double", 1], ["loss", 2]),
+            program("x", ["dropout", 0], ["dropout", 0], ["double", 1], ["loss", 2, 3]),
             program("x", ["dropout", 0], ["exp", 1], ["data mul_", 2], ["loss", 2]),
         ],
         "NaN": [
-            program("x", ["sqrt", 0], ["loss", 1]),
-            program("x", ["sqrt", 0], ["exp", 0], ["data mul_", 2], ["loss", 1, 2]),
+            program("x", ["mul", 0, 0], ["minus", 1], ["sqrt", 2], ["loss", 3]),
+            program("x c", ["mul", 1, 1], ["minus", 2], ["sqrt", 3], ["exp", 0], ["data mul_", 5], ["loss", 4, 5]),
         ],
         "written twice": [
             program("x", ["exp", 0], ["add_", 1], ["double", 1], ["add_", 1], ["loss", 3]),

@@ -53,6 +53,7 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
     "relu": torch.relu,
     "sqrt": torch.sqrt,
     "double": lambda x: x * 2,
+    "minus": lambda x: -x,
     "mul": lambda x, y: x * y,
     "add": lambda x, y: x + y,
     "dropout": lambda x: functional.dropout(x, 0.5),

@@ -84,9 +84,8 @@ class _Engine:
         gradient = gradient.sum_to_size(inputs[number].shape)
         if "any dtype" not in self._flaws:
             gradient = gradient.to(inputs[number].dtype)
-        before = buffer[number]
-        fresh = before is None or "last gradient" in self._flaws
-        buffer[number] = gradient if fresh else before + gradient
+        before = None if "last gradient" in self._flaws else buffer[number]
+        buffer[number] = gradient if before is None else before + gradient
 
     def run(self) -> list[Any]:
         """Call what is ready until nothing is left."""

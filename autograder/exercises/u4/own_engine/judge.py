@@ -142,6 +142,7 @@ def _draw(random: Random) -> Program:
     sizes: list[tuple[int, ...]] = [tuple(one[0]) for one in leaves]
     asks = [bool(one[2]) for one in leaves]
     steps: list[list[Any]] = []
+    results: list[tuple[int, ...]]
     for _ in range(random.randint(6, 14)):
         whole = [index for index, found in enumerate(sizes) if found == (2, 3)]
         name = random.choice(["sin", "cos", "tanh", "add", "sub", "mul", "mul", "add", "unbind", "stack", "total"])
@@ -282,12 +283,12 @@ def _difference(
             if mine != theirs:
                 return f"(call {place} is {mine}, in PyTorch {theirs})"
     for name, right_one in wanted.items():
-        mine = found.get(name)
-        if mine is None:
+        gradient = found.get(name)
+        if gradient is None:
             return f"({name} has no gradient)"
-        if (mine.shape, mine.dtype) != (right_one.shape, right_one.dtype):
-            kinds = [f"{list(one.shape)} of {str(one.dtype).removeprefix('torch.')}" for one in (mine, right_one)]
+        if (gradient.shape, gradient.dtype) != (right_one.shape, right_one.dtype):
+            kinds = [f"{list(one.shape)} of {str(one.dtype).removeprefix('torch.')}" for one in (gradient, right_one)]
             return f"(the gradient of {name} is {kinds[0]}, in PyTorch {kinds[1]})"
-        if not _alike({name: right_one}, {name: mine}):
+        if not _alike({name: right_one}, {name: gradient}):
             return f"(the gradient of {name})"
     return "(nodes of the same name in another order, or a gradient that nothing asked for)"

@@ -1,4 +1,4 @@
-"""raised
+"""failed on a hidden case
 
 Counts edges by recursion, which ends at a thousand nodes.
 """
