@@ -7,7 +7,7 @@ NOTEBOOK = "ex_14_autograd"
 TASKS = (
     Task(
         name="own_engine",
-        day="u4",
+        unit="u4",
         notebook=NOTEBOOK,
         title="Run the recorded graph yourself",
         provides=("run_backward",),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="in_place_errors",
-        day="u4",
+        unit="u4",
         notebook=NOTEBOOK,
         title="The error that raises, and the one that doesn't",
         provides=("diagnose",),
@@ -26,7 +26,7 @@ TASKS = (
     ),
     Task(
         name="custom_function",
-        day="u4",
+        unit="u4",
         notebook=NOTEBOOK,
         title="A derivative of your own",
         provides=("Quantize",),
@@ -36,7 +36,7 @@ TASKS = (
     ),
     Task(
         name="checkpointing",
-        day="u4",
+        unit="u4",
         notebook=NOTEBOOK,
         title="Keep less, compute twice",
         provides=("checkpoint",),
@@ -52,7 +52,7 @@ TASKS = (
     ),
     Task(
         name="forward_mode",
-        day="u4",
+        unit="u4",
         notebook=NOTEBOOK,
         title="Forwards",
         provides=("Dual", "jvp_by_two_backward_passes"),
@@ -68,6 +68,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_lost_gradient", day="u4", notebook=NOTEBOOK, title="The gradient that never came"),
-    WrittenTask(name="explain_direction", day="u4", notebook=NOTEBOOK, title="Forwards or backwards?"),
+    WrittenTask(name="explain_lost_gradient", unit="u4", notebook=NOTEBOOK, title="The gradient that never came"),
+    WrittenTask(name="explain_direction", unit="u4", notebook=NOTEBOOK, title="Forwards or backwards?"),
 )

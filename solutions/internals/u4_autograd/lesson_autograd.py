@@ -61,6 +61,12 @@ for name, tensor in kinds.items():
     node = tensor.grad_fn.name() if tensor.grad_fn is not None else "-"
     print(f"{name:20} {tensor.requires_grad!s:14} {tensor.is_leaf!s:8} {node}")
 
+# %% tags=["claim"]
+# What doesn't require gradients counts as a leaf, wherever it came from.
+assert h.detach().is_leaf
+assert quiet.is_leaf
+assert not h.is_leaf
+
 # %% [markdown]
 # What doesn't require gradients counts as a leaf, too, wherever it came from: autograd knows no history of it. So *leaf* means
 # "nothing recorded leads here". That's also how a gradient gets lost: one `detach` or `no_grad` on the way, and everything
@@ -71,6 +77,13 @@ for name, tensor in kinds.items():
 # %%
 print(in_words(recorded(loss)))
 draw(recorded(loss), "What loss.backward() will walk over")
+
+# %% tags=["claim"]
+# The multiplication is reached twice, and at the leaves stands AccumulateGrad.
+names = [one.name for one in recorded(loss)]
+edges = [names[to] for one in recorded(loss) for to, _ in one.edges]
+assert edges.count("MulBackward0") == 2
+assert edges.count("AccumulateGrad") == 2
 
 # %% [markdown]
 # Two things to notice. The multiplication is reached twice, because `h` was used twice: two gradients will arrive there, and
@@ -115,6 +128,12 @@ for one in nodes:
 total.backward(retain_graph=True)
 print(" -> ".join(order))
 
+# %% tags=["claim"]
+# The engine takes the highest sequence number: what the forward pass did last is undone first.
+numbers = {one.name: one.sequence for one in nodes}
+assert [numbers[name] for name in order[:-1]] == sorted((numbers[name] for name in order[:-1]), reverse=True)
+assert numbers["AccumulateGrad"] == 2**64 - 1
+
 # %% [markdown]
 # Neither breadth first nor depth first. Every node gets a [**sequence number**](../Glossary.md#sequence-number) when it is
 # recorded, and the engine takes the highest: what the forward pass did *last* is undone *first*. Here's the comparison that
@@ -137,6 +156,11 @@ addition = shifted.grad_fn
 print("the node returns ", [None if one is None else list(one.shape) for one in addition(torch.ones(2, 3))])
 shifted.backward(torch.ones(2, 3))
 print("the leaf receives", list(bias.grad.shape), bias.grad.tolist())
+
+# %% tags=["claim"]
+# The node returned the gradient unsummed, and the leaf got the sum.
+assert addition(torch.ones(2, 3))[1].shape == (2, 3)
+assert bias.grad.shape == (3,)
 
 # %% [markdown]
 # You've just called a node of the graph yourself. It returned the gradient unsummed! The **engine** compares each result with
@@ -188,6 +212,12 @@ scaled.sum().backward()
 for name, bad in found:
     print(f"gradient of {name:7} {'has NaN' if bad else 'is fine'}")
 print("gradient of x      ", x.grad.tolist())
+
+# %% tags=["claim"]
+# Up to root all is well, and at x there's a NaN.
+assert not any(bad for _, bad in found)
+assert x.grad[0].isnan()
+assert not x.grad[1].isnan()
 
 # %% [markdown]
 # Up to `root` all is well, and at `x` there's a NaN: the derivative of the square root at 0 is infinite, and infinity times 0
@@ -247,6 +277,11 @@ kept = {name: sum(saved_by(function)) / 1e6 for name, function in functions.item
 for name, megabytes in kept.items():
     print(f"{name:20} {megabytes:3.0f} MB  {'█' * round(megabytes * 4)}")
 
+# %% tags=["claim"]
+# Linear operations keep nothing; x.sin().exp() needs twice as much as x.exp().sin().
+assert kept["x + 1"] == kept["x * 3"] == kept["x.sum()"] == 0 < kept["x.sin()"] == kept["x.exp()"] == kept["x.relu()"]
+assert kept["x.sin().exp()"] == 2 * kept["x.exp().sin()"]
+
 # %% [markdown]
 # Linear operations keep nothing. `sin` keeps its input, `exp` and `relu` their *result*, because the formula is written that way.
 # So `x.sin().exp()` needs twice as much as `x.exp().sin()`: there, what one keeps is what the other keeps.
@@ -283,6 +318,12 @@ ways = {"as it is": block, "checkpointed": lambda rows: checkpoint(block, rows, 
 for name, forward in ways.items():
     alive, milliseconds = step_of(forward)
     print(f"{name:13} {alive} results alive after the forward pass, {milliseconds:5.1f} ms a step")
+
+# %% tags=["claim"]
+# Of the twelve results six are kept; the checkpoint keeps the last one only.
+assert step_of(block)[0] == 6
+assert step_of(ways["checkpointed"])[0] == 1
+assert len(block) == 12
 
 # %% [markdown]
 # Of the twelve results six are kept: `tanh` saves its result, and the next layer needs the same tensor. The checkpoint keeps the last one
@@ -330,6 +371,13 @@ writes = {
 }
 for name, write in writes.items():
     print(f"{name:16} {outcome(write)}")
+
+# %% tags=["claim"]
+# .data and NumPy are the silent ones; the detached write is noticed, and the leaf refused at once.
+outcomes = {name: outcome(write) for name, write in writes.items()}
+assert [name for name, one in outcomes.items() if "raises" in one] == ["y += 1", "x += 1", "y.detach() += 1"]
+assert outcomes["z += 1"] == "x.grad = 5.44"
+assert "leaf" in outcomes["x += 1"]
 
 # %% [markdown]
 # - `z += 1` is harmless: nobody needs `z` (the multiplication keeps the 2).
@@ -401,6 +449,12 @@ for function in (Cube, QuickCube):
     second = torch.autograd.grad(first, x, allow_unused=True)[0] if first.requires_grad else None
     print(f"{function.__name__:10} first {first.item():.0f}, second {second}")
 
+# %% tags=["claim"]
+# Nothing leads back from what was computed beforehand; the other cube has the second derivative 6 x.
+x = torch.tensor(2.0, requires_grad=True)
+firsts = [torch.autograd.grad(one.apply(x), x, create_graph=True)[0] for one in (Cube, QuickCube)]
+assert [torch.autograd.grad(one, x, allow_unused=True)[0] for one in firsts] == [torch.tensor(12.0), None]
+
 # %% [markdown]
 # Nothing is recorded within `forward` and `setup_context`, so `x * x` is a constant there, and nothing leads back. Save inputs and
 # outputs, and compute the rest in `backward`. `torch.autograd.gradcheck` and `gradgradcheck` compare a Function with finite
@@ -446,6 +500,12 @@ axes.set(xlabel="ms for the whole Jacobian")
 axes.invert_yaxis()
 pyplot.close(figure)
 figure
+
+# %% tags=["claim"]
+# A function of few inputs is quicker forwards, one with few outputs backwards, by less than the ratio of passes.
+for inputs, outputs, quick, slow in ((3, 2000, "forwards", "backwards"), (2000, 3, "backwards", "forwards")):
+    ratio = times[f"{inputs} to {outputs}, {slow}"] / times[f"{inputs} to {outputs}, {quick}"]
+    assert 1 < ratio < 2000 / 3, ratio
 
 # %% [markdown]
 # `vmap` runs all directions together, so the times don't differ quite as much as the numbers of passes. What each mode is for:
@@ -496,6 +556,11 @@ from fxopt_workbench.internals.cpp_frontend import PROGRAM
 
 print(PROGRAM)
 
+# %% tags=["claim"]
+# It's an ordinary program, no Python inside.
+assert "main()" in PROGRAM
+assert "Python" not in PROGRAM
+
 # %% [markdown]
 # To build and run it, you need a compiler and about a minute. In a terminal:
 #
@@ -535,6 +600,12 @@ print(
     [line.strip().split(" #")[0] for line in str(two_products.graph).splitlines() if "fork" in line or "wait" in line]
 )
 print("threads for it:", torch.get_num_interop_threads())
+
+# %% tags=["claim"]
+# Gradients flow through it.
+leaf = torch.eye(2, requires_grad=True)
+two_products(leaf, torch.ones(2, 2)).sum().backward()
+assert leaf.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
 
 # %% [markdown]
 # That's parallelism between operators, on the CPU's threads, and gradients flow through it. On a GPU, kernels are
