@@ -1,0 +1,1 @@
+"""Checkpointing: compute twice, keep less, and draw the same random numbers."""

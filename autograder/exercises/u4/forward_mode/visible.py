@@ -1,0 +1,138 @@
+"""The learner's side: functions to differentiate, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from autograder.exchange.evidence import Case, Evidence
+
+Program = dict[str, Any]
+"""A function.
+
+`sizes`: of `x`. `constants`: sizes of the others. `steps`: names of `STEPS` with indices of values (`x`, the
+constants, then what the steps gave). `dual`: whether it is tried with dual numbers. `zeros`: whether every other number
+of `x` is 0.
+"""
+
+STEPS: dict[str, Callable[..., Any]] = {
+    "x + y": lambda x, y: x + y,
+    "x - y": lambda x, y: x - y,
+    "x * y": lambda x, y: x * y,
+    "x / y": lambda x, y: x / y,
+    "x @ y": lambda x, y: x @ y,
+    "-x": lambda x: -x,
+    "x + 2": lambda x: x + 2,
+    "2 + x": lambda x: 2 + x,
+    "x - 2": lambda x: x - 2,
+    "2 - x": lambda x: 2 - x,
+    "3 * x": lambda x: 3 * x,
+    "x * 3": lambda x: x * 3,
+    "x / 4": lambda x: x / 4,
+    "4 / x": lambda x: 4 / x,
+    "x ** 2": lambda x: x**2,
+    "x ** 3": lambda x: x**3,
+    "x ** -1": lambda x: x**-1,
+    "exp": lambda x: x.exp(),
+    "sin": lambda x: x.sin(),
+    "tanh": lambda x: x.tanh(),
+    "relu": lambda x: x.relu(),
+    "sum": lambda x: x.sum(),
+}
+"""What a function is made of. Operators and methods, so that tensors and dual numbers both can do it."""
+
+
+def program(sizes: list[int], *steps: list[Any], constants: list[list[int]] | None = None, **more: Any) -> Program:
+    """A function of `x`; see `Program`."""
+    usual = {"dual": True, "seed": 0, "dtype": "float64", "zeros": False}
+    return {"sizes": sizes, "constants": constants or [], "steps": list(steps), **usual, **more}
+
+
+def visible_cases() -> list[Case]:
+    """A chain, products, constants on both sides, and a small network."""
+    return [
+        Case("a chain", program([3], ["sin", 0], ["exp", 1], ["3 * x", 2])),
+        Case("x twice", program([2, 2], ["sin", 0], ["x * y", 0, 1], ["x / y", 2, 0], ["x @ y", 3, 0], seed=1)),
+        Case(
+            "constants",
+            program(
+                [2, 1],
+                *(["x + y", 0, 1], ["x * y", 1, 2], ["2 - x", 3], ["x - y", 1, 4]),
+                constants=[[3]],
+                seed=2,
+            ),
+        ),
+        Case(
+            "a network",
+            program(
+                [4, 3],
+                *(["x @ y", 0, 1], ["relu", 3], ["x @ y", 4, 2], ["tanh", 5], ["sum", 6]),
+                constants=[[3, 5], [5, 2]],
+                seed=3,
+            ),
+        ),
+    ]
+
+
+def made(given: Program) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
+    """`x`, its tangent, and the constants."""
+    generator = torch.Generator().manual_seed(given["seed"])
+    dtype = getattr(torch, given["dtype"])
+    x, tangent, *constants = (
+        torch.randn(sizes, generator=generator, dtype=torch.float64).to(dtype)
+        for sizes in (given["sizes"], given["sizes"], *given["constants"])
+    )
+    if given["zeros"]:
+        x.view(-1)[::2] = 0
+    return x, tangent, constants
+
+
+def function_of(given: Program, constants: list[torch.Tensor]) -> Callable[[Any], Any]:
+    """The function that a program describes."""
+
+    def function(x: Any) -> Any:
+        values = [x, *constants]
+        for name, *indices in given["steps"]:
+            values.append(STEPS[name](*(values[index] for index in indices)))
+        return values[-1]
+
+    return function
+
+
+def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
+    """Differentiate a function in both ways."""
+    given = case.parameters
+    tensors: dict[str, torch.Tensor] = {}
+    values: dict[str, Any] = {"dual is": "", "untouched": True}
+    if given["dual"]:
+        # Nothing can be recorded here, so a dual number has to know its tangent by itself.
+        with torch.inference_mode():
+            x, tangent, constants = made(given)
+            found = function_of(given, constants)(dual(x, tangent))
+            values["dual is"] = type(found).__name__[:40]
+            for name in ("value", "tangent"):
+                if isinstance(one := getattr(found, name, None), torch.Tensor):
+                    tensors[f"dual {name}"] = one
+        # A clone that is made out here is an ordinary tensor.
+        tensors = {name: one.clone() for name, one in tensors.items()}
+    x, tangent, constants = made(given)
+    leaf = x.clone().requires_grad_()
+    function = function_of(given, constants)
+    for name, asked in (("passes", x), ("passes on a leaf", leaf)):
+        found = jvp_by_two_backward_passes(function, asked, tangent)
+        if isinstance(found, torch.Tensor):
+            tensors[name] = found.detach().clone()
+    values["untouched"] = bool(
+        leaf.grad is None and x.grad is None and not x.requires_grad and torch.equal(leaf.detach(), made(given)[0])
+    )
+    return Evidence(values, tensors)
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """What both ways gave."""
+    lines = [f"{case.name}: {'; '.join(' '.join(map(str, step)) for step in case.parameters['steps'])}"]
+    for name, one in evidence.tensors.items():
+        lines.append(f"  {name}: {list(one.shape)} {[round(number, 3) for number in one.flatten().tolist()[:6]]}")
+    return ["\n".join(lines)]

@@ -1,0 +1,1 @@
+"""In-place errors: those that raise, and those that say nothing."""

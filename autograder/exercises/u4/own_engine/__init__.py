@@ -1,0 +1,1 @@
+"""An engine of one's own for the graph that autograd recorded."""

@@ -1,0 +1,179 @@
+"""The learner's side: programs that autograd records, the probe and what the check shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.autograd.graph import get_gradient_edge
+
+from autograder.exchange.evidence import Case, Evidence
+
+MOST_CALLS = 20_000
+"""Calls of nodes that become evidence."""
+
+REFUSED = "doesn't match the broadcast shape"
+"""What a node says of a gradient that has not the shape of its tensor."""
+
+Program = dict[str, Any]
+"""What runs, and how often backward goes over it.
+
+`leaves`: sizes, dtype and whether it asks for gradients. `steps`: names of `STEPS` with indices of values; each adds
+its results to the values. `tensors`: indices of those at which backward begins. `times`: how often. `seed`: for the
+numbers.
+"""
+
+STEPS: dict[str, Callable[..., Any]] = {
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tanh": torch.tanh,
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "mm": lambda x, y: x @ y,
+    "sum": lambda x: x.sum(),
+    "total": lambda x: x.sum(0),
+    "unbind": lambda x: x.unbind(0),
+    "least and most": lambda x: x.aminmax(dim=0),
+    "stack": lambda *xs: torch.stack(xs),
+    "cat": lambda *xs: torch.cat(xs),
+    "turn": lambda x: x.t(),
+}
+"""What a program is made of."""
+
+
+def leaf(*sizes: int, dtype: str = "float64", asks: bool = True) -> list[Any]:
+    """A leaf."""
+    return [list(sizes), dtype, asks]
+
+
+def program(leaves: list[Any], *steps: list[Any], tensors: list[int], times: int = 1, seed: int = 0) -> Program:
+    """A program; see `Program`."""
+    return {"leaves": leaves, "steps": list(steps), "tensors": tensors, "times": times, "seed": seed}
+
+
+def visible_cases() -> list[Case]:
+    """A chain, a diamond, a node with several outputs, and leaves that were broadcast."""
+    return [
+        Case("a chain", program([leaf(2, 3)], ["sin", 0], ["tanh", 1], ["sum", 2], tensors=[3])),
+        Case(
+            "a diamond",
+            program(
+                [leaf(2, 3)],
+                *(["sin", 0], ["cos", 0], ["tanh", 1], ["mul", 1, 2], ["add", 3, 4], ["mul", 5, 2]),
+                tensors=[6],
+                seed=1,
+            ),
+        ),
+        Case(
+            "several outputs",
+            program([leaf(3, 2)], ["sin", 0], ["unbind", 1], ["mul", 2, 4], ["tanh", 2], tensors=[5, 6], seed=2),
+        ),
+        Case(
+            "broadcast",
+            program(
+                [leaf(2, 3), leaf(3), leaf(2, 1, dtype="float32")],
+                *(["add", 0, 1], ["sin", 3], ["add", 4, 2]),
+                tensors=[5],
+                seed=3,
+            ),
+        ),
+    ]
+
+
+def build(given: Program) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+    """Run a program: its leaves, the tensors that backward begins at, and a gradient for each of them."""
+    generator = torch.Generator().manual_seed(given["seed"])
+    values: list[torch.Tensor] = []
+    for sizes, dtype, asks in given["leaves"]:
+        drawn = torch.randn(sizes, generator=generator, dtype=torch.float64).to(getattr(torch, dtype))
+        values.append(drawn.requires_grad_(asks))
+    leaves = list(values)
+    for name, *indices in given["steps"]:
+        found = STEPS[name](*(values[index] for index in indices))
+        values += [found] if isinstance(found, torch.Tensor) else list(found)
+    tensors = [values[index] for index in given["tensors"]]
+    gradients = [torch.randn(one.shape, generator=generator, dtype=torch.float64).to(one.dtype) for one in tensors]
+    return leaves, tensors, gradients
+
+
+def reached(tensors: list[torch.Tensor]) -> list[Any]:
+    """Every node of the graph behind some tensors, in an order that depends on the graph alone."""
+    nodes: list[Any] = []
+    seen: set[int] = set()
+    waiting = [get_gradient_edge(one).node for one in tensors]
+    for node in waiting:
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        nodes.append(node)
+        waiting += [following for following, _ in node.next_functions if following is not None]
+    return nodes
+
+
+def in_words(node: Any) -> str:
+    """A node's name without its namespace."""
+    return str(node.name()).rpartition("::")[2]
+
+
+@contextmanager
+def engine_off() -> Iterator[None]:
+    """While active, PyTorch's engine refuses to run."""
+
+    def refuses(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("PyTorch's own engine is switched off in this task: call the nodes yourself")
+
+    places = [
+        (torch.autograd, "backward"),
+        (torch.autograd, "grad"),
+        (torch.autograd, "_engine_run_backward"),
+        (torch.autograd.graph, "_engine_run_backward"),
+    ]
+    kept = [(place, name, getattr(place, name)) for place, name in places]
+    for place, name in places:
+        setattr(place, name, refuses)
+    try:
+        yield
+    finally:
+        for place, name, function in kept:
+            setattr(place, name, function)
+
+
+def probe(case: Case, run_backward: Any) -> Evidence:
+    """Record a program, let the learner's engine walk its graph, and look at the leaves."""
+    leaves, tensors, gradients = build(case.parameters)
+    nodes = reached(tensors)
+    numbers = {id(node): number for number, node in enumerate(nodes)}
+    orders: list[list[int] | None] = []
+    with engine_off():
+        for _ in range(case.parameters["times"]):
+            try:
+                found = run_backward(list(tensors), list(gradients))
+            except RuntimeError as error:
+                if REFUSED not in str(error):
+                    raise
+                return Evidence({"refused": str(error)[:200]})
+            known = isinstance(found, (list, tuple))
+            orders.append([numbers.get(id(one), -1) for one in found[:MOST_CALLS]] if known else None)
+    grads = {f"leaf {number}": one.grad for number, one in enumerate(leaves) if one.grad is not None}
+    recorded = [name for name, grad in grads.items() if grad.requires_grad]
+    return Evidence({"orders": orders, "recorded": recorded}, {name: grad.detach() for name, grad in grads.items()})
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The nodes in the order in which they were called."""
+    if "refused" in evidence.values:
+        return [f"{case.name}: a node refused a gradient: {evidence.values['refused']}"]
+    nodes = reached(build(case.parameters)[1])
+    lines = [f"{case.name}: what your engine called"]
+    for order in evidence.values["orders"]:
+        if order is None:
+            lines.append("  it returned no list of nodes")
+            continue
+        lines += [
+            f"  {place:3}. {in_words(nodes[one])}" if 0 <= one < len(nodes) else f"  {place:3}. no node of this graph"
+            for place, one in enumerate(order[:40], 1)
+        ]
+    return ["\n".join(lines)]
