@@ -42,6 +42,7 @@ UNRECORDED = frozenset(
     common_elements memory_formats broadcast_strides own_dispatcher recording_mode toy_backend composite_or_explicit
     add_operator derivative_formula operator_tests first_bad_commit minimal_reproducer
     own_engine in_place_errors custom_function checkpointing forward_mode
+    caching_allocator read_snapshot peak_memory find_leak read_trace
     """.split()
 )
 """Tasks whose mutants nobody has tried yet. The set only becomes smaller."""

@@ -1,0 +1,1 @@
+"""An allocator between a program and a device, played on traces of requests."""

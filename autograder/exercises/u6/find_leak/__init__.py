@@ -1,0 +1,1 @@
+"""Two snapshots of a program's objects, a step apart: what grows, and what lets it."""

@@ -1,0 +1,1 @@
+"""The peak of a training step, read off its graph."""

@@ -1,0 +1,143 @@
+"""The learner's side: training steps as graphs, the probe, and the check, which shows what the profiler measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._pytree import tree_leaves
+
+from autograder.exchange.evidence import Case, Evidence
+from fxopt_workbench.internals.memory_curve import quiet
+
+LONGEST = 200
+"""Characters of a node's name that become evidence."""
+
+RATE = 0.1
+
+Spec = dict[str, Any]
+"""`features` of the input, `rows` of the batch, `layers` (`["linear", features]`, or a name of `BODIES`), `update`
+(`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, and `returns_output`."""
+
+BODIES: dict[str, Callable[[Any], Any]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "leaky": lambda x: torch.where(x > 0, x, x * 0.1),
+    "normed": lambda x: functional.layer_norm(x, x.shape[-1:]),
+    "softmax": lambda x: functional.softmax(x, -1),
+    "widened": lambda x: torch.cat([x, x], -1),
+    "first half": lambda x: x[:, : x.shape[-1] // 2],
+    "residual": lambda x: x + torch.tanh(x),
+    "scaled in place": lambda x: (x + 1).mul_(0.5),
+}
+"""What stands between two linear layers."""
+
+
+def step(features: int, rows: int, *layers: str | int, **more: Any) -> Spec:
+    """A training step; a number among the layers is a linear one with so many features."""
+    given = {"update": "sgd", "loss": "square", "dtype": "float32", "returns_output": False}
+    listed = [["linear", one] if isinstance(one, int) else [one] for one in layers]
+    return {"features": features, "rows": rows, "layers": listed, **given, **more}
+
+
+def visible_cases() -> list[Case]:
+    """One layer, a network, one that keeps views, and one that updates nothing."""
+    return [
+        Case("one layer", {"step": step(8, 32, 64, update="none")}),
+        Case("two layers", {"step": step(32, 128, 64, "relu", 8)}),
+        Case("views", {"step": step(16, 64, 128, "first half", "tanh", 8, update="momentum")}),
+        Case("gradients only", {"step": step(32, 16, 64, "normed", 8, update="none", loss="classes")}),
+    ]
+
+
+def graph_of(given: Spec) -> tuple[fx.GraphModule, list[torch.Tensor]]:
+    """The step as a graph whose nodes have `meta["val"]`, and inputs to run it on."""
+    inputs, run = _program(given)
+    return make_fx(run, tracing_mode="fake")(*inputs), inputs
+
+
+def _program(given: Spec) -> tuple[list[torch.Tensor], Callable[..., Any]]:
+    generator = torch.Generator().manual_seed(1)
+    dtype = getattr(torch, given["dtype"])
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype) / 8
+
+    parameters, width = [], given["features"]
+    for kind, *size in given["layers"]:
+        if kind == "linear":
+            parameters += [drawn(size[0], width), drawn(size[0])]
+            width = size[0]
+        else:
+            width = BODIES[kind](torch.empty(1, width)).shape[-1]
+    count = len(parameters)
+    momenta = [torch.zeros_like(one) for one in parameters] if given["update"] == "momentum" else []
+    classes = given["loss"] == "classes"
+    target = torch.arange(given["rows"]) % width if classes else drawn(given["rows"], width)
+    inputs = [one.requires_grad_() for one in parameters] + [*momenta, drawn(given["rows"], given["features"]), target]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        weights, past, (h, wanted) = list(tensors[:count]), tensors[count:-2], tensors[-2:]
+        place = 0
+        for kind, *_ in given["layers"]:
+            if kind == "linear":
+                h = functional.linear(h, weights[place], weights[place + 1])
+                place += 2
+            else:
+                h = BODIES[kind](h)
+        loss = functional.cross_entropy(h, wanted) if classes else ((h - wanted) ** 2).mean()
+        gradients = torch.autograd.grad(loss, weights)
+        with torch.no_grad():
+            if given["update"] == "none":
+                return (loss.detach(), *gradients)
+            for number, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
+                change = past[number].mul_(0.9).add_(gradient) if past else gradient
+                weight.sub_(change, alpha=RATE)
+        return (loss.detach(), h.detach()) if given["returns_output"] else (loss.detach(),)
+
+    return inputs, run
+
+
+def measured(module: fx.GraphModule, inputs: list[torch.Tensor]) -> int:
+    """Most bytes of tensors at a time while the graph runs, its inputs included, as the profiler sees them."""
+    with quiet(), torch.no_grad(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        kept = module(*inputs)
+    now = most = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    del kept
+    return most + sum(one.untyped_storage().nbytes() for one in inputs)
+
+
+def probe(case: Case, peak: Any) -> Evidence:
+    """Ask for the peak of the step's graph."""
+    module, _ = graph_of(case.parameters["step"])
+    found = peak(module.graph)
+    pair = isinstance(found, tuple | list) and len(found) == 2
+    size, name = found if pair else (None, None)
+    return Evidence(
+        {
+            "bytes": size if isinstance(size, int) and not isinstance(size, bool) else None,
+            "node": str(name)[:LONGEST] if isinstance(name, str | fx.Node) else None,
+        }
+    )
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """The answer, and what the profiler measures when the graph runs here."""
+    module, inputs = graph_of(case.parameters["step"])
+    counts = len([one for one in module.graph.nodes if one.op == "call_function"])
+    size, node = evidence.values["bytes"], evidence.values["node"]
+    said = "no whole number" if size is None else f"{size:,} bytes at {node}"
+    return [
+        f"{case.name}: {counts} operators, {len(tree_leaves(inputs))} inputs\n"
+        f"  you say     {said}\n"
+        f"  measured    {measured(module, inputs):,} bytes (with a few that operators need for Python numbers)"
+    ]

@@ -1,0 +1,181 @@
+"""Figures of a trace and its bottleneck, counted anew from the events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u6.read_trace.model import CAUSES, FLAWS, diagnose
+from autograder.exercises.u6.read_trace.visible import FIGURES
+from fxopt_workbench.internals.timelines import COMPUTE, COPIES, Event, Timeline, training_loop
+
+MISCONCEPTIONS = {
+    "asked PyTorch": "Your function asks PyTorch. A trace is a list of dictionaries: count.",
+    "not figures": "Return a dictionary with six whole numbers of microseconds, and the name of the bottleneck.",
+    "streams added up": (
+        "`device` is the time in which *something* runs on the device. Two streams at once are not twice the time: "
+        "unite the intervals before you add them up."
+    ),
+    "copies left out": "Copies and memsets keep the device busy, too, not only kernels.",
+    "one stream only": "The device is busy while *any* of its streams is.",
+    "ends counted": (
+        "Count gaps between activities of the device. What lies before the first or after the last one is no gap."
+    ),
+    "all threads": (
+        "Only the thread that launches holds the device up. One that loads data in the background costs nothing, as "
+        "long as the data is there in time."
+    ),
+    "waits of all threads": "A wait on another thread does not hold up the thread that launches.",
+    "data takes the whole gap": (
+        "Only the part of a gap in which the host is inside `data` is due to data; the rest has a cause of its own."
+    ),
+    "synchronisation takes the whole gap": (
+        "The part of a gap in which the host is inside `data` is due to data, also where a synchronisation came before."
+    ),
+    "waiting is idle": (
+        "While the host waits for the device, the device works. What a synchronisation costs is the gap *after* it, "
+        "when nothing is queued."
+    ),
+    "launched early overlooked": (
+        "If the launch began before the gap did, the host was not late: such a gap is `between` two activities."
+    ),
+    "paired by order": (
+        "Find the launch of an activity by its `correlation`. Streams run in another order than that of the launches."
+    ),
+    "any call waits": (
+        "Only the calls in `SYNCHRONISES` make the host wait. Launching and copying asynchronously do not."
+    ),
+    "returned before the gap": "A synchronisation counts if it returned within the gap, and not any earlier.",
+    "nested ranges twice": "Ranges may lie within one another: time inside two of them is still the same time.",
+    "all copies hidden": "`hidden` is the time in which a copy *and* a kernel run at once.",
+    "hidden added up": "`hidden` is time: where a copy runs beside two kernels at once, count it once.",
+    "wrong bottleneck": "The bottleneck is the largest of the five causes.",
+    "wrong figures": "The figures are others.",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """One trace for each rule that is easily forgotten, then random ones."""
+    fixed = {
+        "two streams": _two_streams(),
+        "loads in the background": training_loop(load=80, loader_thread=True, kernels=(5, 5), prepare=40, copy=3),
+        "loads and waits": training_loop(load=70, kernels=(40, 30), reads_loss=True, prepare=8),
+        "copies that block": training_loop(pinned=False, copy=90, kernels=(12, 12), prepare=5, load=1),
+        "waits in the middle": training_loop(kernels=(50, 50, 50), synchronize_at=1, prepare=9),
+        "nested": _nested(),
+        "long ago": _long_ago(),
+        "prefetched": _prefetched(),
+        "another thread waits": _another_thread(),
+    }
+    cases = [Case(name, {"events": events}) for name, events in fixed.items()]
+    return cases + [Case(f"random {number}", {"events": random_trace(random)}) for number in range(5)]
+
+
+def _two_streams() -> list[Event]:
+    line = Timeline(3, 0)
+    line.launch("long", 100, COMPUTE)
+    line.launch("queued", 40, COMPUTE)
+    line.copy("Memcpy HtoD", 50, COPIES)
+    line.launch("beside", 30, COPIES)
+    line.host("slow", 300)
+    line.launch("later", 20, COPIES)
+    line.copy("Memcpy DtoH", 5, COMPUTE)
+    line.host("slow", 60)
+    line.launch("last", 20)
+    return line.trace()
+
+
+def _nested() -> list[Event]:
+    line = Timeline()
+    for _ in range(2):
+        line.launch("kernel", 10)
+        with line.range("epoch"):
+            line.host("before", 30)
+            with line.range("data"):
+                line.host("open", 25)
+                with line.range("data"):
+                    line.host("decode", 35)
+            line.host("after", 15)
+    line.launch("kernel", 10)
+    return line.trace()
+
+
+def _long_ago() -> list[Event]:
+    line = Timeline()
+    line.launch("first", 30)
+    line.synchronize()
+    line.launch("second", 10)
+    line.host("slow", 50)
+    line.launch("third", 10)
+    line.copy("Memcpy HtoD", 15)
+    line.host("slow", 40)
+    line.wait(COMPUTE, COPIES)
+    line.launch("fourth", 10)
+    return line.trace()
+
+
+def _prefetched() -> list[Event]:
+    line = Timeline(2)
+    for number in range(3):
+        line.copy(f"Memcpy {number}", 45, COPIES)
+        line.launch(f"kernel {number}", 30, COMPUTE)
+        line.launch(f"side {number}", 25, COMPUTE + 1)
+    line.host("slow", 120)
+    line.launch("last", 10)
+    return line.trace()
+
+
+def _another_thread() -> list[Event]:
+    events = training_loop(kernels=(6, 6, 6), prepare=12, load=1)
+    ends = sorted(one["ts"] + one["dur"] for one in events if one["cat"] == "kernel")
+    waits = [
+        {"name": "cudaStreamSynchronize", "cat": "cuda_runtime", "ph": "X", "ts": end - 1, "dur": 2}
+        | {"pid": 1, "tid": 3, "args": {"correlation": -number}}
+        for number, end in enumerate(ends, 1)
+    ]
+    return sorted([*events, *waits], key=lambda event: (event["ts"], -event["dur"]))
+
+
+def random_trace(random: Random) -> list[Event]:
+    """A training loop with random durations."""
+    return training_loop(
+        random.randint(2, 4),
+        load=random.choice([2, 30, 200]),
+        loader_thread=random.random() < 0.3,
+        kernels=tuple(random.choice([3, 10, 40, 150]) for _ in range(random.randint(1, 6))),
+        prepare=random.choice([1, 5, 25]),
+        bookkeeping=random.choice([0, 0, 20, 150]),
+        copy=random.randint(2, 60),
+        copy_stream=random.random() < 0.5,
+        pinned=random.random() < 0.6,
+        reads_loss=random.random() < 0.4,
+        synchronize_at=random.choice([-1, -1, 0, 1]),
+        launch_cost=random.randint(2, 9),
+    )
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception behind wrong figures, or a wrong bottleneck."""
+    events = case.parameters["events"]
+    figures, name = evidence.values["figures"], evidence.values["bottleneck"]
+    if None in figures.values() or name is None:
+        yield "not figures", f"(found {figures} and {name!r})"
+        return
+    right = diagnose(events)
+    off = [figure for figure in FIGURES if figures[figure] != right[figure]]
+    if off:
+        told = ", ".join(f"{figure}: found {figures[figure]}, wanted {right[figure]}" for figure in off)
+        yield _named(events, figures), f"({told}; in µs)"
+    elif right.get(name, 0) != max(right[cause] for cause in CAUSES):
+        yield "wrong bottleneck", f"(found {name}, wanted {right['bottleneck']})"
+    elif evidence.values["torch_calls"]:
+        yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+
+
+def _named(events: list[Event], figures: dict[str, int]) -> str:
+    for flaw in FLAWS:
+        other = diagnose(events, flaw)
+        if all(other[figure] == figures[figure] for figure in FIGURES):
+            return flaw
+    return "wrong figures"
