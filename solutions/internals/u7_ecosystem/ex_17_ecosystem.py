@@ -13,7 +13,7 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex17-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 17: ecosystem and deployment
 #
-# Four tasks and two questions, about two and a half hours. You write what the libraries around PyTorch are made of: an
+# Four tasks and two questions, a bit under three hours. You write what the libraries around PyTorch are made of: an
 # all-reduce, the averaging of gradients, an exporter to ONNX, and a check that says what a program would lose on its way to
 # another runtime.
 #
@@ -83,7 +83,7 @@ check.u7.own_all_reduce(all_reduce)
 # The result has to be what a single process would have computed for the whole batch.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "average_gradients-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# *30 minutes, medium.* Write `average_gradients`. Every rank runs it, with its own `gradients` and `rows`:
+# *35 minutes, medium.* Write `average_gradients`. Every rank runs it, with its own `gradients` and `rows`:
 #
 # - `gradients[p]` is a list of `sizes[p]` numbers, the gradient of the *mean* loss over this rank's rows. It's `None` where
 #   parameter `p` took no part here.
@@ -147,7 +147,7 @@ check.u7.average_gradients(average_gradients)
 # | `aten.addmm(bias, a, b)` | `Gemm(a, b, bias)` |
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_exporter-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# *40 minutes, hard.* Write `to_onnx(graph, weights, sizes)`, which returns the bytes of an ONNX model. These three are what an
+# *45 minutes, hard.* Write `to_onnx(graph, weights, sizes)`, which returns the bytes of an ONNX model. These three are what an
 # exported program consists of after `run_decompositions()`:
 #
 # - `graph`: an `fx.Graph`. Its placeholders are the weights, then the inputs; its output is a tuple of nodes.

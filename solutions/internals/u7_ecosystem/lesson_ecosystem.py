@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Unit 7: ecosystem and deployment
 #
-# *About 70 minutes. You need Day 3 (export) and Unit 3. A C++ compiler and the extra `engines` make it complete; what's
+# *About 75 minutes. You need Day 3 (export) and Unit 3. A C++ compiler and the extra `engines` make it complete; what's
 # missing on your machine is named, and the rest runs without it.*
 #
 # Your model is right, in a notebook. The people who are waiting for it have a C++ service, a Windows program and a watch. None

@@ -61,7 +61,7 @@ def shipping_case(name: str, given: Program, operators: list[str], *, state: boo
     return Case(name, {"program": given, "target": {"operators": sorted(operators), "state": state}})
 
 
-TRAINED = [
+TRAINED: list[list[Any]] = [
     ["t", "aten.permute.default", ["$p_layer_weight", [1, 0]]],
     ["mm", "aten.mm.default", ["$x", "$t"]],
     ["drop", "aten.native_dropout.default", ["$mm", 0.5, True]],
@@ -71,9 +71,10 @@ TRAINED = [
 
 def visible_cases() -> list[Case]:
     """A model that counts its calls; one that was exported in training mode; and one that decides on data."""
+    more: list[Any] = ["more", "aten.add.Tensor", ["$b_meter_calls", 1]]
     counts = program(
         [["x", "tensor"]],
-        [["more", "aten.add.Tensor", ["$b_meter_calls", 1]], ["relu", "aten.relu.default", ["$x"]]],
+        [more, ["relu", "aten.relu.default", ["$x"]]],
         buffers=["meter.calls"],
         writes={"more": "meter.calls"},
     )

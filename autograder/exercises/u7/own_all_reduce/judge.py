@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from random import Random
+from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
 
@@ -142,17 +143,17 @@ def most_traffic(world: int, length: int) -> int:
     return 2 * (world - 1) * -(-length // world)
 
 
-def _left_over(numbers: list[list[int]], seen: list[list[object]]) -> tuple[str, str] | None:
+def _left_over(numbers: list[list[int]], seen: list[list[Any]]) -> tuple[str, str] | None:
     """Whether a message was never fetched."""
     sent, fetched = (sum(one[0] == what for one in seen) for what in ("send", "receive"))
     return ("left over", f"({sent - fetched} of {sent})") if sent != fetched else None
 
 
-def _wrong_traffic(numbers: list[list[int]], seen: list[list[object]]) -> tuple[str, str] | None:
+def _wrong_traffic(numbers: list[list[int]], seen: list[list[Any]]) -> tuple[str, str] | None:
     """Whether a rank carried too much."""
     world, length = len(numbers), len(numbers[0])
     carried = {
-        (what, rank): sum(len(one[3]) for one in seen if one[:2] == [what, rank])  # type: ignore[arg-type]
+        (what, rank): sum(len(one[3]) for one in seen if one[:2] == [what, rank])
         for what in ("send", "receive")
         for rank in range(world)
     }
@@ -165,7 +166,7 @@ def _wrong_traffic(numbers: list[list[int]], seen: list[list[object]]) -> tuple[
     return ("through one rank" if len({rank for _, rank in over}) == 1 else "everything everywhere"), figures
 
 
-def _wrong_message(numbers: list[list[int]], seen: list[list[object]]) -> tuple[str, str] | None:
+def _wrong_message(numbers: list[list[int]], seen: list[list[Any]]) -> tuple[str, str] | None:
     """Whether a number travelled, or stands in a result, that the rank could not know."""
     world, length = len(numbers), len(numbers[0])
     known = readings(numbers)

@@ -127,13 +127,15 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 def _arguments(target: str) -> list[Any]:
-    more = {"aten.cumsum.default": [1], "aten.add_.Tensor": ["$x"], "aten.bernoulli.p": [0.5]}
+    more: dict[str, list[Any]] = {"aten.cumsum.default": [1], "aten.add_.Tensor": ["$x"], "aten.bernoulli.p": [0.5]}
     return [["$t", *more.get(target, [])]]
 
 
 def drawn(random: Random) -> Program:
     """Three to five steps, each over the last of three dimensions."""
-    width, nodes, weights, current = 4, [], {}, "x"
+    width, current = 4, "x"
+    nodes: list[list[Any]] = []
+    weights: dict[str, list[int]] = {}
     for number in range(random.randint(3, 5)):
         name = f"step{number}"
         kind = random.choice(["linear", "one", "number", "cat", "softmax", "centre"])

@@ -181,7 +181,10 @@ def fresh(case: Case) -> Evidence:
         )
     except Exception as error:  # ONNX Runtime raises types of its own
         return Evidence({"stage": "loading", "text": str(error)[:LONGEST]})
-    values = {"inputs": [one.name for one in session.get_inputs()], "outputs": len(session.get_outputs())}
+    values: dict[str, Any] = {
+        "inputs": [one.name for one in session.get_inputs()],
+        "outputs": len(session.get_outputs()),
+    }
     tensors: dict[str, torch.Tensor] = {}
     for number in range(case.parameters["runs"]):
         prefix = f"run{number}/"
