@@ -7,7 +7,7 @@ NOTEBOOK = "ex_17_ecosystem"
 TASKS = (
     Task(
         name="own_all_reduce",
-        day="u7",
+        unit="u7",
         notebook=NOTEBOOK,
         title="An all-reduce of your own",
         provides=("all_reduce",),
@@ -18,7 +18,7 @@ TASKS = (
     ),
     Task(
         name="average_gradients",
-        day="u7",
+        unit="u7",
         notebook=NOTEBOOK,
         title="Gradients of uneven batches",
         provides=("average_gradients",),
@@ -29,7 +29,7 @@ TASKS = (
     ),
     Task(
         name="own_exporter",
-        day="u7",
+        unit="u7",
         notebook=NOTEBOOK,
         title="An exporter to ONNX",
         provides=("to_onnx",),
@@ -44,7 +44,7 @@ TASKS = (
     ),
     Task(
         name="before_shipping",
-        day="u7",
+        unit="u7",
         notebook=NOTEBOOK,
         title="What gets lost before it ships",
         provides=("losses",),
@@ -54,6 +54,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_choice_of_runtime", day="u7", notebook=NOTEBOOK, title="Which runtime, and why"),
-    WrittenTask(name="explain_slow_second_machine", day="u7", notebook=NOTEBOOK, title="Two machines, no faster"),
+    WrittenTask(name="explain_choice_of_runtime", unit="u7", notebook=NOTEBOOK, title="Which runtime, and why"),
+    WrittenTask(name="explain_slow_second_machine", unit="u7", notebook=NOTEBOOK, title="Two machines, no faster"),
 )

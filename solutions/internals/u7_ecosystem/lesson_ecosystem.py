@@ -130,6 +130,12 @@ if package is not None:
     print("opened in", format_seconds(found.loading) + ", a call takes", format_seconds(found.call))
     print("after 500 calls its counters say", found.counted)
 
+# %% tags=["claim"]
+# Probabilities are right; one counter says 1 after 500 calls, and the other one is right.
+if package is not None:
+    assert torch.allclose(found.output, wanted, atol=1e-6)
+    assert found.counted == (1, 500)
+
 # %% [markdown]
 # Probabilities: right, without Python, in microseconds. And now look at the counters. With torch 2.13.0, one of them says 1
 # after 500 calls. No error, no warning. Whose fault is it? The package holds the C++ that was compiled, so ask it:
@@ -202,6 +208,12 @@ if content is not None:
     in_onnx = shipping.way_onnx()
     print("it counts:", shipping.counts(in_onnx))
     print({batch: shipping.right_for(in_onnx, batch) for batch in (1, 7, 64, 65, 1000)})
+
+# %% tags=["claim"]
+# Every size is right, but it counts 1, 1, 1.
+if content is not None:
+    assert all(shipping.right_for(in_onnx, batch) == "right" for batch in (1, 7, 64, 65, 1000))
+    assert shipping.counts(in_onnx) == ([1, 1, 1], [1, 1, 1])
 
 # %% [markdown]
 # Every size is right, but it counts 1, 1, 1. The counters are `initializer`s now, which means constants. Each call computes
@@ -294,6 +306,10 @@ found = together([6, 2])
 for one in found:
     print(f"rank {one.rank}: {one.rows} rows, sums {one.sums}")
     print(f"    gradient off by {one.off_by:.2g}; with the loss weighed by its share of rows {one.weighed_off_by:.2g}")
+
+# %% tags=["claim"]
+# The average of averages is not the gradient of the batch; weighed by rows it is.
+assert all(one.off_by > 1e-3 and one.weighed_off_by < 1e-6 for one in found)
 
 # %% [markdown]
 # It isn't. An average of averages gives each *rank* the same weight, not each row. No error tells you, and with equal parts
