@@ -1,0 +1,1 @@
+"""Gradients of a batch that is dealt out unevenly, averaged in buckets."""

@@ -1,0 +1,32 @@
+"""One generator for each kind; schema and signature are read row by row."""
+
+import torch
+from torch.export.graph_signature import ConstantArgument, OutputKind
+
+
+def _of_the_signature(signature, keeps):
+    for one in signature.output_specs:
+        if one.kind is OutputKind.USER_INPUT_MUTATION:
+            yield "input", one.target
+        if one.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION) and not keeps:
+            yield "state", one.target
+    for one in signature.input_specs:
+        if type(one.arg) is ConstantArgument:
+            yield "argument", one.arg.name
+
+
+def _of_a_graph(module, known):
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and hasattr(getattr(module, node.target), "graph"):
+            yield from _of_a_graph(getattr(module, node.target), known)
+        if hasattr(node.target, "_schema") and hasattr(node.target, "overloadpacket"):
+            name = str(node.target)
+            if name not in known:
+                yield "operator", name
+            places = [place for place, one in enumerate(node.target._schema.arguments) if one.name.startswith("train")]
+            if any(node.args[place] is True for place in places if place < len(node.args)):
+                yield "training", name
+
+
+def losses(module, signature, target):
+    return {*_of_the_signature(signature, target["state"]), *_of_a_graph(module, target["operators"])}

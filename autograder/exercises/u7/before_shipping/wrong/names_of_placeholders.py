@@ -1,0 +1,27 @@
+"""other names
+
+Reports the names of placeholders.
+"""
+
+import torch
+from torch import fx
+from torch.export.graph_signature import ConstantArgument
+
+
+def losses(module: fx.GraphModule, signature, target: dict) -> list[tuple[str, str]]:
+    """What the target would lose of a program."""
+    found = {("input", name) for name in signature.user_inputs_to_mutate.values()}
+    found |= {("argument", one.arg.name) for one in signature.input_specs if isinstance(one.arg, ConstantArgument)}
+    if not target["state"]:
+        found |= {("state", f"b_{name.replace('.', '_')}") for name in signature.buffers_to_mutate.values()}
+        found |= {("state", name) for name in signature.parameters_to_mutate.values()}
+    graphs = [part.graph for part in module.modules() if isinstance(part, fx.GraphModule)]
+    for node in (node for graph in graphs for node in graph.nodes):
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        if str(node.target) not in target["operators"]:
+            found.add(("operator", str(node.target)))
+        for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
+            if argument.name in ("train", "training") and value is True:
+                found.add(("training", str(node.target)))
+    return sorted(found)

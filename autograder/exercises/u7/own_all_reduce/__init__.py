@@ -1,0 +1,1 @@
+"""The sums over all ranks, out of send and receive."""

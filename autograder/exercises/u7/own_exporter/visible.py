@@ -1,0 +1,214 @@
+"""The learner's side: graphs in core ATen, the probe, the fresh process with ONNX Runtime, and what is shown."""
+
+from __future__ import annotations
+
+import importlib.util
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+from autograder.exchange.evidence import Case, Evidence
+
+NEEDED = ("onnx", "onnxruntime")
+"""Packages of the extra `engines` that this task needs."""
+
+MOST_BYTES = 4 << 20
+"""Largest model; the weights of these programs take some thousand bytes."""
+
+LONGEST = 600
+"""Characters of an error's message that become evidence."""
+
+Program = dict[str, Any]
+"""`inputs`: sizes of each (numbers, or the name of a size that varies); `weights`: sizes of each; `nodes`: name,
+operator, arguments, keyword arguments (`"$name"` stands for an earlier node); `outputs`: names of nodes; `seed`."""
+
+SIZES = {"size_mul": operator.mul}
+"""Operators on sizes that aren't ATen's."""
+
+
+def missing() -> list[str]:
+    """The packages that this task needs and that are not installed here."""
+    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+def program(inputs: dict[str, list[Any]], weights: dict[str, list[int]], *nodes: list[Any], **more: Any) -> Program:
+    """A program; its last node is the output, unless `outputs` says otherwise."""
+    rows = [[*node, {}] if len(node) == 3 else node for node in nodes]
+    return {"inputs": inputs, "weights": weights, "nodes": rows, "outputs": [rows[-1][0]], "seed": 0} | more
+
+
+def linear(name: str, x: str, weight: str, bias: str, before: str, after: int, width: int) -> list[list[Any]]:
+    """A linear layer over the last of three dimensions, as `run_decompositions` leaves it."""
+    return [
+        [f"{name}_b", "aten.sym_size.int", [f"${before}", 0]],
+        [f"{name}_l", "aten.sym_size.int", [f"${before}", 1]],
+        [f"{name}_bl", "size_mul", [f"${name}_b", f"${name}_l"]],
+        [f"{name}_rows", "aten.view.default", [x, [f"${name}_bl", width]]],
+        [f"{name}_t", "aten.permute.default", [f"${weight}", [1, 0]]],
+        [f"{name}_mm", "aten.addmm.default", [f"${bias}", f"${name}_rows", f"${name}_t"]],
+        [name, "aten.view.default", [f"${name}_mm", [f"${name}_b", f"${name}_l", after]]],
+    ]
+
+
+def exporter_case(name: str, given: Program, runs: list[dict[str, int]], refuse: str = "") -> Case:
+    """A case whose sizes and values the judge keeps.
+
+    Args:
+        name: name of the case.
+        given: the program.
+        runs: for each run the sizes that vary.
+        refuse: the operator that must be refused, if there is one.
+    """
+    return Case(name, {"program": given, "refuse": refuse}, kept={"runs": runs, "seed": given["seed"] + 1})
+
+
+def visible_cases() -> list[Case]:
+    """One layer; a whole block with two sizes that vary; numbers and scales; an operator without a translation."""
+    layer = program(
+        {"x": ["batch", 4]},
+        {"weight": [3, 4], "bias": [3]},
+        ["t", "aten.permute.default", ["$weight", [1, 0]]],
+        ["linear", "aten.addmm.default", ["$bias", "$x", "$t"]],
+        ["relu", "aten.relu.default", ["$linear"]],
+    )
+    block = program(
+        {"x": ["batch", "length", 4]},
+        {"weight": [6, 4], "bias": [6]},
+        *linear("hidden", "$x", "weight", "bias", "x", 6, 4),
+        ["softmax", "aten._softmax.default", ["$hidden", -1, False]],
+        ["both", "aten.cat.default", [["$softmax", "$hidden"], -1]],
+        ["pooled", "aten.mean.dim", ["$both", [1]]],
+        seed=10,
+    )
+    numbers = program(
+        {"x": ["batch", 3], "y": ["batch", 3]},
+        {},
+        ["half", "aten.mul.Tensor", ["$x", 0.5]],
+        ["shifted", "aten.add.Tensor", ["$half", 2]],
+        ["sum", "aten.sub.Tensor", ["$shifted", "$y"], {"alpha": 3}],
+        outputs=["sum", "half"],
+        seed=20,
+    )
+    unknown = program(
+        {"x": ["batch", 3]}, {}, ["relu", "aten.relu.default", ["$x"]], ["erf", "aten.erf.default", ["$relu"]]
+    )
+    return [
+        exporter_case("one layer", layer, [{"batch": 2}, {"batch": 5}, {"batch": 1}]),
+        exporter_case("a block", block, [{"batch": 2, "length": 3}, {"batch": 4, "length": 7}]),
+        exporter_case("numbers", numbers, [{"batch": 3}]),
+        exporter_case("no translation", unknown, [], "aten.erf.default"),
+    ]
+
+
+def weights_of(given: Program) -> dict[str, torch.Tensor]:
+    """The weights of a program, from its seed."""
+    generator = torch.Generator().manual_seed(given["seed"])
+    return {name: torch.randn(sizes, generator=generator) for name, sizes in given["weights"].items()}
+
+
+def graph_of(given: Program) -> fx.Graph:
+    """A program as a graph: weights and inputs are placeholders, in this order."""
+    graph = fx.Graph()
+    nodes = {name: graph.placeholder(name) for name in (*given["weights"], *given["inputs"])}
+
+    def argument(one: Any) -> Any:
+        if isinstance(one, list):
+            return [argument(each) for each in one]
+        return nodes[one[1:]] if isinstance(one, str) else one
+
+    for name, target, arguments, options in given["nodes"]:
+        made = graph.call_function(function_of(target), tuple(map(argument, arguments)), options)
+        made.name = name
+        nodes[name] = made
+    graph.output(tuple(nodes[name] for name in given["outputs"]))
+    return graph
+
+
+def function_of(target: str) -> Any:
+    """The operator of a name such as `aten.add.Tensor`."""
+    if target in SIZES:
+        return SIZES[target]
+    space, name, overload = target.split(".")
+    return getattr(getattr(getattr(torch.ops, space), name), overload)
+
+
+def probe(case: Case, to_onnx: Any) -> Evidence:
+    """Let the learner translate the program; the file travels."""
+    if absent := missing():
+        raise RuntimeError(
+            f"this task needs {' and '.join(absent)}, which {'is' if len(absent) == 1 else 'are'} not installed: "
+            "install the course with the extra `engines`"
+        )
+    given = case.parameters["program"]
+    sizes = {name: list(one) for name, one in given["inputs"].items()}
+    try:
+        found = to_onnx(graph_of(given), weights_of(given), sizes)
+    except NotImplementedError as error:
+        if not case.parameters["refuse"]:
+            raise
+        return Evidence({"stage": "refused", "text": str(error)[:LONGEST]})
+    if not isinstance(found, bytes) or not found:
+        return Evidence({"stage": "no bytes", "text": type(found).__name__})
+    if len(found) > MOST_BYTES:
+        return Evidence({"stage": "too large", "text": f"{len(found)} bytes"})
+    file = torch.frombuffer(bytearray(found), dtype=torch.uint8)
+    return Evidence({"stage": "written", "text": ""}, {"file": file})
+
+
+def inputs_of(case: Case) -> list[dict[str, torch.Tensor]]:
+    """For each run the values of the inputs; while a task is graded only the judge can make them."""
+    generator = torch.Generator().manual_seed(case.kept["seed"])
+    given = case.parameters["program"]["inputs"]
+    return [
+        {name: torch.randn([run.get(one, one) for one in sizes], generator=generator) for name, sizes in given.items()}
+        for run in case.kept["runs"]
+    ]
+
+
+def fresh(case: Case) -> Evidence:
+    """Run a file in ONNX Runtime, on inputs that nobody has seen, where no cell of the learner's ran."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            case.tensors["file"].numpy().tobytes(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # ONNX Runtime raises types of its own
+        return Evidence({"stage": "loading", "text": str(error)[:LONGEST]})
+    values: dict[str, Any] = {
+        "inputs": [one.name for one in session.get_inputs()],
+        "outputs": len(session.get_outputs()),
+    }
+    tensors: dict[str, torch.Tensor] = {}
+    for number in range(case.parameters["runs"]):
+        prefix = f"run{number}/"
+        feeds = {
+            name.removeprefix(prefix): one.numpy() for name, one in case.tensors.items() if name.startswith(prefix)
+        }
+        if set(feeds) != set(values["inputs"]):
+            return Evidence(values | {"stage": "inputs", "text": ""})
+        try:
+            found = session.run(None, feeds)
+        except Exception as error:  # the same
+            return Evidence(values | {"stage": "running", "text": str(error)[:LONGEST], "run": number})
+        tensors |= {f"run{number}/{place}": torch.tensor(one) for place, one in enumerate(found)}
+    return Evidence(values | {"stage": "done", "text": ""}, tensors)
+
+
+def show(case: Case, evidence: Evidence) -> list[Any]:
+    """How far the file came."""
+    values = evidence.values
+    if values["stage"] != "done":
+        return [f"{case.name}: {values['stage']}. {values['text'][:300]}"]
+    lines = [f"{case.name}: ONNX Runtime computed"]
+    for number, feeds in enumerate(inputs_of(case)):
+        shapes = ", ".join(f"{name} {tuple(one.shape)}" for name, one in feeds.items())
+        found = [tuple(evidence.tensors[f"run{number}/{place}"].shape) for place in range(values["outputs"])]
+        lines.append(f"  {shapes} to {', '.join(map(str, found))}")
+    return ["\n".join(lines)]
