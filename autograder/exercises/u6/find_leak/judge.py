@@ -23,6 +23,10 @@ MISCONCEPTIONS = {
         "An object that lets go of one thing for each new one does not grow. Compare how many references it has before "
         "and after."
     ),
+    "only new ones count": (
+        "An object that has more references than before is a holder, also if they lead to what was there before. Then "
+        "its value is 0."
+    ),
     "holders not in use": "A holder is in use in both snapshots: garbage that refers to much is garbage, no holder.",
     "new holders": "A holder was there before. What is new itself is what is held.",
     "held directly only": (
@@ -58,6 +62,7 @@ FEATURES = (
     "shared with garbage",
     "twice",
     "grows inside",
+    "old friends",
     "replaced by more",
 )
 
@@ -71,6 +76,7 @@ def hidden_cases(random: Random) -> list[Case]:
         leaky("held by others", ["cache", "variable"], (128, 7000)),
         leaky("held by garbage", ["shared with garbage", "losses"], (64, 3000)),
         leaky("twice", ["twice", "grows inside"], (32, 1000)),
+        leaky("nothing new", ["old friends", "numbers"], (16, 400)),
         forgotten_list("a list that nobody reaches"),
     ]
     for number in range(4):

@@ -14,6 +14,7 @@ from autograder.exercises.u6.find_leak.visible import Snapshot
 FLAWS = (
     "no garbage",
     "cycles only",
+    "only new ones count",
     "replaced counts",
     "holders not in use",
     "new holders",
@@ -58,7 +59,7 @@ def find_leak(before: Snapshot, after: Snapshot, flaw: str = "") -> Found:
         earlier = before["objects"].get(name, {"refers_to": []})["refers_to"]
         new = [other for other in one["refers_to"] if other not in before["objects"]]
         grown = bool(new) if flaw == "replaced counts" else len(one["refers_to"]) > len(earlier)
-        if grown:
+        if grown and (new or flaw != "only new ones count"):
             dropped = one["refers_to"] if flaw == "old ones dropped too" else new
             holders[name] = freed(before, after, name, dropped, flaw)
     return {"garbage": sum(objects[name]["bytes"] for name in unreached), "holders": holders}

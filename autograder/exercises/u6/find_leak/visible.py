@@ -129,6 +129,8 @@ def _feature(loop: Loop, feature: str, holder: str, step: str, small: int, large
     elif feature == "grows inside":  # a list within the newest object grows, too
         inner = loop.put(f"{feature}: inner {step}", small, activation, loop.put(f"{feature}: part {step}", small))
         loop.refer(holder, inner)
+    elif feature == "old friends":  # one more reference to what was there all the time
+        loop.refer(holder, "trainer")
     elif feature == "replaced by more":  # a longer list takes the place of a shorter one
         if newest:
             count = int(step.split()[0]) + 1

@@ -40,8 +40,8 @@ MISCONCEPTIONS = {
     ),
     "streams not told apart": "Only blocks of the request's own stream serve it.",
     "exact fit refused": "A block of exactly the right size serves a request, too.",
-    "wrong figures": "The figures are others.",
-    "wrong answers": "Other requests would be served from the cache.",
+    "wrong figures": "Counted block by block, this snapshot has other figures.",
+    "wrong answers": "Other requests than these would be served from the cache.",
 }
 
 Snapshot = list[dict[str, Any]]

@@ -51,7 +51,7 @@ MISCONCEPTIONS = {
     "all copies hidden": "`hidden` is the time in which a copy *and* a kernel run at once.",
     "hidden added up": "`hidden` is time: where a copy runs beside two kernels at once, count it once.",
     "wrong bottleneck": "The bottleneck is the largest of the five causes.",
-    "wrong figures": "The figures are others.",
+    "wrong figures": "Counted from its events, this trace has other figures.",
 }
 
 
