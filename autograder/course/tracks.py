@@ -63,7 +63,11 @@ INTERNALS = Track(
     "Inside PyTorch",
     "Internals.md",
     "internals",
-    (Unit("u2", "u2_tensors", "Unit 2"), Unit("u3", "u3_dispatcher", "Unit 3")),
+    (
+        Unit("u1", "u1_architecture", "Unit 1"),
+        Unit("u2", "u2_tensors", "Unit 2"),
+        Unit("u3", "u3_dispatcher", "Unit 3"),
+    ),
 )
 
 TRACKS = (WEEK_1, INTERNALS)
