@@ -7,7 +7,7 @@ NOTEBOOK = "ex_11_architecture"
 TASKS = (
     Task(
         name="tape_engine",
-        day="u1",
+        unit="u1",
         notebook=NOTEBOOK,
         title="An engine with a tape",
         provides=("Value",),
@@ -18,7 +18,7 @@ TASKS = (
     ),
     Task(
         name="static_graph",
-        day="u1",
+        unit="u1",
         notebook=NOTEBOOK,
         title="An engine with a graph",
         provides=("Graph", "gradients", "program"),
@@ -28,7 +28,7 @@ TASKS = (
     ),
     Task(
         name="find_your_way",
-        day="u1",
+        unit="u1",
         notebook=NOTEBOOK,
         title="Find your way",
         provides=("facts",),
@@ -38,7 +38,7 @@ TASKS = (
     ),
     Task(
         name="layers_of_a_call",
-        day="u1",
+        unit="u1",
         notebook=NOTEBOOK,
         title="The layers of a call",
         provides=("take_apart",),
@@ -48,6 +48,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_two_engines", day="u1", notebook=NOTEBOOK, title="What a graph makes easy, and hard"),
-    WrittenTask(name="explain_first_place", day="u1", notebook=NOTEBOOK, title="Where would you look first?"),
+    WrittenTask(name="explain_two_engines", unit="u1", notebook=NOTEBOOK, title="What a graph makes easy, and hard"),
+    WrittenTask(name="explain_first_place", unit="u1", notebook=NOTEBOOK, title="Where would you look first?"),
 )

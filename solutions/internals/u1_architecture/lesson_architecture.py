@@ -15,8 +15,8 @@
 #
 # *About 60 minutes. You need Week 1, or a good idea of what an FX graph is.*
 #
-# You write `torch.add(a, b)` and get a sum. Somewhere between that line and the processor there are three languages, a code
-# generator and some fifteen C++ functions. Nobody needs to know them, until a gradient is wrong, a kernel is missing, or
+# You write `torch.add(a, b)` and get a sum. Somewhere between that line and the processor there are two languages, a code
+# generator and a dozen C++ functions. Nobody needs to know them, until a gradient is wrong, a kernel is missing, or
 # a model is ten times too slow. Then the question is always the same: *which layer, and in which file?*
 
 # %% [markdown]
@@ -185,6 +185,10 @@ run, text = compiled(hidden + hidden * x, x, w)
 print(text)
 print("run(3, 2) =", run(3.0, 2.0))
 
+# %% tags=["claim"]
+# The hidden product that nobody reads isn't in the function.
+assert f"v{forgotten.number}" not in text
+
 # %% [markdown]
 # Nobody wrote a pass to remove dead code, and `forgotten` isn't there. The whole program is known, so each node that's
 # needed can be written once and the rest left out. A real engine would go on: check shapes, plan memory, fuse loops. That's
@@ -226,6 +230,10 @@ assert model(Number(3.0), Number(0.5)).value == run(3.0, 0.5)
 print(f"tape:  {taped * 1e6:6.1f} µs a run, taking notes each time")
 print(f"graph: {static * 1e6:6.1f} µs a run, {taped / static:.0f} times as fast, after the work of describing it once")
 
+# %% tags=["claim"]
+# The graph's function is faster by far than taking notes each time.
+assert taped > 3 * static
+
 # %% [markdown]
 # | | tape: define-by-run | graph: define-and-run |
 # | --- | --- | --- |
@@ -259,6 +267,13 @@ try:
 except NoNativeStackError as error:
     frames = []
     print(error)
+
+# %% tags=["claim"]
+# The call went through these six layers, from the binding to TensorIterator, and twice through the dispatcher.
+if frames:
+    order = "Python binding, dispatcher, autograd kernel, CPU kernel, structured kernel, TensorIterator"
+    assert ", ".join(dict.fromkeys(frame.layer for frame in frames)) == order
+    assert [frame.layer for frame in frames].count("dispatcher") == 2
 
 # %% [markdown]
 # Read it from the top. Every name is a place in the source:
@@ -367,6 +382,11 @@ print(
     f"{next(count for count, seconds in costs.items() if seconds > 2 * way):,} elements on."
 )
 
+# %% tags=["claim"]
+# A call with one element takes about as long as one with a hundred; the adding takes over long before a million.
+assert costs[100] < 3 * costs[1]
+assert costs[1_000_000] > 5 * costs[1]
+
 # %% [markdown]
 # That figure is the reason for much of Week 1. A model of many small operators spends its time on the way there, and a
 # compiler that makes one [kernel](../Glossary.md#kernel) of ten operators saves nine ways.
@@ -404,6 +424,10 @@ everything = sum(1 for _ in headers.rglob("*.h"))
 print(f"ATen: {everything:,} headers, {generated:,} of them generated: {generated / everything:.0%}")
 for folder in ("c10/core", "torch/csrc/autograd", "torch/csrc/jit", "torch/csrc/inductor"):
     print(f"{folder:22} {sum(1 for _ in (headers.parent / folder).rglob('*.h')):5} headers")
+
+# %% tags=["claim"]
+# Most of ATen's headers are generated.
+assert generated > everything / 2
 
 # %% [markdown]
 # So don't read generated files from top to bottom. Find the entry in the table that they come from. Each question has a
@@ -454,6 +478,12 @@ axes.invert_yaxis()
 pyplot.close(figure)
 figure
 
+# %% tags=["claim"]
+# More than 2,500 entries; composite ones alone are more than half.
+assert len(entries) > 2_500
+assert reasons["math kernel"] + reasons["default backend kernel"] > len(entries) / 2
+assert reasons["kernel"] < len(entries) / 2
+
 # %% [markdown]
 # *Kernel* is one for the CPU alone; *math kernel* is composite implicit, made of other operators; *default backend kernel* is
 # composite explicit, one function for every device. So more than half of PyTorch runs on a new device without a line
@@ -486,6 +516,16 @@ for name, (file, symbol) in LANDMARKS.items():
         print(f"gone   {name}")
 if frames:
     print(f"there  the binding: {frames[0].function}, as the stack showed")
+
+# %% tags=["claim"]
+# Of the landmarks of 2019, these have gone, and the others are there.
+gone = []
+for name, (file, symbol) in LANDMARKS.items():
+    try:
+        source(file, symbol)
+    except LookupError:
+        gone.append(name.partition(":")[0])
+assert gone == ["TH, kernels in C", "CPUFloatType", "type_id_"]
 
 # %% [markdown]
 # `TH` was rewritten in C++ and removed. In 2019 a call was dispatched *twice*, first over a `Variable` around the tensor, then
