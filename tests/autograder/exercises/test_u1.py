@@ -150,6 +150,25 @@ def test_a_graph_that_is_no_graph_is_named_and_ends_nothing() -> None:
     assert [name for name, _ in graph_judge.judge(case, evidence)] == ["wrong node"]
 
 
+@pytest.mark.parametrize("shape", [[1 << 20, 1 << 20], [-1]])
+def test_a_node_of_a_hostile_shape_is_not_run(shape: list[int]) -> None:
+    case = Case("large", {"steps": [graph_visible.placeholder(2), ["gradients", 0, [0]]]})
+
+    class Large:
+        def __init__(self) -> None:
+            self.nodes: list[Any] = []
+
+        def call(self, operator: str, *inputs: int, shape: Any = None) -> int:
+            self.nodes.append((operator, inputs, shape))
+            return len(self.nodes) - 1
+
+    def gradients(graph: Any, loss: int, wanted: list[int]) -> list[int]:
+        return [graph.call("ones", shape=tuple(shape))]
+
+    evidence = graph_visible.probe(case, Large, gradients, None)
+    assert [name for name, _ in graph_judge.judge(case, evidence)] == ["node does not fit"]
+
+
 def test_every_entry_of_the_file_agrees_with_the_dispatcher() -> None:
     """The rules that name a kernel are right for all operators of this release: the dispatcher gives their reason."""
     reasons = {

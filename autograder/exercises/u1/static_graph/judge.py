@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import torch
@@ -16,6 +17,9 @@ from autograder.exercises.u1.static_graph.rules import FLAWS, OPERATORS, SHAPED,
 from autograder.exercises.u1.static_graph.visible import MOST_NODES, Step
 
 __all__ = ["MISCONCEPTIONS", "hidden_cases", "judge"]
+
+MOST_NUMBERS = 10_000
+"""Numbers of a node that is run here; no right one has more than some dozens."""
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your graph asks PyTorch. Work shapes and derivatives out yourself.",
@@ -124,6 +128,8 @@ class _Reading:
             if node is None:
                 return "not a node", f"(node {number})"
             operator, inputs, shape = node
+            if any(size < 0 for size in shape) or prod(shape) > MOST_NUMBERS:
+                return "node does not fit", f"(node {number}: {operator} of shape {tuple(shape)})"
             if any(not 0 <= one < number for one in inputs):
                 return "inputs from later", f"(node {number}: {operator} of {inputs})"
             try:

@@ -103,6 +103,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf([1.0, 2.0], False), leaf([3.0, 4.0])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
             program([leaf(2.0, False), leaf(3.0, False), leaf(1.0)], ["mul", 0, 1], ["mul", 3, 2], ["backward", 4]),
             program([leaf(2.0), leaf(3.0)], ["mul", 0, 0], ["backward", 2]),
+            program([leaf([[2.0]])], ["backward", 0]),
         ],
         "refusals": [
             program([leaf([1.0, 2.0])], ["mul", 0, 0], ["backward", 1], ["sum", 1], ["backward", 2]),

@@ -241,7 +241,7 @@ def _kept(value_class: Any, operations: list[str]) -> list[str]:
         inputs = [
             value_class(numpy.full((2, 2), 0.5), False) for _ in range(2 if name in ("add", "mul", "matmul") else 1)
         ]
-        watched = [weakref.ref(one) for one in inputs]
+        watched = [_watched(one) for one in inputs]
         result = OPERATIONS[name](*inputs)
         del inputs
         gc.collect()
@@ -249,6 +249,14 @@ def _kept(value_class: Any, operations: list[str]) -> list[str]:
             kept.append(name)
         del result
     return kept
+
+
+def _watched(value: Any) -> weakref.ref[Any]:
+    """A reference that keeps nothing alive: to the value, or to its data where its class allows none."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return weakref.ref(value.data)
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
