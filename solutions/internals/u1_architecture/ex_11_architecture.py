@@ -304,6 +304,68 @@ def program(graph, outputs):
 # %% nbgrader={"grade": true, "grade_id": "static_graph", "locked": true, "points": 30, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u1.static_graph(Graph, gradients, program)
 
+# %% [markdown] nbgrader={"grade": false, "grade_id": "static_graph-both-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# Now let both of your engines train the same small network. (This isn't graded, and works once both checks pass.) The
+# graph needs somebody who follows its program, which is a dozen lines: `execute`. What does each engine have to do in every
+# step? And how many arrays are in memory at once?
+
+# %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "static_graph-both", "locked": true, "schema_version": 3, "solution": false, "task": false}
+COMPUTE = {"add": np.add, "mul": np.multiply, "neg": np.negative, "matmul": np.matmul, "transpose": np.transpose}
+COMPUTE |= {"tanh": np.tanh, "relu": lambda a: np.maximum(a, 0), "step": lambda a: (a > 0) * 1.0}
+COMPUTE |= {"expand": np.broadcast_to, "sum_to": summed_to}
+
+
+def execute(graph, instructions, inputs):
+    """Run a program; returns all arrays that are left, and the most that were there at once beside the inputs."""
+    memory, most = dict(inputs), 0
+    for what, number in instructions:
+        if what == "free":
+            del memory[number]
+            continue
+        operator, given, shape = graph.nodes[number]
+        if operator in ("ones", "zeros"):
+            memory[number] = np.full(shape, float(operator == "ones"))
+        else:
+            arrays = [memory[one] for one in given]
+            memory[number] = COMPUTE[operator](*arrays, *([shape] if operator in ("expand", "sum_to") else []))
+        most = max(most, len(memory) - len(inputs))
+    return memory, most
+
+
+rows, targets = np.linspace(-1, 1, 12).reshape(4, 3), np.array([[1.0], [0.0], [0.0], [1.0]])
+start = np.linspace(-0.5, 0.5, 6).reshape(3, 2), np.array([[0.5], [-0.25]])
+
+losses = {"tape": [], "graph": []}
+first, second = start
+for _ in range(5):
+    a, b = Value(first, True), Value(second, True)
+    error = (Value(rows) @ a).tanh() @ b + -Value(targets)
+    loss = (error * error).sum()
+    loss.backward()
+    losses["tape"].append(round(float(loss.data), 6))
+    first, second = first - 0.1 * a.gradient, second - 0.1 * b.gradient
+
+graph = Graph()
+x, y, a, b = (graph.call("input", shape=array.shape) for array in (rows, targets, *start))
+error = graph.call("matmul", graph.call("tanh", graph.call("matmul", x, a)), b)
+error = graph.call("add", error, graph.call("neg", y))
+loss = graph.call("sum_to", graph.call("mul", error, error), shape=())
+described = len(graph.nodes)
+wanted = gradients(graph, loss, [a, b])
+instructions = program(graph, [loss, *wanted])
+first, second = start
+for _ in range(5):
+    memory, most = execute(graph, instructions, {x: rows, y: targets, a: first, b: second})
+    losses["graph"].append(round(float(memory[loss]), 6))
+    first, second = first - 0.1 * memory[wanted[0]], second - 0.1 * memory[wanted[1]]
+
+print("losses, tape: ", losses["tape"])
+print("losses, graph:", losses["graph"])
+print("the same numbers:", losses["tape"] == losses["graph"])
+runs = sum(what == "run" for what, _ in instructions)
+print(f"graph: {described} nodes described once; a step runs {runs}, with at most {most} arrays at once")
+print("tape: 6 operations noted in each step, and everything they computed is kept until backward is done")
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "find_your_way-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Find your way
 #

@@ -48,7 +48,7 @@ def _number(found: Any) -> int | None:
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
-    """The trace as a tree, as far as indentation by time can tell, and the rows with names."""
+    """The events of each thread in the order of time, and the rows with names."""
     events = sorted(case.parameters["events"], key=lambda one: (one["thread"], one["start"], -one["end"]))
     names = {one["id"]: one["name"] for one in events}
     lines = [f"{case.name}: the events"]
