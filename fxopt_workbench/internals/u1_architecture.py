@@ -119,6 +119,9 @@ def sizes(calls: int, elements: Sequence[int] = (1, 100, 10_000, 1_000_000), *, 
 def profiled(chosen: Sequence[Entrance]) -> str:
     """What `torch.profiler` saw of one run of every entrance: a range for each, and the operators below it."""
     with profile(activities=[ProfilerActivity.CPU]) as found:
+        # What the profiler sets up with its first events belongs to no entrance.
+        with record_function("warm-up"):
+            torch.ones(1).add(1)
         for one in chosen:
             with record_function(f"entrance: {one.name}"):
                 one.run()
