@@ -40,8 +40,8 @@
 # *30 minutes, hard.* Write `Value`, with NumPy for the arithmetic. Both operands are always values.
 #
 # - `data` is an array of floats. `needs_gradient` of a result is true if any of its inputs needs one.
-# - `backward()` adds to `gradient` of the values that were made with `needs_gradient=True`, and on which the result
-#   depends. A gradient has the shape of its data: where an operand was stretched, sum. All others keep `None`.
+# - `backward()`, the first time and again, adds to `gradient` of the values that were made with `needs_gradient=True`, and
+#   on which the result depends. A gradient has the shape of its data: where an operand was stretched, sum. All others keep `None`.
 # - On a value with more than one number, and on one that needs no gradient, `backward` must raise `ValueError`.
 # - An operation must not keep its inputs alive if none of them needs a gradient.
 # - Programs of thousands of operations are fine, and so are values that are used again and again: each operation's rule

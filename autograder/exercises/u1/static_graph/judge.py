@@ -68,7 +68,7 @@ MISCONCEPTIONS = {
     "read before it is there": "An instruction reads a node that hasn't been run. Inputs of a node come first.",
     "computed twice": "A node is run once, however many others read it.",
     "dead code": "A program runs only what its outputs need. You ran a node that nothing needs.",
-    "output missing": "An output wasn't run.",
+    "output missing": "A node that was asked for as an output wasn't run.",
     "freed too early": "A node was freed, and a later instruction reads it.",
     "output freed": "An output is what the program is for: never free it.",
     "never freed": (
