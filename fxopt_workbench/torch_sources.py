@@ -37,7 +37,10 @@ _PLACES = (
     ("torch/", _TORCH / "include" / "torch"),
 )
 
-GENERATED = re.compile(r"^aten/src/ATen/(ops/.*|(Functions|TensorBody|Operators|CPUFunctions\w*|NativeFunctions)\.h)$")
+GENERATED = re.compile(
+    r"^(aten/src/ATen/(ops/.*|(Functions|TensorBody|Operators|CPUFunctions\w*|NativeFunctions)\.h)"
+    r"|torch/csrc/autograd/generated/.*\.h)$"
+)
 """Headers that the build makes; the repository does not hold them."""
 
 

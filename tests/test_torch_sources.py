@@ -70,6 +70,7 @@ def test_what_the_build_makes_has_no_link() -> None:
     found = source("aten/src/ATen/ops/add.h", "add")
     assert found.link is None
     assert "The build makes this file" in str(found)
+    assert source("torch/csrc/autograd/generated/Functions.h", "AddBackward0", most=1).link is None
     assert "](" not in found._repr_markdown_().splitlines()[0]
 
 

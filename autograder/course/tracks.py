@@ -64,6 +64,7 @@ INTERNALS = Track(
     "Internals.md",
     "internals",
     (
+        Unit("u1", "u1_architecture", "Unit 1"),
         Unit("u2", "u2_tensors", "Unit 2"),
         Unit("u3", "u3_dispatcher", "Unit 3"),
         Unit("u4", "u4_autograd", "Unit 4"),

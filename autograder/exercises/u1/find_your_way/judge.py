@@ -1,0 +1,150 @@
+"""Facts about operators: read from the same tables of the same wheel, with a mistake or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u1.find_your_way.tables import FLAWS, Missing, entries, facts_of, formulas
+from autograder.exercises.u1.find_your_way.visible import FACTS, LONGEST
+
+MISCONCEPTIONS = {
+    "no dictionary": f"`facts` returns a dictionary with these keys: {', '.join(FACTS)}.",
+    "not refused": (
+        "A name without an entry in native_functions.yaml must raise `LookupError`, with the name in its message."
+    ),
+    "refused": "You raised `LookupError` for an operator that has an entry.",
+    "another overload": (
+        "An operator's name includes its overload: `add.Tensor` and `add.Scalar` are two entries. Compare the whole "
+        "name in front of the bracket."
+    ),
+    "line counted from 0": "Lines of a file are counted from 1, as editors and links do it.",
+    "wrong line": "`line` is the number of the line `- func: NAME(…` in native_functions.yaml.",
+    "delegate not followed": (
+        "`structured_delegate` names another entry, and that one has the kernel. Look there for what this entry "
+        "doesn't say."
+    ),
+    "keys not split": "One line of `dispatch` may serve several keys: `CPU, CUDA: relu`. Split at the commas.",
+    "first key": (
+        "The first line of `dispatch` is for whatever device it names. Look for `CPU`, then for a composite key."
+    ),
+    "no entry is no kernel": (
+        "An entry without `dispatch` (and without a delegate) is composite implicit, with the function of its own name."
+    ),
+    "out forgotten": "The function of a composite implicit operator that writes into `out` is called NAME_out.",
+    "generated loop forgotten": (
+        "Where an entry has `ufunc_inner_loop`, the kernel for CPU is generated around that loop: `ufunc_NAME_CPU`."
+    ),
+    "wrong function": "The function isn't the one that native_functions.yaml names for dense tensors on the processor.",
+    "wrong key": "The key isn't the one that serves dense tensors on the processor.",
+    "last registration": (
+        "`file` belongs to the dispatcher's entry for `CPU`. You took the file of another registration of this "
+        "operator."
+    ),
+    "shard cut off": "The file has its number: RegisterCPU_0.cpp, not RegisterCPU.cpp.",
+    "path kept": "`file` is the file's name alone: the folders are those of the machine that built the wheel.",
+    "wrong file": "The file isn't the one that `torch._C._dispatch_dump_table` states for `CPU`.",
+    "wrong reason": "`why` is what stands in the last square brackets of the table's line for `CPU`.",
+    "inputs not split": "One formula may serve several inputs: `self, weight: …` is a formula for each of them.",
+    "results among the inputs": (
+        "derivatives.yaml has formulas for results, too: those are for forward mode. Keep the inputs of the schema."
+    ),
+    "other dispatch blocks": "Where the formulas stand in `dispatch` blocks, take the block `Default`.",
+    "formulas of the function": (
+        "Take what the file says under the operator's own name, and nothing where it isn't there."
+    ),
+    "wrong formulas": "The formulas aren't those of derivatives.yaml.",
+}
+
+OF_A_FACT = {
+    "line": "wrong line",
+    "function": "wrong function",
+    "key": "wrong key",
+    "file": "wrong file",
+    "why": "wrong reason",
+    "derivatives": "wrong formulas",
+}
+"""What is said where no known mistake explains a fact."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """One case for each thing that is easily forgotten, then operators from all over the file."""
+    fixed = {
+        "overloads": ["add.Scalar", "pow.Tensor_Scalar", "sum", "sum.dim_IntList"],
+        "in place and out": ["add_.Tensor", "relu_", "addmm.out", "linear.out", "clip.out", "arctan.out"],
+        "not for the processor": ["_cudnn_rnn", "miopen_batch_norm"],
+        "composites": ["ones_like", "zeros_like", "chunk", "reshape", "conv2d"],
+        "formulas together": ["convolution", "native_batch_norm", "where.self", "gather", "unbind.int"],
+        "blocks of formulas": [name for name, entry in formulas().items() if "dispatch" in entry and name in entries()][
+            :5
+        ],
+        "not there": ["no_such_operator", "relu.Tensor", "add"],
+    }
+    cases = [
+        Case(name, {"operators": [one for one in operators if name == "not there" or one in entries()]})
+        for name, operators in fixed.items()
+    ]
+    names = sorted(entries())
+    derived = sorted(set(formulas()) & set(names))
+    drawn = [random.sample(names, 8) + random.sample(derived, 4) for _ in range(3)]
+    return cases + [Case(f"random {number}", {"operators": operators}) for number, operators in enumerate(drawn)]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception behind each kind of fact that is wrong, once each."""
+    said: list[str] = []
+    for operator, found in zip(case.parameters["operators"], evidence.values["answers"], strict=True):
+        for name, figures in _differences(operator, found, said):
+            if name not in said:
+                said.append(name)
+                yield name, figures
+
+
+def _differences(operator: str, found: dict[str, Any] | None, said: list[str]) -> Iterator[tuple[str, str]]:
+    if found is None:
+        yield "no dictionary", f"({operator})"
+        return
+    try:
+        right = facts_of(operator)
+    except Missing:
+        if "missing" not in found or operator not in found["missing"]:
+            yield "not refused", f"({operator}: {'the message does not name it' if 'missing' in found else 'no error'})"
+        return
+    if "missing" in found:
+        yield "refused", f"({operator}: {found['missing']})"
+        return
+    if found["has"] != list(FACTS):
+        yield "no dictionary", f"({operator}: there are only {', '.join(found['has']) or 'none'})"
+        return
+    for fact in FACTS:
+        if found[fact] != _cut(right[fact]):
+            told = f"({operator}: found {_short(found[fact])}, wanted {_short(right[fact])})"
+            yield _named(operator, fact, found, said), told
+            return
+
+
+def _named(operator: str, fact: str, found: dict[str, Any], said: list[str]) -> str:
+    """The mistake that leads to what was found: one that was made before, or that explains all facts at once."""
+    right = facts_of(operator)
+    made = {flaw: facts_of(operator, flaw) for flaw in sorted(FLAWS, key=lambda flaw: flaw not in said)}
+    for flaw, facts in made.items():
+        if facts != right and all(_cut(facts[one]) == found[one] for one in FACTS):
+            return flaw
+    for flaw, facts in made.items():
+        if facts[fact] != right[fact] and _cut(facts[fact]) == found[fact]:
+            return flaw
+    return OF_A_FACT[fact]
+
+
+def _cut(fact: Any) -> Any:
+    """A fact as the probe hands it over."""
+    if isinstance(fact, dict):
+        return {name: text[:LONGEST] for name, text in fact.items()}
+    return fact[:LONGEST] if isinstance(fact, str) else fact
+
+
+def _short(fact: Any) -> str:
+    told = str(fact)
+    return told if len(told) <= 120 else told[:117] + "…"

@@ -1,0 +1,253 @@
+"""Who called whom in a trace: worked out from the same events, with a mistake or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.u1.layers_of_a_call.visible import FACTS
+from autograder.exercises.u1.traces import BACKWARD, PIECES, Event, trace
+
+MISCONCEPTIONS = {
+    "no rows": f"`take_apart` returns a list of dictionaries with these keys: {', '.join(FACTS)}.",
+    "threads mixed": (
+        "Events contain one another only within a thread. Two threads overlap in time and have nothing to do with "
+        "each other."
+    ),
+    "order believed": "Events come in no order. Sort them, or ask of each pair.",
+    "touching is inside": "An event that begins when another one ends isn't inside it.",
+    "ties cut off": "An event may begin, or end, at the same time as the one around it. It's still inside.",
+    "inner operators too": "A row is for an operator that isn't inside another *operator*.",
+    "python is a layer": (
+        "Python may be around an operator, and also inside one: a backward function written in Python. What that "
+        "calls is still inside the operator."
+    ),
+    "ranges are operators": "A named range (kind `annotation`) is no operator: look through it.",
+    "outermost python": "`python` is the *innermost* Python function around the operator: the one that called it.",
+    "ranges are python": "A named range is no Python function.",
+    "direct calls": "`work` names operators that call no other operator, however deep they are.",
+    "own is all": "`own` is what's left of the operator's time without the operators that it calls directly.",
+    "own without all inside": (
+        "`own` takes away the operators that are called *directly*. Time of those deeper inside is part of theirs."
+    ),
+    "sequence alone": (
+        "Each thread counts sequence numbers for itself. A backward operator belongs to a forward operator on the "
+        "thread that `forward thread` names."
+    ),
+    "first of a number": (
+        "Several forward operators may have the same sequence number: each states the number that the *next* "
+        "recorded node would get. The node belongs to the last one that began."
+    ),
+    "outermost of a number": "The forward operator that recorded the node may be inside another one.",
+    "derivative of itself": "Look for the forward operator among those that have no `forward thread`.",
+    "another order": "Rows are in the order of their operators' start, and of the thread where that is equal.",
+    "wrong rows": "The rows are for other operators than the outermost ones.",
+    "wrong python": "Another Python function called the operator, or none.",
+    "wrong work": "Other operators did the work, or in another order.",
+    "wrong own": "The operator's own time is another one.",
+    "wrong derivative": "The backward operator belongs to another forward operator, or to none.",
+}
+
+FLAWS = (
+    "threads mixed",
+    "order believed",
+    "touching is inside",
+    "ties cut off",
+    "inner operators too",
+    "python is a layer",
+    "ranges are operators",
+    "outermost python",
+    "ranges are python",
+    "direct calls",
+    "own is all",
+    "own without all inside",
+    "sequence alone",
+    "outermost of a number",
+    "first of a number",
+    "derivative of itself",
+    "another order",
+)
+"""Mistakes in `rows`."""
+
+OF_A_FACT = {
+    "operator": "wrong rows",
+    "python": "wrong python",
+    "work": "wrong work",
+    "own": "wrong own",
+    "derivative of": "wrong derivative",
+}
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """One case for each thing that is easily forgotten, then random programs on several threads."""
+
+    def seed() -> int:
+        return random.randrange(1 << 30)
+
+    cases = [
+        Case("deep inside", {"events": trace([["linear", "product"]], seed())}),
+        Case("Python inside", {"events": trace([["cubed", "add", BACKWARD]], seed())}),
+        Case("nothing recorded", {"events": trace([["constant", BACKWARD]], seed())}),
+        Case("the same number", {"events": trace([["no_grad", "zeros", "linear", BACKWARD]], seed())}),
+        Case("numbers of two threads", {"events": trace([["relu", "add", BACKWARD], ["square", BACKWARD]], seed())}),
+        Case(
+            "a thread for the engine", {"events": trace([["linear", "softmax", BACKWARD]], seed(), engine_thread=True)}
+        ),
+        Case(
+            "ranges around everything",
+            {"events": trace([["layer_norm", "cat", "module", BACKWARD], ["turned"]], seed(), ranges=True)},
+        ),
+        Case("nothing happened", {"events": []}),
+    ]
+    for number in range(4):
+        programs = [random_program(random) for _ in range(random.randint(1, 2))]
+        options = {"engine_thread": random.random() < 0.5, "ranges": random.random() < 0.5}
+        cases.append(Case(f"random {number}", {"events": trace(programs, seed(), **options)}))
+    return cases
+
+
+def random_program(random: Random) -> list[str]:
+    """Two to four pieces, mostly with a backward pass."""
+    pieces = random.choices(sorted(PIECES), k=random.randint(2, 4))
+    return [*pieces, BACKWARD] if random.random() < 0.8 else pieces
+
+
+class _Nesting:
+    """Which event is inside which, with a mistake or without."""
+
+    def __init__(self, events: list[Event], flaw: str) -> None:
+        self.events, self.flaw = events, flaw
+        self.place = {one["id"]: number for number, one in enumerate(events)}
+        self.around = {one["id"]: self._around(one) for one in events}
+        self.operators = [one for one in events if self.is_operator(one)]
+        self.callers = {one["id"]: self._caller(one) for one in self.operators}
+        self.called: dict[int, list[Event]] = {one["id"]: [] for one in self.operators}
+        for one in sorted(self.operators, key=lambda one: (one["start"], one["end"])):
+            caller = self.callers[one["id"]]
+            if caller is not None:
+                self.called[caller["id"]].append(one)
+
+    def _around(self, one: Event) -> list[Event]:
+        """The events around one, the innermost first."""
+        found = [other for other in self.events if other is not one and self._inside(one, other)]
+        return sorted(found, key=lambda other: (other["end"] - other["start"], -other["start"]))
+
+    def _inside(self, one: Event, other: Event) -> bool:
+        if one["thread"] != other["thread"] and self.flaw != "threads mixed":
+            return False
+        if self.flaw == "order believed" and self.place[one["id"]] < self.place[other["id"]]:
+            return False
+        if self.flaw == "ties cut off":
+            return bool(other["start"] < one["start"] and one["end"] < other["end"])
+        if self.flaw == "touching is inside" and one["start"] == other["end"]:
+            return True
+        same = (one["start"], one["end"]) == (other["start"], other["end"])
+        return bool(other["start"] <= one["start"] and one["end"] <= other["end"] and not same)
+
+    def is_operator(self, one: Event) -> bool:
+        """Whether an event is taken for an operator."""
+        return one["kind"] == "operator" or (one["kind"] == "annotation" and self.flaw == "ranges are operators")
+
+    def _caller(self, one: Event) -> Event | None:
+        """The operator that is directly around one."""
+        for other in self.around[one["id"]]:
+            if self.is_operator(other):
+                return other
+            if self.flaw == "python is a layer" and other["kind"] == "python":
+                return None
+        return None
+
+    def leaves(self, one: Event) -> list[int]:
+        """The operators inside one (itself among them) that call no other."""
+        called = self.called[one["id"]]
+        if self.flaw == "direct calls" and called:
+            return [other["id"] for other in called]
+        return [leaf for other in called for leaf in self.leaves(other)] if called else [one["id"]]
+
+    def python(self, one: Event) -> int | None:
+        """The Python function around an operator."""
+        kinds = ("python", "annotation") if self.flaw == "ranges are python" else ("python",)
+        found = [other["id"] for other in self.around[one["id"]] if other["kind"] in kinds]
+        return (found[-1] if self.flaw == "outermost python" else found[0]) if found else None
+
+    def own(self, one: Event) -> int:
+        """Nanoseconds of an operator without what it calls."""
+        inside = self.called[one["id"]]
+        if self.flaw == "own is all":
+            inside = []
+        elif self.flaw == "own without all inside":
+            inside = [other for other in self.operators if one in self.around[other["id"]]]
+        return int(one["end"] - one["start"] - sum(other["end"] - other["start"] for other in inside))
+
+    def derivative_of(self, one: Event) -> int | None:
+        """The forward operator that recorded the node which a backward operator runs."""
+        if one["forward thread"] is None or one["sequence"] is None:
+            return None
+        found = [
+            other
+            for other in self.operators
+            if other is not one
+            and other["sequence"] == one["sequence"]
+            and (other["forward thread"] is None or self.flaw == "derivative of itself")
+            and (other["thread"] == one["forward thread"] or self.flaw in ("sequence alone", "derivative of itself"))
+        ]
+        if self.flaw == "outermost of a number":
+            found = [other for other in found if self.callers[other["id"]] is None] or found
+        # Of two that begin at once the inner one began later.
+        found.sort(key=lambda other: (other["start"], -other["end"]), reverse=self.flaw != "first of a number")
+        return found[0]["id"] if found else None
+
+
+def rows(events: list[Event], flaw: str = "") -> list[dict[str, Any]]:
+    """What the task asks about a trace."""
+    nesting = _Nesting(events, flaw)
+    outermost = [
+        one for one in nesting.operators if nesting.callers[one["id"]] is None or flaw == "inner operators too"
+    ]
+    if flaw != "another order":
+        outermost.sort(key=lambda one: (one["start"], one["thread"]))
+    return [
+        {
+            "operator": one["id"],
+            "python": nesting.python(one),
+            "work": nesting.leaves(one),
+            "own": nesting.own(one),
+            "derivative of": nesting.derivative_of(one),
+        }
+        for one in outermost
+    ]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The mistake that leads to the learner's rows; else what is wrong with the first row that differs."""
+    events, found = case.parameters["events"], evidence.values["rows"]
+    if found is None or None in found:
+        yield "no rows", ""
+        return
+    wanted = rows(events)
+    if found == wanted:
+        return
+    told = _first_difference({one["id"]: one for one in events}, found, wanted)
+    for flaw in FLAWS:
+        if found == rows(events, flaw):
+            yield flaw, told[1]
+            return
+    yield told
+
+
+def _first_difference(
+    events: dict[int, Event], found: list[dict[str, Any]], wanted: list[dict[str, Any]]
+) -> tuple[str, str]:
+    if sorted(row["operator"] or 0 for row in found) == sorted(row["operator"] for row in wanted):
+        by_operator = {row["operator"]: row for row in found}
+        if [row["operator"] for row in found] != [row["operator"] for row in wanted]:
+            return "another order", ""
+        for right in wanted:
+            row = by_operator[right["operator"]]
+            for fact in FACTS:
+                if row[fact] != right[fact]:
+                    name = events[right["operator"]]["name"]
+                    return OF_A_FACT[fact], f"({name}, {fact}: found {row[fact]}, wanted {right[fact]})"
+    return "wrong rows", f"(found {len(found)} rows, wanted {len(wanted)})"

@@ -1,0 +1,1 @@
+"""The task tape_engine: an engine that records while the program runs."""
