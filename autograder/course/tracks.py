@@ -63,7 +63,11 @@ INTERNALS = Track(
     "Inside PyTorch",
     "Internals.md",
     "internals",
-    (Unit("u2", "u2_tensors", "Unit 2"), Unit("u3", "u3_dispatcher", "Unit 3")),
+    (
+        Unit("u2", "u2_tensors", "Unit 2"),
+        Unit("u3", "u3_dispatcher", "Unit 3"),
+        Unit("u5", "u5_operators", "Unit 5"),
+    ),
 )
 
 TRACKS = (WEEK_1, INTERNALS)
