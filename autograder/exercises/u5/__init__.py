@@ -7,7 +7,7 @@ NOTEBOOK = "ex_15_operators"
 TASKS = (
     Task(
         name="longest_run",
-        day="u5",
+        unit="u5",
         notebook=NOTEBOOK,
         title="A first operator",
         provides=("longest_run_source",),
@@ -17,7 +17,7 @@ TASKS = (
     ),
     Task(
         name="soft_clip",
-        day="u5",
+        unit="u5",
         notebook=NOTEBOOK,
         title="TensorIterator and vector code",
         provides=("soft_clip_source",),
@@ -28,7 +28,7 @@ TASKS = (
     ),
     Task(
         name="gaussian",
-        day="u5",
+        unit="u5",
         notebook=NOTEBOOK,
         title="Gradients, and a kernel without data",
         provides=("gaussian_source",),
@@ -40,7 +40,7 @@ TASKS = (
     ),
     Task(
         name="silu_dropout",
-        day="u5",
+        unit="u5",
         notebook=NOTEBOOK,
         title="An activation and dropout in one loop",
         provides=("silu_dropout_source",),
@@ -54,7 +54,7 @@ TASKS = (
     ),
     Task(
         name="stable_decay",
-        day="u5",
+        unit="u5",
         notebook=NOTEBOOK,
         title="Built once, for releases to come",
         provides=("stable_decay_source",),
@@ -65,6 +65,6 @@ TASKS = (
 )
 
 WRITTEN = (
-    WrittenTask(name="explain_two_bindings", day="u5", notebook=NOTEBOOK, title="A function or an operator?"),
-    WrittenTask(name="explain_new_release", day="u5", notebook=NOTEBOOK, title="The next release breaks it"),
+    WrittenTask(name="explain_two_bindings", unit="u5", notebook=NOTEBOOK, title="A function or an operator?"),
+    WrittenTask(name="explain_new_release", unit="u5", notebook=NOTEBOOK, title="The next release breaks it"),
 )

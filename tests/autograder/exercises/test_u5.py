@@ -173,7 +173,7 @@ def test_a_stream_that_cannot_be_repeated_or_stands_still_is_named() -> None:
         assert [kind for kind, _ in dropout._stream(one, seen, mask, {**tensors, **changed}, "")] == [name]
 
 
-@pytest.mark.parametrize("task", [task for task in all_tasks() if task.day == "u5"], ids=lambda task: task.name)
+@pytest.mark.parametrize("task", [task for task in all_tasks() if task.unit == "u5"], ids=lambda task: task.name)
 def test_the_learners_side_never_learns_what_is_asked(task: Any) -> None:
     """Before the library is built, a case holds a number and a name, and the same for every seed."""
     judge = __import__(f"{task.module}.judge", fromlist=["judge"])
