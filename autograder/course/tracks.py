@@ -68,6 +68,7 @@ INTERNALS = Track(
         Unit("u2", "u2_tensors", "Unit 2"),
         Unit("u3", "u3_dispatcher", "Unit 3"),
         Unit("u4", "u4_autograd", "Unit 4"),
+        Unit("u5", "u5_operators", "Unit 5"),
         Unit("u6", "u6_memory", "Unit 6"),
         Unit("u7", "u7_ecosystem", "Unit 7"),
         Unit("u8", "u8_contributing", "Unit 8"),

@@ -2,7 +2,8 @@
 
 `python -m autograder.grading.judging SOCKET LIMITS` serves requests of the grading process, each one message with a
 number, which the answer repeats. Graphs of a submission run in yet another process (see `runner`), which the judge only
-asks; that the judge is a process of its own, too, keeps evidence of a hostile size or form away from the grading.
+asks, and C++ is built in a sandbox (see `compiling`). That the judge is a process of its own, too, keeps evidence of a
+hostile size or form away from the grading.
 """
 
 from __future__ import annotations
@@ -235,7 +236,8 @@ class Judge:
             "evidence": evidence.header,
         }
         try:
-            found = self._ask(request, self._limits.judge_seconds, case.blob + evidence.blob)
+            # As for a verdict: the time of the judge itself, and that of what it has built.
+            found = self._ask(request, 2 * self._limits.judge_seconds, case.blob + evidence.blob)
             return self._connected().receive(self._limits.judge_seconds) if found["more"] else None
         except (RecursionError, OversizeMessageError):
             return None
@@ -306,11 +308,17 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
 
     import torch
 
+    from autograder.exchange.building import compilers_run_by
     from autograder.exchange.evidence import Case
     from autograder.exchange.graph_form import graphs_run_by
+    from autograder.grading.compiling import compiler_of
     from autograder.grading.runner import RunnerError, SandboxedRunner
 
-    with SandboxedRunner(limits, sandboxed) as runner, graphs_run_by(runner):
+    with (
+        SandboxedRunner(limits, sandboxed) as runner,
+        graphs_run_by(runner),
+        compilers_run_by(compiler_of(sandboxed)),
+    ):
         torch.set_num_threads(1)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         runner.wait()

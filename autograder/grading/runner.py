@@ -261,7 +261,7 @@ class SandboxedRunner:
             view = folder / "view"
             if not view.is_dir():
                 build_graph_view(view, WARM)
-            command = bubblewrap_command(view, self._limits, sockets=folder) + command
+            command = bubblewrap_command(view, self._limits, shown=folder) + command
             environment = {}
         # What a graph makes torch print may tell hidden inputs: nobody sees it unless no runner starts.
         with (folder / "log").open("wb") as log:

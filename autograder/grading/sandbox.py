@@ -99,7 +99,7 @@ def bubblewrap_command(
     view: Path,
     limits: Limits,
     *,
-    sockets: Path | None = None,
+    shown: Path | None = None,
     warm: bool = False,
     without: Sequence[str] = (),
     covered: Sequence[tuple[Path, Path]] = (),
@@ -111,7 +111,7 @@ def bubblewrap_command(
         limits: sizes.
         without: installed packages of which the sandbox has an empty folder instead.
         covered: files that lie over installed ones, each before the one that it covers.
-        sockets: a folder that is there, too, under its own name.
+        shown: a folder that is there, too, under its own name, to be read.
         warm: whether the process keeps its rights over the sandbox, to make further ones inside.
     """
     command = [
@@ -149,8 +149,8 @@ def bubblewrap_command(
     for copy, installed in covered:
         command += ["--ro-bind", str(copy), str(installed)]
     command += ["--ro-bind", str(view), "/view"]
-    if sockets is not None:
-        command += ["--ro-bind", str(sockets), str(sockets)]
+    if shown is not None:
+        command += ["--ro-bind", str(shown), str(shown)]
     # Started by root, bubblewrap 0.8 leaves /proc/sys writable: settings of the kernel, outside every namespace.
     for folder in ("/proc", "/"):
         command += ["--remount-ro", folder]

@@ -1,0 +1,54 @@
+"""What judges of C++ share: the library that a source makes, and what is wrong before it has computed anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from autograder.exchange.building import built
+from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side.apart import ENDED, SAID
+from fxopt_workbench.cpp import CompileError
+
+MISCONCEPTIONS = {
+    "does not compile": "Your source cannot be built.",
+    "cannot be loaded": ("Your library is built, but PyTorch cannot load it: it refuses what the library registers."),
+    "ended the process": (
+        "Your operator ended the process that it ran in. Is every index inside the tensor, and every call on its way "
+        "to another kernel?"
+    ),
+}
+"""Join them to a task's own. In a class of tasks these come first."""
+
+
+def follow_up(case: Case, evidence: Evidence) -> Case | None:
+    """The case for a fresh process: the library, and what to call it with, which the learner's code has never seen."""
+    try:
+        library = built(str(evidence.values["source"]))
+    except CompileError:
+        return None
+    content = torch.frombuffer(bytearray(library), dtype=torch.uint8)
+    return Case(case.name, case.parameters | case.kept, {"library": content})
+
+
+def before_computing(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """What is wrong with a source that came to no results.
+
+    Raises:
+        KeyError, ValueError: nothing is wrong with it, or there is none: then this is no evidence.
+    """
+    if evidence.values.get(SAID):
+        # Errors in a kernel become exceptions of Python; while a library is loaded nothing catches them.
+        yield "cannot be loaded", f"({evidence.values[SAID]})"
+    elif ENDED in evidence.values:
+        yield "ended the process", f"({evidence.values[ENDED]})"
+    elif "unloadable" in evidence.values:
+        yield "cannot be loaded", f"({evidence.values['unloadable']})"
+    else:
+        try:
+            built(str(evidence.values["source"]))
+        except CompileError as error:
+            yield "does not compile", str(error)
+        else:
+            raise ValueError("a source that can be built, and no results")

@@ -1,0 +1,1 @@
+"""An activation and dropout in one pass, with a random stream that can be repeated."""

@@ -1,0 +1,242 @@
+"""What must hold between a result and its mask, among masks, and of a gradient: whichever numbers were drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exercises import cpp_answers
+from autograder.exercises.cpp_answers import before_computing, follow_up
+from autograder.exercises.u5.native import first_line, make, tensor
+from autograder.exercises.u5.silu_dropout.visible import SCHEMAS, dropped, upstream
+
+__all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
+
+MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
+    "another schema": "The library must define both operators with the schemas of the task, in the namespace u5.",
+    "refused": "Your operator refuses what it should take.",
+    "not refused": "`p` is a probability: refuse what is below 0, above 1, or no number.",
+    "wrote into x": "Your operator writes into `x`. Its schema promises that it does not.",
+    "no mask": "The second result is the mask: of the shape of `x`, `bool`, true where an element is kept.",
+    "another dtype": "The first result has the shape and the dtype of `x`.",
+    "not scaled": "What is kept is divided by `1 - p`, so that the mean stays what it was.",
+    "NaN": "An element that is dropped is 0, whatever it was, and nothing is divided by 0 when `p` is 1.",
+    "mask and result differ": (
+        "The result is not what the mask says: `silu(x) / (1 - p)` where it is true, and 0 elsewhere. Do both have "
+        "the same order in memory, whatever the strides of `x` are?"
+    ),
+    "keeps with probability p": "`p` is the probability to be dropped. You keep with it.",
+    "another share": "The share of what is kept is not `1 - p`.",
+    "not independent": "Each element has a draw of its own. In your mask neighbours share their fate.",
+    "cannot be repeated": (
+        "After the same `torch.manual_seed` another mask comes. Draw from PyTorch's generator for the CPU, not from a "
+        "stream of your own."
+    ),
+    "always the same mask": "Two calls in a row have the same mask: the generator has to move on.",
+    "generator ignored": (
+        "A generator that is handed over is the one to draw from, and PyTorch's own stays where it is."
+    ),
+    "wrong gradient": (
+        "The gradient is another one: it is the derivative of `silu` where the mask is true, divided by `1 - p`."
+    ),
+    "no fake kernel": "Without a kernel for `Meta` the compiler cannot know what comes out of your operator.",
+    "not tagged": (
+        "The schema does not say that the operator draws random numbers. Give `m.def` the tag "
+        "`at::Tag::nondeterministic_seeded`, or a compiler may take two calls for one."
+    ),
+    "several passes": (
+        "Your kernel calls one operator of PyTorch after the other, and each goes through memory once. Fused means "
+        "one loop."
+    ),
+}
+
+ALLOCATING = (
+    "aten::empty",
+    "aten::resize_",
+    "aten::to",
+    "aten::_to_copy",
+    "aten::copy_",
+    "aten::contiguous",
+    "aten::clone",
+    "aten::zero",
+)
+"""Beginnings of what a kernel may call by the way: operators that make room or copy."""
+
+SIGMAS = 5.0
+"""By how many standard deviations a share may be off."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Drawn shapes, layouts, probabilities and seeds."""
+    seed = random.randrange
+    hows = ("plain", "transposed", "every other", "inside", "repeated")
+
+    def drawn(p: float | None = None, own: bool = False, **more: Any) -> dict[str, Any]:
+        shape = [random.randint(3, 9) for _ in range(random.randint(1, 3))]
+        given = {"how": random.choice(hows), "dtype": random.choice(["float32", "float64"]), **more}
+        return dropped(
+            tensor(*shape, seed=seed(10**6), **given),
+            random.choice([0.1, 0.35, 0.6]) if p is None else p,
+            seed(10**6),
+            own,
+        )
+
+    given = {
+        "values": [drawn() for _ in range(3)],
+        "p is 0 or 1": [drawn(0.0), drawn(1.0)],
+        "refused": [drawn(random.choice([-1e-9, 1.0000001, 2.0, float("nan")]))],
+        "share": [
+            dropped(tensor(random.randint(40, 70), random.randint(40, 70), seed=1, how=how), p, seed(10**6))
+            for how, p in (("plain", 0.2), ("transposed", 0.7))
+        ],
+        "generator": [
+            dropped(tensor(20, random.randint(10, 30), seed=1), 0.5, seed(10**6), own=own) for own in (True, False)
+        ],
+        "gradient": [drawn(how=how) for how in ("plain", "transposed", "every other")],
+        "compiled": [drawn(how="plain", dtype="float32")],
+    }
+    return [
+        Case(f"{name}, drawn", {"number": random.randrange(2**31), "what": name}, kept={"calls": calls})
+        for name, calls in given.items()
+    ]
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception behind the first thing that is other than it should be."""
+    values = evidence.values
+    if "schemas" not in values:
+        yield from before_computing(evidence)
+        return
+    if values["schemas"] != SCHEMAS:
+        yield "another schema", f"(found {', '.join(values['schemas'].values()) or 'no operator'})"
+        return
+    what = case.parameters["what"]
+    for number, (one, seen) in enumerate(zip(case.kept["calls"], values["calls"], strict=True)):
+        tensors = {
+            name.partition("/")[2]: found for name, found in evidence.tensors.items() if name.startswith(f"{number}/")
+        }
+        wrong = next(_of_a_call(what, one, seen, tensors), None)
+        if wrong is not None:
+            yield wrong
+            return
+    if what == "compiled" and "Tag.nondeterministic_seeded" not in " ".join(values["tags"]).replace("torch.", ""):
+        yield "not tagged", f"(its tags: {', '.join(values['tags']) or 'none'})"
+
+
+def _of_a_call(
+    what: str, one: dict[str, Any], seen: dict[str, Any], tensors: dict[str, torch.Tensor]
+) -> Iterator[tuple[str, str]]:
+    x, p = make(one["x"]), one["p"]
+    about = f"({one['x']['shape']} {one['x']['dtype']}, p {p:g}"
+    if what == "refused":
+        if not seen["raised"]:
+            yield "not refused", f"{about})"
+        return
+    if what == "compiled":
+        fake = [(part.get("shape"), part.get("dtype")) for part in seen["fake"]]
+        if fake != [(list(x.shape), one["x"]["dtype"]), (list(x.shape), "bool")]:
+            yield "no fake kernel", f"({first_line(seen['raised']) if seen['raised'] else fake})"
+            return
+    if seen["raised"]:
+        yield "refused", f"{about}: {first_line(seen['raised'])})"
+        return
+    if "out" not in tensors or "mask" not in tensors or tensors["mask"].dtype != torch.bool:
+        yield "no mask", f"{about})"
+        return
+    out, mask = tensors["out"], tensors["mask"]
+    if mask.shape != x.shape:
+        yield "no mask", f"{about}: found {list(mask.shape)})"
+        return
+    if out.shape != x.shape or out.dtype != x.dtype:
+        yield "another dtype", f"{about}: found {out.dtype}, {list(out.shape)})"
+        return
+    if seen.get("written"):
+        yield "wrote into x", f"{about})"
+        return
+    yield from _values(x, p, out, mask, about)
+    yield from _share(one, mask, about)
+    if what != "compiled":
+        yield from _stream(one, seen, mask, tensors, about)
+    if what in ("gradient", "compiled"):
+        sigmoid = torch.sigmoid(x)
+        wanted = torch.where(mask, upstream(one) * sigmoid * (1 + x * (1 - sigmoid)) * _scale(p), 0.0)
+        if not agrees(tensors.get("gradient"), wanted, relative=1e-4, absolute=1e-6):
+            yield "wrong gradient", f"{about})"
+            return
+    more = [name for name in seen.get("parts", ()) if not name.startswith(ALLOCATING)]
+    if more:
+        yield "several passes", f"(it calls {', '.join(more)})"
+
+
+def _scale(p: float) -> float:
+    return 1 / (1 - p) if p < 1 else 0.0
+
+
+def _values(x: torch.Tensor, p: float, out: torch.Tensor, mask: torch.Tensor, about: str) -> Iterator[tuple[str, str]]:
+    active = functional.silu(x)
+    wanted = torch.where(mask, active * _scale(p), 0.0)
+    if agrees(out, wanted, relative=1e-4, absolute=1e-6):
+        return
+    if bool(out.isnan().any()) and not bool(wanted.isnan().any()):
+        yield "NaN", f"{about})"
+    elif agrees(out, torch.where(mask, active, 0.0), relative=1e-4, absolute=1e-6):
+        yield "not scaled", f"{about})"
+    else:
+        yield (
+            "mask and result differ",
+            f"{about}: found {out.flatten()[:3].tolist()}, wanted {wanted.flatten()[:3].tolist()})",
+        )
+
+
+LARGE = 400
+"""Elements of a mask from which on it is looked at as a stream of draws."""
+
+
+def _share(one: dict[str, Any], mask: torch.Tensor, about: str) -> Iterator[tuple[str, str]]:
+    p, count = one["p"], mask.numel()
+    kept = int(mask.sum())
+    if p in (0.0, 1.0):
+        if kept != (count if p == 0 else 0):
+            mirrored = kept == (0 if p == 0 else count)
+            name = "keeps with probability p" if mirrored else "another share"
+            yield name, f"{about}: {kept} of {count} are kept)"
+        return
+    if count >= LARGE and mask.dim() == 2 and _alike(mask) > SIGMAS:
+        yield "not independent", f"{about})"
+        return
+    deviation = math.sqrt(max(1.0, p * (1 - p) * count))
+    if abs(kept - (1 - p) * count) > SIGMAS * deviation:
+        mirrored = abs(kept - p * count) <= SIGMAS * deviation
+        name = "keeps with probability p" if mirrored else "another share"
+        yield name, f"{about}: {kept} of {count} are kept)"
+
+
+def _stream(
+    one: dict[str, Any], seen: dict[str, Any], mask: torch.Tensor, tensors: dict[str, torch.Tensor], about: str
+) -> Iterator[tuple[str, str]]:
+    if one["own"] and seen["moved"]:
+        yield "generator ignored", f"{about})"
+    elif not torch.equal(tensors["again"], mask):
+        yield "generator ignored" if one["own"] else "cannot be repeated", f"{about})"
+    elif mask.numel() >= LARGE and one["p"] not in (0.0, 1.0) and torch.equal(tensors["further"], mask):
+        yield "always the same mask", f"{about})"
+
+
+def _alike(mask: torch.Tensor) -> float:
+    """By how many standard deviations neighbours share their fate more, or less, often than by chance."""
+    share = mask.double().mean().item()
+    chance = share**2 + (1 - share) ** 2
+    if chance == 1:
+        return 0.0  # all of them are kept, or none
+    worst = 0.0
+    for first, second in ((mask[1:], mask[:-1]), (mask[:, 1:], mask[:, :-1])):
+        alike, pairs = int((first == second).sum()), first.numel()
+        # Pairs overlap, and so their variance is a little larger than that of as many coins.
+        worst = max(worst, abs(alike - chance * pairs) / math.sqrt(2 * pairs * chance * (1 - chance)))
+    return worst

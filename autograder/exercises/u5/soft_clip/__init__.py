@@ -1,0 +1,1 @@
+"""An elementwise operator with broadcasting, promotion and `out=`, by TensorIterator and with vector code."""

@@ -1,0 +1,1 @@
+"""An operator that is built against the stable ABI only."""

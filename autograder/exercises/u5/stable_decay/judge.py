@@ -1,0 +1,131 @@
+"""What decays to what, in plain Python; and which of the names that a library needs belong to PyTorch's C++."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import torch
+
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exercises import cpp_answers
+from autograder.exercises.cpp_answers import before_computing, follow_up
+from autograder.exercises.u5.native import make, tensor
+from autograder.exercises.u5.stable_decay.visible import SCHEMA, call
+
+__all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
+
+MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
+    "not there": "Your library defines no operator `u5::decay`: `STABLE_TORCH_LIBRARY(u5, m)` with `m.def(…)` does.",
+    "another schema": f"The schema of your operator is another one than `{SCHEMA.removeprefix('u5::')}`.",
+    "unstable names": (
+        "Your library needs names from PyTorch's C++, which the next release may change. Include headers from "
+        "`torch/csrc/stable` and `torch/headeronly` only, and take `torch::stable::Tensor` for a tensor."
+    ),
+    "refused": "Your operator refuses a matrix that it should take.",
+    "not refused": (
+        "Your operator takes a tensor that it should refuse: check with `STD_TORCH_CHECK` what your loops rely on."
+    ),
+    "wrote into x": "Your operator writes into `x`. Its schema promises that it does not.",
+    "another dtype": "The result has the shape and the dtype of `x`.",
+    "ignores strides": "Your loop takes every matrix for contiguous. Ask `x.stride(…)`, or take `contiguous(x)`.",
+    "row goes on": "Each row begins anew. Yours takes the last number of the row before along.",
+    "sum of neighbours": (
+        "What decays is the result before, which holds all numbers so far, not only the number before."
+    ),
+    "another result": "The numbers are others.",
+}
+
+UNSTABLE = re.compile(r"_Z\w*?(?<!\d)(3c10|2at|5torch|6caffe2)(?=[\dA-Z])")
+"""How C++ writes the names of functions and classes in PyTorch's namespaces."""
+
+
+def hidden_cases(random: Random) -> list[Case]:
+    """Drawn sizes, layouts, dtypes and rates."""
+
+    def drawn(**more: Any) -> dict[str, Any]:
+        given = {"dtype": random.choice(["float32", "float64"]), **more}
+        x = tensor(random.randint(2, 7), random.randint(2, 12), seed=random.randrange(10**6), **given)
+        return call(x, random.choice([0.5, 0.9, -0.7, 1.0]))
+
+    calls = {
+        "layouts, drawn": [drawn(how=how) for how in ("plain", "transposed", "every other", "inside", "repeated")],
+        "double precision, drawn": [drawn(dtype="float64") for _ in range(2)],
+        "refused, drawn": [drawn(dtype=random.choice(["int32", "bool", "int64"]), low=0, high=3)],
+    }
+    return [Case(name, {"number": random.randrange(2**31)}, kept={"calls": one}) for name, one in calls.items()]
+
+
+def decay(x: torch.Tensor, rate: float, *, anew: bool = True, all_before: bool = True) -> torch.Tensor:
+    """Each number, plus the result before it times the rate; with what deviates from the defaults, a mistake."""
+    rows = []
+    before = 0.0
+    for row in x.double().tolist():
+        before = 0.0 if anew else before
+        found = []
+        for one in row:
+            now = one + rate * before
+            before = now if all_before else one
+            found.append(now)
+        rows.append(found)
+    return torch.tensor(rows, dtype=torch.float64).reshape(x.shape).to(x.dtype)
+
+
+def _in_memory(x: torch.Tensor) -> torch.Tensor:
+    fits = x.storage_offset() + x.numel() <= x.untyped_storage().nbytes() // x.element_size()
+    return torch.as_strided(x, x.shape, (x.shape[1], 1), x.storage_offset()) if fits else x
+
+
+FLAWS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "ignores strides": lambda x, rate: decay(_in_memory(x), rate),
+    "row goes on": lambda x, rate: decay(x, rate, anew=False),
+    "sum of neighbours": lambda x, rate: decay(x, rate, all_before=False),
+}
+
+
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The misconception behind the first thing that is other than it should be."""
+    if "calls" not in evidence.values:
+        yield from before_computing(evidence)
+        return
+    schema = evidence.values["schema"]
+    if schema != SCHEMA:
+        yield "not there" if schema is None else "another schema", f"(found {schema})"
+        return
+    unstable = [name for name in evidence.values["needs"] if UNSTABLE.match(name)]
+    if unstable:
+        yield "unstable names", f"({len(unstable)} of them, such as {unstable[0][:80]})"
+        return
+    for number, (one, seen) in enumerate(zip(case.kept["calls"], evidence.values["calls"], strict=True)):
+        wrong = next(_of_a_call(one, seen, evidence.tensors.get(str(number))), None)
+        if wrong is not None:
+            yield wrong
+            return
+
+
+def _of_a_call(one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | None) -> Iterator[tuple[str, str]]:
+    x, rate = make(one["tensor"]), one["rate"]
+    about = f"({one['tensor']['shape']} {one['tensor']['dtype']}, rate {rate:g}"
+    if x.dim() != 2 or not x.is_floating_point():
+        if not seen["raised"]:
+            yield "not refused", f"{about})"
+        return
+    if seen["raised"] or found is None:
+        yield "refused", f"{about}: {seen['raised'] or 'no tensor came back'})"
+        return
+    if seen["written"]:
+        yield "wrote into x", f"{about})"
+        return
+    wanted = decay(x, rate)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        yield "another dtype", f"{about}: found {found.dtype}, {list(found.shape)})"
+        return
+    relative = 1e-10 if x.dtype == torch.float64 else 1e-4
+    if not agrees(found, wanted, relative=relative, absolute=1e-6 if relative > 1e-9 else 1e-12):
+        fits = [name for name, flaw in FLAWS.items() if agrees(found, flaw(x, rate), relative=1e-4, absolute=1e-5)]
+        yield (
+            fits[0] if fits else "another result",
+            f"{about}: found {found.flatten()[:4].tolist()}, wanted {wanted.flatten()[:4].tolist()})",
+        )

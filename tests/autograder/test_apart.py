@@ -1,0 +1,77 @@
+"""A process of its own for native code: however it ends, who asked goes on and knows why."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from autograder.exchange.evidence import Case, Evidence
+from autograder.learner_side import apart as module
+from autograder.learner_side.apart import ENDED, SAID, apart
+from autograder.learner_side.mode import GRADING_VARIABLE
+
+CASE = Case("one", {"factor": 3}, {"x": torch.arange(4.0)})
+
+
+def answers(case: Case) -> Evidence:
+    return Evidence({"process": os.getpid()}, {"y": case.tensors["x"] * case.parameters["factor"]})
+
+
+def reads_nowhere(case: Case) -> Evidence:
+    ctypes.string_at(0)
+    return Evidence()
+
+
+def gives_up(case: Case) -> Evidence:
+    os.write(2, b"terminate called after throwing an instance of 'c10::Error'\n  what():  two of one name\nmore\n")
+    os.abort()
+
+
+def exits(case: Case) -> Evidence:
+    os._exit(3)
+
+
+def sleeps(case: Case) -> Evidence:
+    time.sleep(60)
+    return Evidence()
+
+
+def raises(case: Case) -> Evidence:
+    raise KeyError("not there")
+
+
+@pytest.fixture(params=["in a notebook", "while grading"], autouse=True)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "while grading":
+        monkeypatch.setenv(GRADING_VARIABLE, "1")
+
+
+def test_what_it_makes_of_a_case_comes_back() -> None:
+    found = apart(answers, CASE)
+    assert found.values["process"] != os.getpid()
+    assert torch.equal(found.tensors["y"], torch.arange(4.0) * 3)
+
+
+def test_how_it_ended_is_told_in_words() -> None:
+    assert "memory that is not its own (SIGSEGV)" in apart(reads_nowhere, CASE).values[ENDED]
+    gave_up = apart(gives_up, CASE).values
+    assert f"({signal.SIGABRT.name})" in gave_up[ENDED]
+    assert gave_up[SAID] == "two of one name"
+    assert apart(exits, CASE).values == {ENDED: "it ended the process with the exit code 3", SAID: ""}
+
+
+def test_what_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS", 1.0)
+    begun = time.monotonic()
+    assert "no end within 1 seconds" in apart(sleeps, CASE).values[ENDED]
+    assert time.monotonic() - begun < 30
+
+
+def test_what_it_raises_is_raised_here() -> None:
+    with pytest.raises(RuntimeError, match="KeyError: 'not there'"):
+        apart(raises, CASE)
