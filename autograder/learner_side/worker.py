@@ -16,6 +16,7 @@ from typing import Any
 from autograder.exchange.channel import Channel, ChannelClosedError, OversizeMessageError
 from autograder.learner_side.learner_shell import LearnerShell, text_of
 from autograder.learner_side.outside import connect
+from autograder.learner_side.stand_in import calls_of
 from autograder.learner_side.withheld import WithheldImportError, withhold
 
 ABSENT = "NotThereError"
@@ -85,7 +86,8 @@ def observe(probe: Any, case: Any, answers: list[Any], shell: LearnerShell) -> t
 
     try:
         with shell.muted():
-            if (torch := sys.modules.get("torch")) is not None:
+            # What stands in for torch, where there is none, takes every call for one of the learner's.
+            if (torch := sys.modules.get("torch")) is not None and calls_of("torch") is None:
                 torch.set_grad_enabled(True)
             evidence = probe(case, *answers)
         if not isinstance(evidence, Evidence):
