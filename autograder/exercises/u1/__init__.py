@@ -45,6 +45,16 @@ TASKS = (
         evidence="answer",
         checklist=("navigate-source", "debug-internals"),
     ),
+    Task(
+        name="own_module",
+        unit="u1",
+        notebook=NOTEBOOK,
+        title="A module framework of your own",
+        provides=("Module", "Parameter", "Tensor"),
+        evidence="answer",
+        without=("torch",),
+        checklist=("debug-internals",),
+    ),
 )
 
 WRITTEN = (

@@ -13,9 +13,10 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex11-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 11: architecture
 #
-# Four tasks and two questions, about two hours. You build both kinds of engine, the one with a tape and the one with a
-# graph. Then you write two tools for finding your way in PyTorch itself: one looks an operator up in the tables of your
-# wheel, the other takes a profiler's trace apart.
+# Five tasks and two questions, about three hours. You build both kinds of engine, the one with a tape and the one
+# with a graph. Then you write two tools for finding your way in PyTorch itself: one looks an operator up in the tables of
+# your wheel, the other takes a profiler's trace apart. The last task belongs to the second lesson: you write the class that
+# all layers are made of.
 #
 # Each task has a cell for your code and a check below it that answers at once. The check tries visible cases; `submit` at
 # the end also tries hidden ones: other programs, other operators, other traces.
@@ -148,7 +149,7 @@ class Value:
         ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "tape_engine", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "tape_engine", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u1.tape_engine(Value)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "static_graph-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -301,7 +302,7 @@ def program(graph, outputs):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "static_graph", "locked": true, "points": 30, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "static_graph", "locked": true, "points": 24, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u1.static_graph(Graph, gradients, program)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "static_graph-both-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -477,7 +478,7 @@ def facts(operator: str) -> dict:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "find_your_way", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "find_your_way", "locked": true, "points": 16, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u1.find_your_way(facts)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layers_of_a_call-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -571,8 +572,254 @@ def take_apart(events: list[dict]) -> list[dict]:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "layers_of_a_call", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "layers_of_a_call", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u1.layers_of_a_call(take_apart)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "own_module-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 5. A module framework of your own
+#
+# You assign a `Parameter` to an attribute, and the optimizer finds it. You never told anybody. Write the class that makes
+# it so. In here a tensor is a list of numbers in an object. That's all you need: the rules are about names.
+#
+# **Assigning.** A module has three dictionaries, for parameters, buffers and children. The first row that fits counts:
+#
+# | | if | then |
+# | --- | --- | --- |
+# | 1 | the value is a `Parameter` | register it as a parameter |
+# | 2 | the name stands for a parameter | `None` empties the entry; `TypeError` for anything else |
+# | 3 | the value is a `Module` | register it as a child |
+# | 4 | the name stands for a child | as in row 2 |
+# | 5 | the name stands for a buffer | a `Tensor` or `None` takes its place, and it's as persistent as before; otherwise `TypeError` |
+# | 6 | none of these | a plain attribute |
+#
+# Rows 1 and 3 take the name out of all other places, plain attributes among them. Before `super().__init__()` has run, they
+# raise `AttributeError`.
+#
+# **Empty entries** hold `None`. They keep their place in the order; walks, children and the state skip them.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "own_module-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# *50 minutes, hard.* Write `Module` by these rules, with these methods:
+#
+# | method | what it does |
+# | --- | --- |
+# | `register_parameter(name, value)` | registers a `Parameter` or `None` (`TypeError` for anything else), like an assignment |
+# | `register_buffer(name, value, persistent=True)` | the same with a `Tensor` or `None`, as a buffer |
+# | `named_children()` | pairs of name and child, each child once |
+# | `named_modules()` | pairs of path and module: itself under `""`, then each child with everything below it; each module once |
+# | `named_parameters()`, `named_buffers()` | pairs of path and tensor, in the order of `named_modules`; each tensor once |
+# | `state_dict()` | a dictionary from path to the tensor itself: its parameters, its persistent buffers, then the state of each child; a shared tensor under each of its paths |
+# | `load_state_dict(state, strict=True)` | copies what fits into the tensors that are there; returns a pair of lists: missing and unexpected paths |
+# | `train(mode=True)`, `eval()` | set `training` here and below, and return the module |
+# | `apply(function)` | applies it to each of its children, then calls `function(self)`; returns the module |
+#
+# Both `register` methods raise `KeyError` for a name that is empty, has a dot, or already stands for something else, such
+# as a method. `load_state_dict` raises `RuntimeError` with the paths that are wrong, and no others: those with another
+# size, and if it is strict, missing and unexpected ones too. Every other error's message names the attribute. `del` works for
+# every kind; where nothing has the name, reading and deleting raise `AttributeError`.
+#
+# For example, after `net.child = Module()` and `net.child.w = Parameter([1, 2])`, `list(net.named_parameters())` has one pair,
+# whose path is `"child.w"`.
+#
+# <details><summary>Hint 1: a question</summary>Python calls <code>__getattr__</code> only after it has looked into <code>self.__dict__</code>. What does that mean for an attribute that was plain first and is a parameter now?</details>
+# <details><summary>Hint 2: the idea</summary>Keep each kind in a dictionary of its own; dictionaries remember their order, also when the value of a key changes. Write <code>named_modules</code> first and let the walks over tensors use it. Shared things are told by <code>is</code>, so collect their <code>id</code>s. <code>state_dict</code> needs its own recursion.</details>
+# <details><summary>Hint 3: the shape</summary><code>self.__dict__.update(training=True, _parameters={}, …)</code> in <code>__init__</code>. In <code>__setattr__</code> a loop over three pairs of dictionary and accepted class, each with the same two <code>if</code>s, and <code>object.__setattr__(self, name, value)</code> at the end.</details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "own_module-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class Tensor:
+    """Numbers in a list: all that a framework of modules has to know about a tensor."""
+
+    def __init__(self, values):
+        self.values = list(values)
+
+
+class Parameter(Tensor):
+    """A tensor that is trained. A module registers it when you assign it."""
+
+
+class Module:
+    """Owns parameters, buffers and children, and finds them again by their names."""
+
+    def __init__(self):
+        ### BEGIN SOLUTION
+        self.__dict__.update(training=True, _parameters={}, _modules={}, _buffers={}, _passing=set())
+        ### END SOLUTION
+
+    def __getattr__(self, name):
+        """Python asks here when it has found no plain attribute."""
+        ### BEGIN SOLUTION
+        for place in ("_parameters", "_modules", "_buffers"):
+            if name in self.__dict__.get(place, {}):
+                return self.__dict__[place][name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        ### END SOLUTION
+
+    def __setattr__(self, name, value):
+        """Decide what an assignment means."""
+        ### BEGIN SOLUTION
+        for place, kind in (("_parameters", Parameter), ("_modules", Module), ("_buffers", Tensor)):
+            entries = self.__dict__.get(place)
+            if isinstance(value, kind) and place != "_buffers":
+                if entries is None:
+                    raise AttributeError(f"cannot assign {name!r} before super().__init__()")
+                self.take_out(name, but=place)
+                entries[name] = value
+                return
+            if name in (entries or {}):
+                if value is not None and not isinstance(value, kind):
+                    raise TypeError(f"{name!r} takes a {kind.__name__} or None, not a {type(value).__name__}")
+                entries[name] = value
+                return
+        object.__setattr__(self, name, value)
+        ### END SOLUTION
+
+    def __delattr__(self, name):
+        """Take a name away."""
+        ### BEGIN SOLUTION
+        if not any(name in self.__dict__[place] for place in ("_parameters", "_modules", "_buffers")):
+            object.__delattr__(self, name)
+        self.take_out(name)
+        ### END SOLUTION
+
+    def register_parameter(self, name, value):
+        """Register a parameter, or an empty entry for one."""
+        ### BEGIN SOLUTION
+        if value is not None and not isinstance(value, Parameter):
+            raise TypeError(f"{name!r} takes a Parameter or None, not a {type(value).__name__}")
+        self.check(name, self._parameters)
+        self._parameters[name] = value
+        ### END SOLUTION
+
+    def register_buffer(self, name, value, persistent=True):
+        """Register a buffer, or an empty entry for one."""
+        ### BEGIN SOLUTION
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"{name!r} takes a Tensor or None, not a {type(value).__name__}")
+        self.check(name, self._buffers)
+        self._buffers[name] = value
+        if persistent:
+            self._passing.discard(name)
+        else:
+            self._passing.add(name)
+        ### END SOLUTION
+
+    def named_children(self):
+        """Pairs of name and child."""
+        ### BEGIN SOLUTION
+        seen = set()
+        for name, child in self._modules.items():
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                yield name, child
+        ### END SOLUTION
+
+    def named_modules(self, path="", seen=None):
+        """Pairs of path and module, of which none has been seen."""
+        ### BEGIN SOLUTION
+        seen = set() if seen is None else seen
+        if id(self) not in seen:
+            seen.add(id(self))
+            yield path, self
+            for name, child in self._modules.items():
+                if child is not None:
+                    yield from child.named_modules(f"{path}.{name}" if path else name, seen)
+        ### END SOLUTION
+
+    def named_parameters(self):
+        """Pairs of path and parameter."""
+        ### BEGIN SOLUTION
+        return self.members("_parameters")
+        ### END SOLUTION
+
+    def named_buffers(self):
+        """Pairs of path and buffer."""
+        ### BEGIN SOLUTION
+        return self.members("_buffers")
+        ### END SOLUTION
+
+    def state_dict(self):
+        """The tensors to save, by path."""
+        ### BEGIN SOLUTION
+        lasting = {name: one for name, one in self._buffers.items() if name not in self._passing}
+        state = {name: one for name, one in (self._parameters | lasting).items() if one is not None}
+        for name, child in self._modules.items():
+            if child is not None:
+                state |= {f"{name}.{path}": one for path, one in child.state_dict().items()}
+        return state
+        ### END SOLUTION
+
+    def load_state_dict(self, state, strict=True):
+        """Copy numbers into the tensors of this module and of all below."""
+        ### BEGIN SOLUTION
+        own = self.state_dict()
+        missing = [path for path in own if path not in state]
+        unexpected = [path for path in state if path not in own]
+        wrong = [*missing, *unexpected] if strict else []
+        for path in (path for path in own if path in state):
+            if len(own[path].values) == len(state[path].values):
+                own[path].values[:] = state[path].values
+            else:
+                wrong.append(path)
+        if wrong:
+            raise RuntimeError(f"these don't fit: {', '.join(wrong)}")
+        return missing, unexpected
+        ### END SOLUTION
+
+    def train(self, mode=True):
+        """Switch to training mode, here and below."""
+        ### BEGIN SOLUTION
+        self.training = mode
+        for _, child in self.named_children():
+            child.train(mode)
+        return self
+        ### END SOLUTION
+
+    def eval(self):
+        """Switch training mode off, here and below."""
+        ### BEGIN SOLUTION
+        return self.train(False)
+        ### END SOLUTION
+
+    def apply(self, function):
+        """Call a function with every module below, and with this one last."""
+        ### BEGIN SOLUTION
+        for _, child in self.named_children():
+            child.apply(function)
+        function(self)
+        return self
+        ### END SOLUTION
+
+    # Further methods of your own go here. These are only suggestions.
+    def check(self, name, entries):
+        """Refuse a name that cannot be registered, or stands for something that is not in these entries."""
+        ### BEGIN SOLUTION
+        if not name or "." in name or (hasattr(self, name) and name not in entries):
+            raise KeyError(f"{name!r} is empty, has a dot, or stands for something else")
+        ### END SOLUTION
+
+    def take_out(self, name, but=None):
+        """Remove a name from everywhere, or from all places but one."""
+        ### BEGIN SOLUTION
+        for place in {"_parameters", "_modules", "_buffers"} - {but}:
+            self.__dict__[place].pop(name, None)
+        self.__dict__.pop(name, None)
+        self._passing.discard(name)
+        ### END SOLUTION
+
+    def members(self, place):
+        """The tensors of all modules that one of their dictionaries holds."""
+        ### BEGIN SOLUTION
+        seen = set()
+        for path, module in self.named_modules():
+            for name, one in module.__dict__[place].items():
+                if one is not None and id(one) not in seen:
+                    seen.add(id(one))
+                    yield f"{path}.{name}" if path else name, one
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "own_module", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u1.own_module(Module, Parameter, Tensor)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "explain_two_engines-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Question 1. What a graph makes easy, and hard

@@ -553,7 +553,8 @@ print(next(str(one.message) for one in caught if "deprecated" in str(one.message
 # - `c10` knows tensors, ATen knows operators, `csrc` knows Python and gradients.
 # - To see where a call has been, let it fail inside; to see what called what, profile it.
 #
-# Now build both engines, and two tools: [exercise 11](ex_11_architecture.ipynb).
+# Now build both engines, and two tools: [exercise 11](ex_11_architecture.ipynb). Above all this C++ there's one more layer, in
+# plain Python: the [second lesson](lesson_modules.ipynb) takes `nn.Module` apart.
 
 # %% [markdown]
 # ## Where this comes from
