@@ -20,7 +20,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "another schema": f"The library must define `{SCHEMA.removeprefix('u5::')}` in the namespace u5.",
     "refused": "Your operator refuses points that it should take, on the CPU.",
     "not refused": "Your operator takes points that do not fit together: check both shapes in every kernel.",
-    "another result": "The numbers are others.",
+    "another result": "The numbers are not the ones that the task asks for.",
     "no gradient": (
         "No gradient comes through your operator. Without a kernel for `Autograd` nothing is recorded: register one, "
         "which applies your `torch::autograd::Function`."

@@ -35,7 +35,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "single precision": "A number of double precision loses digits when you read or compare it in single precision.",
     "no default": "Where no limit is given it is 0. Write the default into the schema.",
     "another dtype": "The result has one int64 number for each row.",
-    "another result": "The numbers are others.",
+    "another result": "The numbers are not the ones that the task asks for.",
 }
 
 

@@ -51,7 +51,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "Your kernel calls one operator of PyTorch after the other, and each goes through memory once. Compute the "
         "whole formula in one loop: `cpu_kernel_vec` takes it as two lambdas."
     ),
-    "another result": "The numbers are others.",
+    "another result": "The numbers are not the ones that the task asks for.",
 }
 
 ALLOCATING = ("aten::empty", "aten::resize_", "aten::to", "aten::_to_copy", "aten::copy_", "aten::as_strided")

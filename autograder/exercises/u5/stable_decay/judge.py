@@ -35,7 +35,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "sum of neighbours": (
         "What decays is the result before, which holds all numbers so far, not only the number before."
     ),
-    "another result": "The numbers are others.",
+    "another result": "The numbers are not the ones that the task asks for.",
 }
 
 UNSTABLE = re.compile(r"_Z\w*?(?<!\d)(3c10|2at|5torch|6caffe2)(?=[\dA-Z])")
