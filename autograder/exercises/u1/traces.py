@@ -149,7 +149,8 @@ def trace(programs: list[list[str]], seed: int, *, engine_thread: bool = False, 
     random = Random(seed)
     events: list[Event] = []
     for number, program in enumerate(programs):
-        thread, base = number + 1, random.randint(0, 30)
+        # Large, as the numbers of threads are: equal ones are then not the same object by chance.
+        thread, base = 7000 + number, random.randint(0, 30)
         roots = recorded(program)
         if ranges:
             roots = annotated(roots, random)
@@ -157,16 +158,16 @@ def trace(programs: list[list[str]], seed: int, *, engine_thread: bool = False, 
         if engine_thread:
             roots = [one for root in roots for one in _split(root, behind)]
         smallest = min((one["sequence"] for one in _all(recorded(program)) if one["sequence"] is not None), default=0)
-        shift = random.randint(0, 3) - smallest
+        shift = random.randint(300, 303) - smallest
         made: list[Event] = []
         end = _timed(roots, base, thread, made, random)
-        _timed(behind, random.randint(base, end), 101 + number, made, random)
+        _timed(behind, random.randint(base, end), 7100 + number, made, random)
         for event in made:
             if event["sequence"] is not None:
                 event["sequence"] += shift
             event["forward thread"] = thread if event.pop("backward") and event["sequence"] is not None else None
         events += made
-    numbers = random.sample(range(100, 100 + 3 * len(events)), len(events))
+    numbers = random.sample(range(1000, 1000 + 3 * len(events)), len(events))
     for event, number in zip(events, numbers, strict=True):
         event["id"] = number
     random.shuffle(events)

@@ -542,7 +542,8 @@ print(next(str(one.message) for one in caught if "deprecated" in str(one.message
 # %% [markdown]
 # TorchScript was how a model left Python in 2019. Its place has been taken by Week 1's tools: Dynamo, AOTAutograd, Inductor
 # and `torch.export`, most of them written in Python, on top of the layers that you've just walked down.
-#
+
+# %% [markdown]
 # ## What to remember
 #
 # - Define-by-run: the engine learns your program by running it. A static graph is known before. Each makes easy what the

@@ -252,6 +252,19 @@ def test_a_small_trace_taken_apart_by_hand() -> None:
     ]
 
 
+def test_what_begins_at_once_is_told_apart() -> None:
+    plain = [
+        (row["operator"], row["python"], row["work"], row["own"], row["derivative of"])
+        for row in layers.rows(layers.at_once())
+    ]
+    assert plain == [
+        (1010, None, [1010], 20, None),
+        (1004, 1002, [1007, 1009], 90 - 28 - 19, None),
+        (1011, None, [1012], 10, 1007),
+        (1013, None, [1013], 10, None),
+    ]
+
+
 def test_each_flaw_in_reading_a_trace_shows_in_a_fixed_case() -> None:
     cases = [*layers_visible.visible_cases(), *layers.hidden_cases(Random(0))]
     fixed = [case.parameters["events"] for case in cases if not case.name.startswith("random")]

@@ -43,7 +43,7 @@ def take_apart(events):
                 walk(one, one.event["id"] if one.kind == "python" else python)
 
     for thread in {event["thread"] for event in events}:
-        root = Span({"start": -1, "end": 1 << 60, "kind": "annotation", "id": None})
+        root = Span(None)
         # Longer ones first: what is inside comes later. Then in order of time, so that the branches are.
         for event in sorted(events, key=lambda event: (event["start"], -event["end"])):
             if event["thread"] == thread:
@@ -53,7 +53,7 @@ def take_apart(events):
     def origin(event):
         best = None
         for other in events:
-            if other["kind"] == "operator" and other["forward thread"] is None and event["forward thread"] is not None:
+            if other["forward thread"] is None:
                 if (other["thread"], other["sequence"]) == (event["forward thread"], event["sequence"]):
                     if best is None or (other["start"], -other["end"]) > (best["start"], -best["end"]):
                         best = other
