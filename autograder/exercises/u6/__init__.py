@@ -34,7 +34,13 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.costs", "torch._inductor.memory", "torch._inductor.fx_passes.memory_estimator"),
         checklist=("debug-internals",),
-        imports=("torch.fx.experimental.proxy_tensor", "torch._subclasses.fake_tensor"),
+        imports=(
+            "torch._dynamo",
+            "torch._decomp.decompositions",
+            "torch._refs",
+            "torch.fx.experimental.symbolic_shapes",
+            "torch.fx.experimental.proxy_tensor",
+        ),
     ),
     Task(
         name="find_leak",

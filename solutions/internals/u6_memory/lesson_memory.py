@@ -67,7 +67,7 @@ print("bytes that came and went:", changes)
 print("address modulo 64:", torch.empty(6).data_ptr() % 64)
 
 # %% [markdown]
-# 24 bytes, not a byte more, and they begin on a cache line of their own. So on the CPU there's nothing to *reserved but
+# 24 bytes, not a byte more, and they begin on a cache line of their own. So on the CPU nothing is ever *reserved but
 # unallocated*. On a GPU it's different. Asking CUDA for memory is slow, and giving it back makes the whole device wait. That's why
 # PyTorch puts a cache in between.
 
@@ -120,8 +120,8 @@ draw_segments(crumbs, "8 MiB free in the first segment, and a second one for 8 M
 # [**fragmentation**](../Glossary.md#fragmentation), and *reserved but unallocated* in an error message means this. `empty_cache()`
 # can't help: it gives back segments in which *nothing* is in use.
 #
-# PyTorch has a tool that reads such snapshots. It doesn't mind that ours comes from no GPU. (`*` is a page of 20 MiB that several
-# blocks fill, a digit one that's partly full.)
+# PyTorch has a tool that reads such snapshots. It doesn't mind that ours comes from no GPU. (A letter is a page of
+# 20 MiB with one block in it; a digit says how full a page with several is: 6 for 60 %.)
 
 # %%
 from torch.cuda._memory_viz import segsum
@@ -135,7 +135,7 @@ assert "total_allocated: 20.0MiB" in segsum({"segments": crumbs})
 
 # %% [markdown]
 # With a GPU, two lines record the real thing. You'd drag the file onto
-# [pytorch.org/memory_viz](https://docs.pytorch.org/memory_viz), which shows every block over time, with the line of Python that asked
+# [pytorch.org/memory_viz](https://pytorch.org/memory_viz), which shows every block over time, with the line of Python that asked
 # for it:
 #
 # ```python
@@ -522,5 +522,6 @@ source("c10/core/AllocatorConfig.h", "use_expandable_segments")
 # - The headers quoted above, and the comment at the head of `c10/cuda/CUDACachingAllocator.cpp`, which isn't in the wheel.
 # - PyTorch documentation: [CUDA semantics: memory management](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management),
 #   [understanding CUDA memory usage](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html),
-#   [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html).
+#   [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html),
+#   [profiler with TensorBoard](https://docs.pytorch.org/tutorials/intermediate/tensorboard_profiler_tutorial.html) (deprecated there).
 # - Meta, [Holistic Trace Analysis](https://hta.readthedocs.io): idle time breakdown.
