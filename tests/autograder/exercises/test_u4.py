@@ -117,7 +117,7 @@ def test_every_mistake_about_writes_shows_in_some_case() -> None:
         name
         for one in seen
         for name, answers in in_place.outcomes_by_mistake(one).items()
-        if in_place.right_answer(one)[0] not in answers
+        if any(answer != in_place.right_answer(one)[0] for answer in answers)
     }
     assert shown == set(in_place.outcomes_by_mistake(seen[0]))
 
