@@ -104,8 +104,8 @@ def draw(nodes: Sequence[Recorded], title: str = "") -> Figure:
     figure, axes = pyplot.subplots(figsize=(max(4.0, 2.4 * wide), 0.8 * len(rows) + 0.4), layout="constrained")
     for place, one in enumerate(nodes):
         for to, _ in one.edges:
-            # Around what stands between.
-            bend = 0.4 if depth[to] - depth[place] > 1 else 0.0
+            # Around what stands between, on the outer side.
+            bend = 0.0 if depth[to] - depth[place] == 1 else -0.4 if at[place][0] > 0 else 0.4
             arrow = {"arrowstyle": "->", "color": "gray", "shrinkA": 12, "shrinkB": 12}
             arrow["connectionstyle"] = f"arc3,rad={bend}"
             axes.annotate("", xy=at[to], xytext=at[place], arrowprops=arrow)

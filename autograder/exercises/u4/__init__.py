@@ -22,6 +22,7 @@ TASKS = (
         title="The error that raises, and the one that doesn't",
         provides=("diagnose",),
         evidence="answer",
+        measured=("leaves touched",),
         checklist=("autograd-mechanics", "debug-internals"),
     ),
     Task(
@@ -31,7 +32,7 @@ TASKS = (
         title="A derivative of your own",
         provides=("Quantize",),
         evidence="answer",
-        measured=("no function", "not noticed"),
+        measured=("no function", "not noticed", "input overwritten"),
         checklist=("autograd-mechanics",),
     ),
     Task(
@@ -57,6 +58,7 @@ TASKS = (
         title="Forwards",
         provides=("Dual", "jvp_by_two_backward_passes"),
         evidence="answer",
+        measured=("an input touched",),
         withheld=(
             "torch.autograd.forward_ad.make_dual",
             "torch.autograd.functional.jvp",

@@ -76,8 +76,13 @@ def test_leaves_that_are_ready_together_may_go_in_any_order() -> None:
 
 def test_pytorchs_engine_is_off_while_an_answer_runs_and_on_again_afterwards() -> None:
     x = torch.ones(2, requires_grad=True)
+    run = torch.autograd.graph._engine_run_backward
     with engines_visible.engine_off():
-        for call in (lambda: x.sum().backward(), lambda: torch.autograd.grad(x.sum(), x)):
+        for call in (
+            lambda: x.sum().backward(),
+            lambda: torch.autograd.grad(x.sum(), x),
+            lambda: run((x.sum(),), (None,), False, False, (x,), False),
+        ):
             with pytest.raises(RuntimeError, match="switched off in this task"):
                 call()
     x.sum().backward()
@@ -117,7 +122,7 @@ def test_every_mistake_about_writes_shows_in_some_case() -> None:
         name
         for one in seen
         for name, answers in in_place.outcomes_by_mistake(one).items()
-        if in_place.right_answer(one)[0] not in answers
+        if any(answer != in_place.right_answer(one)[0] for answer in answers)
     }
     assert shown == set(in_place.outcomes_by_mistake(seen[0]))
 

@@ -133,6 +133,6 @@ def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """What both ways gave."""
     lines = [f"{case.name}: {'; '.join(' '.join(map(str, step)) for step in case.parameters['steps'])}"]
-    for name, one in evidence.tensors.items():
+    for name, one in sorted(evidence.tensors.items()):
         lines.append(f"  {name}: {list(one.shape)} {[round(number, 3) for number in one.flatten().tolist()[:6]]}")
     return ["\n".join(lines)]

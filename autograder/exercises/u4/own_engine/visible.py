@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -130,10 +131,11 @@ def engine_off() -> Iterator[None]:
         (torch.autograd, "grad"),
         (torch.autograd, "_engine_run_backward"),
         (torch.autograd.graph, "_engine_run_backward"),
+        (torch.autograd.Variable, "_execution_engine"),
     ]
     kept = [(place, name, getattr(place, name)) for place, name in places]
     for place, name in places:
-        setattr(place, name, refuses)
+        setattr(place, name, SimpleNamespace(run_backward=refuses) if name == "_execution_engine" else refuses)
     try:
         yield
     finally:
