@@ -90,6 +90,10 @@ def allowed(parents: History, good: str, bad: str, untestable: frozenset[str]) -
     return enough(parents, good, bad, untestable) + 2
 
 
+ENDS = ("c0", "c11", "side")
+"""Good, bad and culprit of the history whose commits are listed from the last to the first."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Ends of the line, merges of merges, skips in the middle; then histories that are drawn."""
     length = random.randint(30, 60)
@@ -100,6 +104,8 @@ def hidden_cases(random: Random) -> list[Case]:
         case("a long line", line(length), "c0", f"c{length - 1}", f"c{random.randint(1, length - 1)}"),
         case("skips around the middle", line(16), "c0", "c15", "c3", ["c6", "c7", "c8", "c9"]),
         case("the culprit does not build", line(9), "c0", "c8", "c4", ["c4"]),
+        # Nothing says that parents are listed before their children.
+        case("children first", {**dict(reversed(line(11).items())), "c11": ["side", "c10"], "side": ["c4"]}, *ENDS),
         case("skips above a good end", line(14), "c0", "c13", "c12", ["c6", "c7", "c8"]),
     ]
     for number in range(3):
