@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u8.first_bad_commit.visible import History, ancestors, case, line
+from autograder.exercises.u8.first_bad_commit.visible import History, ancestors, case, instrument, line
 
 MISCONCEPTIONS = {
     "no list": "`first_bad` must return a list of names of commits.",
@@ -154,7 +154,14 @@ def merges(random: Random) -> tuple[History, str, str, str]:
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """What is wrong with the answer, as the tests on record tell; then with the number of tests."""
+    """What is wrong with the answer, as the tests on record tell; then with the number of tests.
+
+    Raises:
+        ValueError: the record is not one of this case's tests.
+    """
+    tests = instrument(case)
+    if any(tests.answer(commit) != found for commit, found in evidence.values["seen"]):
+        raise ValueError("the record is not one of this case's tests")
     name = _answer(case, evidence) or _tests(case, evidence)
     if name is not None:
         yield name, f"({len(evidence.values['seen'])} tests)"
