@@ -534,6 +534,34 @@ with torch.library._scoped_library("unit8", "DEF") as library:
 print(f"{len(decompositions):,} decompositions, {len(lowerings):,} lowerings")
 
 # %% [markdown]
+# Before Inductor sees it, **AOTAutograd** has recorded the backward pass, with your formula. **Prediction.** In these two
+# graphs, where does the operator stand whole, and where in parts?
+
+# %% tags=["nbval-check-output"]
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+
+def prints(stage):
+    def compiler(graph, _):
+        names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+        print(f"{stage:9}", ", ".join(names))
+        return make_boxed_func(graph.forward)
+
+    return compiler
+
+
+with torch.library._scoped_library("unit8", "DEF") as library:
+    build(library, operators, {"smooth_abs_out": smooth_abs_out}, derivatives["from the input"])
+    smooth_abs = torch.ops.unit8.smooth_abs
+    backend = aot_autograd(fw_compiler=prints("forward"), bw_compiler=prints("backward"))
+    torch.compile(lambda one: smooth_abs(one).sum(), backend=backend)(torch.ones(3, requires_grad=True)).backward()
+
+# %% [markdown]
+# Whole in the forward graph: one node, which Inductor can only call. The backward graph holds the parts of the formula, and
+# those it fuses. A formula is written once, and serves eager mode and the compiler.
+
+# %% [markdown]
 # So the cheapest way to make a new element-wise operator fast everywhere is a decomposition: a few lines of Python in
 # `torch/_decomp/decompositions.py` (or a composite implicit operator, which needs nothing). That's why maintainers ask
 # "couldn't this be a composition?" before they take in a new operator.

@@ -91,6 +91,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "out of another size": [one("out", [2, 5], [], [0])],
         "cap is larger": [one("functional", [4, 1], [2, 1, 3])],
         "half precision": [one("functional", [256], [], dtype="bfloat16")],
+        # A tensor without dimensions does not widen what it meets.
+        "one number, many caps": [one("functional", [], [256], dtype="bfloat16")],
         "other half precision": [one("inplace", [256], [256], dtype="float16")],
         "whole numbers": [one("functional", [2, 3], [3], dtype="int64")],
         "no elements": [one("functional", [0, 3], [3]), one("functional", [], [])],

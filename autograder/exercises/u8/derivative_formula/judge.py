@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u8.derivative_formula.visible import ENTRIES, arguments, inputs
+from autograder.exchange.evidence import Case, Evidence, agrees
+from autograder.exercises.u8.derivative_formula.visible import ENTRIES, arguments, inputs, weights
 from fxopt_workbench.internals.formulas import FormulaError, evaluate
 from fxopt_workbench.internals.mirror import BuildError, read_derivatives, read_operators
 
@@ -118,14 +118,19 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
                 f"(of {name}, self {case.parameters['x']['shape']}, cap {case.parameters['cap']['shape']})",
             )
             return
+    # The built operator must say the same: what another case's evidence holds does not fit.
+    values = _values(case)
+    wanted = torch.autograd.grad(values["result"], (values["self"], values["cap"]), values["grad"])
+    for name, one in zip(RIGHT, wanted, strict=True):
+        if not agrees(evidence.tensors.get(name), one, relative=1e-6, absolute=1e-9):
+            yield f"wrong gradient of {name}", "(of the operator that was built)"
+            return
 
 
 def _values(case: Case) -> dict[str, torch.Tensor]:
     x, cap = (one.requires_grad_() for one in arguments(case))
     result = cap * torch.tanh(x / cap)
-    generator = torch.Generator().manual_seed(case.parameters["weights"])
-    grad = torch.randn(result.shape, generator=generator, dtype=torch.float64)
-    return {"self": x, "cap": cap, "result": result, "grad": grad}
+    return {"self": x, "cap": cap, "result": result, "grad": weights(case, result.shape)}
 
 
 def _difference(case: Case, name: str, formulas: Mapping[str, str], saved: tuple[str, ...]) -> str | None:

@@ -43,11 +43,31 @@ def arguments(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def probe(case: Case, derivatives: Any) -> Evidence:
-    """Hand over the text."""
+    """Hand over the text, and the gradients of this case that the built operator gives."""
     text = derivatives()
     if not isinstance(text, str):
         raise TypeError(f"derivatives() must return text, not {type(text).__name__}")
-    return Evidence({"text": text[:MOST_CHARACTERS]})
+    try:
+        gradients = gradients_of(case, text[:MOST_CHARACTERS])
+    except (BuildError, NotImplementedError, RuntimeError, ValueError):
+        gradients = {}  # the judge finds out why by itself
+    return Evidence({"text": text[:MOST_CHARACTERS]}, gradients)
+
+
+def gradients_of(case: Case, text: str) -> dict[str, torch.Tensor]:
+    """The gradients for both arguments, by the operator that the mirror builds with these formulas."""
+    with torch.library._scoped_library("fxopt_u8_gradients", "DEF") as library:
+        build(library, read_operators(ENTRIES), {"softcap_cpu": _kernel}, text)
+        x, cap = (tensor.requires_grad_() for tensor in arguments(case))
+        result = torch.ops.fxopt_u8_gradients.softcap(x, cap)
+        found = torch.autograd.grad(result, (x, cap), weights(case, result.shape))
+    return {"self": found[0].detach(), "cap": found[1].detach()}
+
+
+def weights(case: Case, shape: torch.Size) -> torch.Tensor:
+    """The gradient that comes in."""
+    generator = torch.Generator().manual_seed(case.parameters["weights"])
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u8.first_bad_commit.visible import History, ancestors, case, line
+from autograder.exercises.u8.first_bad_commit.visible import History, ancestors, case, instrument, line
 
 MISCONCEPTIONS = {
     "no list": "`first_bad` must return a list of names of commits.",
@@ -90,6 +90,10 @@ def allowed(parents: History, good: str, bad: str, untestable: frozenset[str]) -
     return enough(parents, good, bad, untestable) + 2
 
 
+ENDS = ("c0", "c11", "side")
+"""Good, bad and culprit of the history whose commits are listed from the last to the first."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Ends of the line, merges of merges, skips in the middle; then histories that are drawn."""
     length = random.randint(30, 60)
@@ -100,6 +104,8 @@ def hidden_cases(random: Random) -> list[Case]:
         case("a long line", line(length), "c0", f"c{length - 1}", f"c{random.randint(1, length - 1)}"),
         case("skips around the middle", line(16), "c0", "c15", "c3", ["c6", "c7", "c8", "c9"]),
         case("the culprit does not build", line(9), "c0", "c8", "c4", ["c4"]),
+        # Nothing says that parents are listed before their children.
+        case("children first", {**dict(reversed(line(11).items())), "c11": ["side", "c10"], "side": ["c4"]}, *ENDS),
         case("skips above a good end", line(14), "c0", "c13", "c12", ["c6", "c7", "c8"]),
     ]
     for number in range(3):
@@ -148,7 +154,14 @@ def merges(random: Random) -> tuple[History, str, str, str]:
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """What is wrong with the answer, as the tests on record tell; then with the number of tests."""
+    """What is wrong with the answer, as the tests on record tell; then with the number of tests.
+
+    Raises:
+        ValueError: the record is not one of this case's tests.
+    """
+    tests = instrument(case)
+    if any(tests.answer(commit) != found for commit, found in evidence.values["seen"]):
+        raise ValueError("the record is not one of this case's tests")
     name = _answer(case, evidence) or _tests(case, evidence)
     if name is not None:
         yield name, f"({len(evidence.values['seen'])} tests)"

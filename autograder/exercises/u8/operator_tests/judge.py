@@ -11,7 +11,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u8.operator_tests.planted import RIGHT, Kernel, drawn, exactly, kernel_of
-from autograder.exercises.u8.operator_tests.visible import MOST_BYTES, MOST_ELEMENTS, MOST_SAMPLES
+from autograder.exercises.u8.operator_tests.visible import MOST_BYTES, MOST_ELEMENTS, MOST_SAMPLES, case
 from fxopt_workbench.internals.mirror import Structured
 
 MISCONCEPTIONS = {
@@ -86,16 +86,23 @@ class Sample:
 
 def hidden_cases(random: Random) -> list[Case]:
     """Every right kernel, and one of each kind of fault."""
-    cases = [Case(f"right: {how}", kept={"kernel": {"kind": "right", "how": how}}) for how in RIGHT]
-    return cases + [Case(_named(one), kept={"kernel": one}) for one in drawn(random)]
+    kernels: list[dict[str, Any]] = [{"kind": "right", "how": how} for how in RIGHT] + drawn(random)
+    runs = random.sample(range(10**3, 10**6), len(kernels))
+    return [case(_named(one), run, one) for run, one in zip(runs, kernels, strict=True)]
 
 
 def _named(given: dict[str, Any]) -> str:
-    return ": ".join(str(given[key]) for key in ("kind", "which", "dtype") if key in given)
+    return ": ".join(str(given[key]) for key in ("kind", "how", "which", "dtype") if key in given)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """What is wrong with the samples or the reference; otherwise what they let through."""
+    """What is wrong with the samples or the reference; otherwise what they let through.
+
+    Raises:
+        ValueError: the evidence is that of another run.
+    """
+    if evidence.values["run"] != case.parameters["run"]:
+        raise ValueError("the evidence is that of another run")
     problem = _problem(evidence)
     if problem is not None:
         yield problem
