@@ -42,8 +42,8 @@ def test_the_package_runs_in_cpp_and_counts_there() -> None:
     found = shipping.run_in_cpp(shipping.with_aoti(shipping.exported()), x, calls=3)
     with torch.no_grad():
         torch.testing.assert_close(found.output, shipping.small()(x)[0])
-    # The second is a scalar, and its value at compile time was taken for good.
-    assert found.counted == (3, 1)
+    # With torch 2.13 the first counter is worked out while it compiles, and stays; the lesson says so.
+    assert found.counted == (1, 3)
     # What was made is there the next time.
     assert shipping.cpp_runner() == shipping.cpp_runner()
 

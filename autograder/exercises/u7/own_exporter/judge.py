@@ -213,7 +213,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("weights are inputs" if extra else "other inputs"), f"({', '.join(values['inputs'])})"
         return
     if stage == "running":
-        yield _why_it_stopped(given, values), f"(run {values['run']}: {text})"
+        yield _why_it_stopped(case, values), f"(run {values['run']}: {text})"
         return
     if values["outputs"] != len(given["outputs"]):
         yield "number of outputs", f"({values['outputs']}, wanted {len(given['outputs'])})"
@@ -227,16 +227,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
 
 
-def _why_it_stopped(given: Program, values: dict[str, Any]) -> str:
+def _why_it_stopped(case: Case, values: dict[str, Any]) -> str:
+    given = case.parameters["program"]
     if re.search(r"invalid dimensions for input|Got: \d+ Expected: \d+", values["text"]):
         return "froze an input"
     if _counts_from_the_end(given) and values["run"] == 0:
         return "last dimension"
-    if values["run"] > 0:
-        return "froze a size"
     if any(target == "aten.mean.dim" for _, target, _, _ in given["nodes"]):
-        return "dimension dropped"
-    return "fails while running"
+        try:
+            computed(_other_keepdim(given), inputs_of(case)[values["run"]])
+        except RuntimeError:  # with the other `keepdim` the program stops there, too
+            return "dimension dropped"
+    return "froze a size" if values["run"] > 0 else "fails while running"
 
 
 def _counts_from_the_end(given: Program) -> bool:
