@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from classroom import need_bubblewrap
+from classroom import need_bubblewrap, shown_below
 
 from autograder.course.tasks import find_task
 from autograder.exchange.channel import ChannelClosedError, ChannelTimeoutError
@@ -223,7 +223,7 @@ def test_scratch_space_has_a_size_and_is_empty_for_the_next_submission(warm: Wor
     assert printed(warm, fill) == "True\nTrue\n"
     assert "left" in printed(warm, look)
     warm.begin()
-    assert printed(warm, look) == "[] []\n"
+    assert printed(warm, look) == f"{shown_below('/tmp')} []\n"
     warm.end()
 
 

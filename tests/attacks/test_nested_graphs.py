@@ -87,10 +87,13 @@ OWN_GRAPHS = {
     "day2/fuse_linear_relu/judge.py": "learns the dimensions in the case's own graph",
     "day2/merge_duplicates/oracle.py": "merges in the case's own graph",
     "seen_effects.py": "watches a run of the case's own graph",
+    "u7/own_exporter/judge.py": "computes the case's own program; the learner's is ONNX, in a process of its own",
 }
 """Files that may execute a graph, since it is ours."""
 
 OWN_NODES = {
+    # A list of tuples that the judge has read; no graph of torch.fx.
+    "u1/static_graph/judge.py": {"self.nodes"},
     "attention.py": {"graph.nodes"},
     "day4/find_attention/judge.py": {"graph.nodes"},
     "day4/fuse_attention/judge.py": {"original.graph.nodes"},

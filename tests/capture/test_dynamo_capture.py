@@ -228,10 +228,11 @@ def test_only_warnings_that_say_a_break_again_are_kept_back(caplog, monkeypatch)
     monkeypatch.setattr(logger, "disabled", False)
     logger.addHandler(caplog.handler)
     try:
-        with caplog.at_level(logging.WARNING, logger=logger.name), without_repeated_warnings():
+        with caplog.at_level(logging.WARNING, logger=logger.name):
+            with without_repeated_warnings():
+                logger.warning("Graph break from `Tensor.item()`, consider setting:")
+                logger.warning("something else")
             logger.warning("Graph break from `Tensor.item()`, consider setting:")
-            logger.warning("something else")
-        logger.warning("Graph break from `Tensor.item()`, consider setting:")
     finally:
         logger.removeHandler(caplog.handler)
     messages = list(dict.fromkeys(record.getMessage() for record in caplog.records))

@@ -1,5 +1,6 @@
 """The concrete recorder: right where its guards hold, loud where they do not."""
 
+import gc
 import random
 import subprocess
 import sys
@@ -22,6 +23,12 @@ from fxopt_workbench.standalone import save_standalone
 X = torch.linspace(-1, 2, 12).reshape(3, 4)
 MASK = torch.ones(3, dtype=torch.long)
 OTHER = torch.tensor([1, 0, 1])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _every_tensor_is_seen():
+    """The recorder looks for tensors that were there before; what was frozen between files of tests is not listed."""
+    gc.unfreeze()
 
 
 def record(model, *args, **kwargs):
