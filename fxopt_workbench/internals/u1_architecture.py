@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from fxopt_core.benchmark.measuring import measure_interleaved
 from fxopt_workbench.internals.native_stack import NoNativeStackError, as_table, native_stack
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.tables import Table, format_seconds
 
 FAILS_INSIDE = "torch.add(torch.ones(2, requires_grad=True), torch.ones(3))"
@@ -116,19 +116,6 @@ def sizes(calls: int, elements: Sequence[int] = (1, 100, 10_000, 1_000_000), *, 
     return Table("When the layers stop mattering", ("elements", "a call", "an element"), rows)
 
 
-def profiled(chosen: Sequence[Entrance]) -> str:
-    """What `torch.profiler` saw of one run of every entrance: a range for each, and the operators below it."""
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        # What the profiler sets up with its first events belongs to no entrance.
-        with record_function("warm-up"):
-            torch.ones(1).add(1)
-        for one in chosen:
-            with record_function(f"entrance: {one.name}"):
-                one.run()
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=20, max_name_column_width=44)
-    return table
-
-
 def main(
     calls: Annotated[int, typer.Option(min=1, help="Additions through each entrance.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each entrance.")] = 9,
@@ -147,7 +134,9 @@ def main(
     console.print(sizes(calls, repeats=repeats))
     console.print()
     console.print("Every entrance adds the same numbers. What differs is how many layers the call goes through.")
-    console.print(profiled(chosen), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        profiled({f"entrance: {one.name}": one.run for one in chosen}), markup=False, highlight=False, soft_wrap=True
+    )
 
 
 if __name__ == "__main__":

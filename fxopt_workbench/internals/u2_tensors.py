@@ -5,7 +5,7 @@ Run it with `python -m fxopt_workbench.internals.u2_tensors`; `--side 512` makes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,9 +13,9 @@ import torch
 import typer
 from rich.console import Console
 from torch.nn import functional
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from fxopt_core.benchmark.measuring import measure_interleaved
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.tables import Table, format_seconds
 
 LINE_BYTES = 64
@@ -109,17 +109,6 @@ def compare(experiment: Experiment, *, repeats: int = 9) -> Table:
     return Table(experiment.title.capitalize(), ("layout", "quickest run", "times the first"), rows)
 
 
-def profiled(chosen: Sequence[Experiment]) -> str:
-    """What `torch.profiler` saw of one run of every way: a range for each, and the operators below it."""
-    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as found:
-        for experiment in chosen:
-            for name, run in experiment.ways.items():
-                with record_function(f"{experiment.title.split()[0]}: {name}"):
-                    run()
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=24, max_name_column_width=44)
-    return table
-
-
 def main(
     side: Annotated[int, typer.Option(min=64, help="Rows and columns of the matrices.")] = 2048,
     repeats: Annotated[int, typer.Option(min=1, help="Timed calls of each way.")] = 9,
@@ -136,7 +125,10 @@ def main(
         f"A cache line of {LINE_BYTES} bytes holds {per_line} numbers of 4 bytes. From one in "
         f"{per_line} on, each number costs a whole line."
     )
-    console.print(profiled(chosen), markup=False, highlight=False, soft_wrap=True)
+    ways = {f"{one.title.split()[0]}: {name}": run for one in chosen for name, run in one.ways.items()}
+    with torch.no_grad():
+        shown = profiled(ways)
+    console.print(shown, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

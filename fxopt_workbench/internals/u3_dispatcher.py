@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import torch
 import typer
 from rich.console import Console
-from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt_core.benchmark.measuring import measure_interleaved
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.tables import Table, format_seconds
 
 SPACE = "fxopt_unit3"
@@ -167,16 +167,6 @@ def _why(line: str) -> str:
     return "falls through" if line.startswith("fallthrough") else line.rpartition("[")[2].rstrip("]")
 
 
-def profiled(chosen: Sequence[Situation]) -> str:
-    """What `torch.profiler` saw of one run of every situation: a range for each, and the operators below it."""
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for one in chosen:
-            with record_function(f"situation: {one.name}"):
-                one.run()
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=24, max_name_column_width=44)
-    return table
-
-
 def main(
     calls: Annotated[int, typer.Option(min=1, help="Additions in each situation.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each situation.")] = 9,
@@ -193,7 +183,12 @@ def main(
         console.print(
             "Every row adds the same numbers. What differs is the way to the kernel, taken once or several times."
         )
-        console.print(profiled(chosen), markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            profiled({f"situation: {one.name}": one.run for one in chosen}),
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ and runs a model in the C++ frontend, which takes a compiler and about a minute.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,12 +19,12 @@ import typer
 from rich.console import Console
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.checkpoint import checkpoint
 
 from fxopt_core.benchmark.measuring import measure_interleaved
 from fxopt_workbench.internals.backward_graph import recorded
 from fxopt_workbench.internals.cpp_frontend import build, run
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.tables import Table, format_seconds
 
 LAYERS = 6
@@ -162,16 +163,6 @@ def _number(sequence: int) -> str:
     return "the highest" if sequence == 2**64 - 1 else str(sequence)
 
 
-def profiled(chosen: Sequence[Way], rows: torch.Tensor) -> str:
-    """What `torch.profiler` saw of one run of every way: a range for each, and the operators below it."""
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for one in chosen:
-            with record_function(f"way: {one.name}"):
-                one.run(rows)
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=24, max_name_column_width=44)
-    return table
-
-
 def main(
     width: Annotated[int, typer.Option(min=1, help="Width of each layer.")] = 256,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each way.")] = 9,
@@ -195,7 +186,12 @@ def main(
         table = [(str(step), f"{loss:.6f}") for step, loss in losses]
         console.print()
         console.print(Table("A model in C++ that learns a sine", ("step", "loss"), table))
-    console.print(profiled(ways(network), rows), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        profiled({f"way: {one.name}": partial(one.run, rows) for one in ways(network)}),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 if __name__ == "__main__":

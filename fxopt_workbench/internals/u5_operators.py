@@ -14,10 +14,10 @@ from typing import Annotated
 import torch
 import typer
 from rich.console import Console
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from fxopt_core.benchmark.measuring import measure_interleaved
 from fxopt_workbench.cpp import load
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.tables import Table, format_bytes, format_seconds
 
 SPACE = "fxopt_unit5"
@@ -148,16 +148,6 @@ def compare(chosen: Sequence[Way], *, repeats: int = 9) -> Table:
     return Table("x / (1 + gate²), in four ways", headings, rows)
 
 
-def profiled(chosen: Sequence[Way]) -> str:
-    """What `torch.profiler` saw of one run of every way: a range for each, and the operators below it."""
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for one in chosen:
-            with record_function(f"way: {one.name}"):
-                one.run()
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=16, max_name_column_width=44)
-    return table
-
-
 def main(
     numbers: Annotated[int, typer.Option(min=1, help="Numbers in each tensor.")] = 1 << 22,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each way.")] = 9,
@@ -171,7 +161,9 @@ def main(
     console.print(
         "Every row computes the same numbers. A plain function shows in the profile as time that nobody owns."
     )
-    console.print(profiled(chosen), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        profiled({f"way: {one.name}": one.run for one in chosen}), markup=False, highlight=False, soft_wrap=True
+    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,9 +28,9 @@ import typer
 from rich.console import Console
 from torch import nn
 from torch.export import Dim, ExportedProgram
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from fxopt_core.benchmark.measuring import measure_interleaved
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.tables import NONE, Table, format_bytes, format_seconds
 
 WIDTH, LARGEST = 64, 64
@@ -427,17 +428,6 @@ def compare(chosen: Sequence[Way], calls: int, *, repeats: int = 7) -> Table:
     return Table("One model, shipped in several ways", headings, rows)
 
 
-def profiled(chosen: Sequence[Way]) -> str:
-    """What `torch.profiler` saw of one call of every way: a range for each, and the operators below it."""
-    x = torch.ones(8, WIDTH)
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for one in chosen:
-            with record_function(f"way: {one.name}"):
-                one.run(x)
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=20, max_name_column_width=44)
-    return table
-
-
 def main(
     calls: Annotated[int, typer.Option(min=1, help="Calls in each timed run.")] = 200,
     without_cpp: Annotated[bool, typer.Option(help="Leave out what needs a C++ compiler.")] = False,
@@ -469,7 +459,12 @@ def main(
                 f"rank {one.rank} of 2, {one.rows} rows: gradient off by {one.off_by:.2g}, "
                 f"{one.weighed_off_by:.2g} once the loss is weighed"
             )
-    console.print(profiled(chosen), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        profiled({f"way: {one.name}": partial(one.run, torch.ones(8, WIDTH)) for one in chosen}),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ from typing import Annotated, Any, TypeVar
 import torch
 import typer
 from rich.console import Console
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import record_function
 
 from fxopt_core.benchmark.measuring import measure_interleaved
 from fxopt_workbench.internals.histories import GOOD_SERIES, TEST_FILE, TEST_SCRIPT, history
 from fxopt_workbench.internals.mirror import build, read_derivatives, read_operators
+from fxopt_workbench.internals.profiling import profiled
 from fxopt_workbench.internals.repositories import Bisection, make_repository, review
 from fxopt_workbench.tables import Table, format_bytes, format_seconds
 
@@ -183,16 +184,6 @@ def compare(ways: Mapping[str, Callable[[], None]], *, repeats: int) -> Table:
     return Table("One derivative, three ways", ("derivative", "forward and backward", "saved"), rows)
 
 
-def profiled(ways: Mapping[str, Callable[[], None]]) -> str:
-    """What `torch.profiler` saw of one step of each way."""
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        for name, way in ways.items():
-            with record_function(f"derivative: {name}"):
-                way()
-    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=24, max_name_column_width=44)
-    return table
-
-
 def main(
     elements: Annotated[int, typer.Option(min=1, help="Length of the vector that is differentiated.")] = 1_000_000,
     repeats: Annotated[int, typer.Option(min=1, help="Timed steps of each derivative.")] = 9,
@@ -205,7 +196,7 @@ def main(
     console.print()
 
     def shown(ways: dict[str, Callable[[], None]]) -> tuple[Any, str]:
-        return compare(ways, repeats=repeats), profiled(ways)
+        return compare(ways, repeats=repeats), profiled({f"derivative: {name}": way for name, way in ways.items()})
 
     table, profile_of_steps = training(elements, shown)
     console.print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,16 +134,3 @@ def in_words(given: Given) -> str:
     """A tensor's shape, dtype and layout, for what the check shows."""
     shape = " × ".join(map(str, given["shape"])) or "a number"
     return f"{shape} {given['dtype']}{'' if given['how'] == 'plain' else ', ' + given['how']}"
-
-
-def quickest(runs: Sequence[Callable[[], Any]], repeats: int = 7) -> list[float]:
-    """Seconds of the quickest of some runs of each, in turn."""
-    from time import perf_counter
-
-    best = [float("inf")] * len(runs)
-    for _ in range(repeats):
-        for number, run in enumerate(runs):
-            started = perf_counter()
-            run()
-            best[number] = min(best[number], perf_counter() - started)
-    return best

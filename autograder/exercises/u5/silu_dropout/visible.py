@@ -16,13 +16,13 @@ from autograder.exercises.u5.native import (
     in_words,
     load,
     make,
-    quickest,
     same,
     source_of,
     tensor,
 )
 from autograder.learner_side.apart import apart
 from autograder.learner_side.mode import is_grading
+from fxopt_core.benchmark import measure_interleaved
 
 SCHEMAS = {
     "silu_dropout": "u5::silu_dropout(Tensor x, float p, Generator? generator=None) -> (Tensor, Tensor)",
@@ -91,8 +91,11 @@ def answers(case: Case) -> Evidence:
     if case.name == "share" and not is_grading():
         x = torch.randn(1 << 20)
         torch.set_num_threads(1)
-        both = quickest([lambda: forward(x, 0.5), lambda: torch.dropout(torch.nn.functional.silu(x), 0.5, True)])
-        values["seconds"] = both
+        ways = {
+            "yours": lambda: forward(x, 0.5),
+            "in steps": lambda: torch.dropout(torch.nn.functional.silu(x), 0.5, True),
+        }
+        values["seconds"] = [one.minimum for one in measure_interleaved(ways, repeats=7).values()]
     return Evidence(values, tensors)
 
 

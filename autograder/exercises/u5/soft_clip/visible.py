@@ -15,12 +15,12 @@ from autograder.exercises.u5.native import (
     in_words,
     load,
     make,
-    quickest,
     source_of,
     tensor,
 )
 from autograder.learner_side.apart import apart
 from autograder.learner_side.mode import is_grading
+from fxopt_core.benchmark import measure_interleaved
 
 SCHEMAS = {
     "default": "u5::soft_clip(Tensor x, Tensor limit) -> Tensor",
@@ -121,7 +121,12 @@ def answers(case: Case) -> Evidence:
     if seen and case.name == "long" and not is_grading():
         x, limit = torch.randn(1 << 20), torch.rand(1 << 20) + 1
         torch.set_num_threads(1)
-        values["seconds"] = quickest([lambda: packet(x, limit), lambda: x * limit / (limit + x.abs())])
+        values["seconds"] = [
+            one.minimum
+            for one in measure_interleaved(
+                {"yours": lambda: packet(x, limit), "in steps": lambda: x * limit / (limit + x.abs())}, repeats=7
+            ).values()
+        ]
     return Evidence(values, tensors)
 
 

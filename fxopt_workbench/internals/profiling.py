@@ -1,0 +1,31 @@
+"""A profile of what a unit's script demonstrates, a range for each thing that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+ROWS = 24
+"""Lines of a profile: the ranges, and the operators that took longest."""
+
+
+def profiled(ranges: Mapping[str, Callable[[], object]]) -> str:
+    """What `torch.profiler` saw of one run of each: a range with its name, and the operators below it.
+
+    Args:
+        ranges: what to run, in order, by the name that its range gets.
+
+    Returns:
+        The profiler's table, times in its own units, the longest range first.
+    """
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        # What the profiler sets up with its first events belongs to none of them.
+        with record_function("warm-up"):
+            torch.ones(1).add(1)
+        for name, run in ranges.items():
+            with record_function(name):
+                run()
+    table: str = found.key_averages().table(sort_by="cpu_time_total", row_limit=ROWS, max_name_column_width=44)
+    return table
