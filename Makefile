@@ -5,8 +5,8 @@ PORT ?= 8888
 # none: start the server, open no browser.
 BROWSER ?=
 PYTEST_ARGS ?=
-# Processes that share the tests; each of them computes on one core.
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+# Processes that share the tests; each of them computes on one core, and waits for pages and other processes in between.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Handed to scripts/setup.sh.
 PYTHON ?=
 PIP_ARGS ?=

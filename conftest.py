@@ -1,4 +1,4 @@
-"""How the tests are spread over processes: a file stays whole, but what tries the exercises goes task by task."""
+"""How the tests are spread over processes: a file stays whole, but what tries exercises goes by notebook or test."""
 
 from __future__ import annotations
 
@@ -9,15 +9,36 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-BY_TASK = ("tests/test_gate.py::test_gate[", "tests/mutation/test_recorded.py::test_no_mutant_of_a_changed_task")
-"""Tests of which each tries one task."""
+from autograder.course.tasks import find_task
+
+GATE = "tests/test_gate.py::test_gate["
+"""Tests of which each tries one task. Tasks of one notebook share a process that takes seconds to start."""
+
+BY_TEST = (
+    "tests/autograder/test_capstone.py::",
+    "tests/mutation/test_recorded.py::test_no_mutant_of_a_changed_task",
+)
+"""Tests that take long, and share with the others of their file only what is warm."""
+
+LONG = (GATE, *BY_TEST, "tests/attacks/test_kills.py", "tests/test_browser.py")
+"""What begins first, so that no process is left alone at the end with minutes of work."""
 
 
 class ByFileAndTask(LoadScopeScheduling):
     """Tests of one file share its fixtures, the cells of a notebook its kernel; tasks only what is warm."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(BY_TASK) else nodeid.partition("::")[0]
+        if nodeid.startswith(GATE):
+            return GATE + find_task(nodeid.removeprefix(GATE).removesuffix("]")).notebook
+        return nodeid if nodeid.startswith(BY_TEST) else nodeid.partition("::")[0]
+
+    def schedule(self) -> None:
+        """Give each process its first tests; what is left to give lies in `workqueue`, in the order of its size."""
+        begun = self.collection is not None
+        super().schedule()
+        if not begun:
+            for scope in reversed([scope for scope in self.workqueue if scope.startswith(LONG)]):
+                self.workqueue.move_to_end(scope, last=False)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTask:

@@ -4,6 +4,9 @@
 `torch.utils.cpp_extension` does, in seconds instead of a minute: no headers of Python, and PyTorch's largest headers
 compiled ahead, once for each version of PyTorch and of the compiler. What was built is kept by its content, so that the
 same source never costs a second build. Imports no torch by itself.
+
+`load_module(name, source)` is for a source that pybind11 makes a module of Python: it gets Python's headers, too, and
+takes some ten seconds.
 """
 
 from __future__ import annotations
@@ -15,14 +18,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import ExtensionFileLoader
 from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 SECONDS = 110.0
@@ -78,9 +84,12 @@ FLAGS = ("-std=c++20", "-O2", "-fPIC", "-w", "-fmax-errors=3", "-fdiagnostics-co
 
 LIBRARIES = ("torch", "torch_cpu", "c10")
 
+NO_UNDEFINED = "-Wl,--no-undefined"
+"""Asks the linker to name what is declared and never written, instead of whoever loads the library."""
+
 
 class NoCompilerError(OSError):
-    """There is no C++ compiler that works here; the message says how to get one. Nobody's source is at fault."""
+    """No compiler works here, or a header is missing; the message says what to get. Nobody's source is at fault."""
 
 
 class CompileError(ValueError):
@@ -141,10 +150,29 @@ def toolchain() -> Toolchain:
     compiling = (*FLAGS, f"-I{include}", f"-I{include / 'torch/csrc/api/include'}")
     linking = ("-shared", f"-L{home / 'lib'}", *(f"-l{name}" for name in LIBRARIES))
     if sys.platform == "linux":
-        # A function that is declared and never written shows here, instead of where it is loaded.
-        linking = (*linking, "-Wl,--no-undefined", "-Wl,-s")
+        linking = (*linking, NO_UNDEFINED, "-Wl,-s")
     digest = _digest(about, version("torch"), *compiling, *linking, *AUTOGRAD_HEADERS)
     return Toolchain(found, compiling, linking, digest)
+
+
+def python_toolchain() -> Toolchain:
+    """The same compiler, for libraries that Python imports.
+
+    Raises:
+        NoCompilerError: there is none, or Python's headers are not there.
+    """
+    tools = toolchain()
+    include = Path(sysconfig.get_paths()["include"])
+    if not (include / "Python.h").is_file():
+        raise NoCompilerError(
+            "the headers of Python (Python.h) are not there: install them (Debian, Ubuntu: apt-get install python3-dev)"
+        )
+    # Functions of Python come from the program that imports the module: the linker must not mind that it finds none.
+    linking = (*(option for option in tools.linking if option != NO_UNDEFINED), "-ltorch_python")
+    if sys.platform == "darwin":
+        linking = (*linking, "-undefined", "dynamic_lookup")
+    compiling = (*tools.compiling, f"-I{include}")
+    return Toolchain(tools.compiler, compiling, linking, _digest(tools.digest, sys.version, *compiling, *linking))
 
 
 def _digest(*parts: str) -> str:
@@ -200,12 +228,21 @@ def build(source: str, run: Run = run_here) -> bytes:
         CompileError: it cannot be built, or not within `SECONDS`.
         NoCompilerError: there is no compiler.
     """
+    return _build(source, run, toolchain())
+
+
+def _kept(source: str, tools: Toolchain) -> Path:
+    """Where the library of a source lies, once it is built."""
+    return cache_folder() / f"{_digest(tools.digest, source)}.library"
+
+
+def _build(source: str, run: Run, tools: Toolchain) -> bytes:
     if len(source) > MOST_CHARACTERS:
         raise CompileError(f"the source has {len(source)} characters; at most {MOST_CHARACTERS} are built")
-    tools, folder = toolchain(), cache_folder()
-    (folder / tools.digest).mkdir(parents=True, exist_ok=True)
-    name = _digest(tools.digest, source)
-    library, error = folder / f"{name}.library", folder / f"{name}.error"
+    readable = cache_folder() / toolchain().digest
+    readable.mkdir(parents=True, exist_ok=True)
+    library = _kept(source, tools)
+    error = library.with_suffix(".error")
     for path in (library, error):
         with suppress(FileNotFoundError):
             content = path.read_bytes()
@@ -217,7 +254,7 @@ def build(source: str, run: Run = run_here) -> bytes:
     included = ("-include", str(headers_ahead(headers))) if headers else ()
     command = ["sh", "-c", _SCRIPT, "sh", tools.compiler, *included, *tools.compiling, "-x", "c++", "-", *tools.linking]
     text = f'#line 1 "{NAME}"\n{source}\n'.encode(errors="replace")
-    ended = run(command, text, folder / tools.digest, SECONDS)
+    ended = run(command, text, readable, SECONDS)
     if ended.code == 0 and 0 < len(ended.written) <= MOST_BYTES:
         _keep(library, ended.written)
         return ended.written
@@ -332,6 +369,30 @@ def load(source: str) -> Path:
     import torch
 
     build(source)
-    path = cache_folder() / f"{_digest(toolchain().digest, source)}.library"
+    path = _kept(source, toolchain())
     torch.ops.load_library(path)
     return path
+
+
+def load_module(name: str, source: str) -> ModuleType:
+    """Build a source with `PYBIND11_MODULE(name, …)` in it and import it; what it registers as operators is there, too.
+
+    Args:
+        name: that of the module, as the source says it.
+        source: C++ in one piece, with its includes.
+
+    Raises:
+        CompileError: it cannot be built.
+        NoCompilerError: there is no compiler, or Python has no headers here.
+        ImportError: it cannot be imported; the message says why.
+    """
+    import torch  # noqa: F401 - its libraries must be in the process before those that need them
+
+    tools = python_toolchain()
+    _build(source, run_here, tools)
+    loader = ExtensionFileLoader(name, str(_kept(source, tools)))
+    spec = spec_from_loader(name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module

@@ -137,7 +137,10 @@ class Table(Displayable):
             return (f"<p><strong>{escape(self.title)}</strong></p>" if self.title else "") + notes
         # JupyterLab centres captions and puts all cells to the right.
         caption = f'<caption style="text-align: left"><strong>{escape(self.title)}</strong></caption>'
-        head = "".join(f'<th scope="col"{self._aside(heading)}>{escape(heading)}</th>' for heading in self.headings)
+        # A heading may take two lines, so that what is below it decides how wide the column is.
+        head = "".join(
+            f'<th scope="col" style="{self._alignment(heading)}">{escape(heading)}</th>' for heading in self.headings
+        )
         body = "".join(f"<tr>{self._cells(row)}</tr>" for row in self.rows)
         table = f"<table>{caption if self.title else ''}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div style="overflow-x: auto">{table}</div>{notes}'
@@ -149,8 +152,11 @@ class Table(Displayable):
         return f'<th scope="row"{self._aside(self.headings[0])}>{escape(name)}</th>{cells}'
 
     def _aside(self, heading: str) -> str:
-        style = "text-align: right; white-space: nowrap" if self._holds_figures(heading) else "text-align: left"
-        return f' style="{style}"'
+        whole = "; white-space: nowrap" if self._holds_figures(heading) else ""
+        return f' style="{self._alignment(heading)}{whole}"'
+
+    def _alignment(self, heading: str) -> str:
+        return f"text-align: {'right' if self._holds_figures(heading) else 'left'}"
 
     def _holds_figures(self, heading: str) -> bool:
         return heading not in (self.headings[0], *self.words)
@@ -167,6 +173,16 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def whole_lines(text: str) -> str:
+    """HTML of a text in columns: they line up in whole lines of a fixed-width font only, which not every page gives."""
+    return f'<pre style="font-family: monospace; white-space: pre; overflow-x: auto">{escape(text)}</pre>'
+
+
+def text_twin(text: str) -> str:
+    """HTML of the text that says what a picture says, folded."""
+    return f"<details><summary>The same as text</summary>{whole_lines(text)}</details>"
 
 
 def output_console() -> Console:

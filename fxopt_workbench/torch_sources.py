@@ -83,7 +83,9 @@ class Quotation:
 
     def _repr_markdown_(self) -> str:
         language = {".py": "python", ".yaml": "yaml"}.get(Path(self.file).suffix, "cpp")
-        where = f"[{self.where}]({self.link})" if self.link else self.where
+        # `__init__.py` is a name, and not in bold.
+        escaped = self.where.replace("_", r"\_")
+        where = f"[{escaped}]({self.link})" if self.link else escaped
         return "\n\n".join([where, f"```{language}\n{self.text}\n```", *self._notes()])
 
     def _notes(self) -> list[str]:
@@ -245,7 +247,7 @@ def _yaml_entry(lines: list[str], symbol: str) -> tuple[int, int] | None:
     return None
 
 
-_NOT_CODE = re.compile(r"""\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])'|//.*|/\*.*?\*/|^\s*(\*|/\*).*""")
+_NOT_CODE = re.compile(r"""\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])'|//.*|/\*.*?\*/|^\s*(\*|/\*(?!.*\*/)).*""")
 """Strings and comments, in whose braces nothing begins or ends."""
 
 
@@ -255,8 +257,23 @@ def _extent(lines: list[str], number: int) -> tuple[int, int]:
     while first and re.match(r"\s*(//|///|\*|/\*|template\s*<)", lines[first - 1]) and number - first < 12:
         first -= 1
     depth, last, opened = 0, number, False
+    inside, left_out = 0, False
     while last < len(lines):
         code = _NOT_CODE.sub("", lines[last])
+        if directive := re.match(r"\s*#\s*(if|else|elif|endif)", code):
+            # The same beginning may be written twice, for two systems: only the brace of the first counts.
+            if directive[1] == "if":
+                inside += 1
+            elif inside:
+                inside -= directive[1] == "endif"
+            elif directive[1] == "endif":
+                left_out = False
+            else:
+                left_out = True
+                first -= first > 0 and re.match(r"\s*#\s*if", lines[first - 1]) is not None
+        if left_out:
+            last += 1
+            continue
         depth += code.count("{") - code.count("}") + code.count("(") - code.count(")")
         opened = opened or "{" in code
         last += 1

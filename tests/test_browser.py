@@ -190,6 +190,12 @@ def go_through_day_1(learner: Learner, server: LabServer) -> None:
     expect(preview.get_by_role("heading", name="Week 1: the PyTorch 2 compiler stack")).to_be_visible()
     learner.look("week_1")
 
+    # A link of the schedule leads to the section of that day.
+    section = preview.get_by_role("heading", name="Day 4: Hugging Face models")
+    expect(section).not_to_be_in_viewport()
+    preview.get_by_role("link", name="4", exact=True).click()
+    expect(section).to_be_in_viewport()
+
     # Its link leads to the exercise.
     preview.get_by_role("link", name="Day 1, exercise").click()
     expect(page.get_by_role("heading", name="Exercise 1: torch.compile basics")).to_be_visible()
@@ -247,6 +253,7 @@ def go_through_day_1(learner: Learner, server: LabServer) -> None:
     expect(told).to_contain_text(f"Submitted {EXERCISE}")
     expect(told).to_contain_text(re.compile(r"Record every captured graph: passed, (\d+)/\1"))
     expect(told).to_contain_text(f"feedback/{EXERCISE}.html")
+    expect(told).not_to_contain_text("Submissions")  # the bar of `fxopt grade` in a terminal, once for each moment
     learner.look("submitted")
     points = re.search(rf"{EXERCISE}: (\d+) of (\d+) points", told.inner_text())
     assert points is not None

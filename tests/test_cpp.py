@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from fxopt_workbench import cpp
-from fxopt_workbench.cpp import CompileError, Ended, NoCompilerError, build, in_short
+from fxopt_workbench.cpp import CompileError, Ended, NoCompilerError, build, in_short, load_module
 
 ANSWER = 'extern "C" int answer() { return 42; }'
 
@@ -151,3 +151,30 @@ def test_no_compiler_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) ->
             cpp.toolchain()
     finally:
         cpp.toolchain.cache_clear()
+
+
+MODULE = """#include <pybind11/pybind11.h>
+PYBIND11_MODULE(fxopt_small, m) { m.def("answer", [] { return 42; }); }
+"""
+
+
+def test_a_module_of_python_is_built_once_and_imported(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_module("fxopt_small", MODULE).answer() == 42
+    (library,) = empty_cache.glob("*.library")
+    # The same source for whoever loads no Python is another library: it is built with other options.
+    with pytest.raises(CompileError, match=r"Python\.h"):
+        build(MODULE)
+    monkeypatch.setattr(cpp, "run_here", Counting(Ended(1, b"", "nothing is compiled a second time")))
+    assert load_module("fxopt_small", MODULE).answer() == 42
+    assert list(empty_cache.glob("*.library")) == [library]
+
+
+def test_a_library_that_is_no_module_of_that_name_says_so() -> None:
+    with pytest.raises(ImportError, match="PyInit_another"):
+        load_module("another", ANSWER)
+
+
+def test_headers_of_python_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpp.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    with pytest.raises(NoCompilerError, match=r"Python\.h.*apt-get install python3-dev"):
+        load_module("fxopt_small", MODULE)

@@ -154,6 +154,16 @@ def test_no_wall_of_prose(name: str, notebook: Any) -> None:
     assert not long
 
 
+@SOURCES
+def test_no_code_cell_is_empty_and_no_answer_takes_the_checks_along(name: str, notebook: Any) -> None:
+    """Sorting imports moves them into the next cell; in an answer's cell a learner deletes them with the stub."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.source.strip()
+            answer = cell.metadata.get("nbgrader", {}).get("solution", False)
+            assert not answer or "from autograder import" not in cell.source
+
+
 @pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
 def test_every_task_has_three_hints_that_unfold(task: Task) -> None:
     found = re.findall(r"<details><summary>(Hint \d): [^<]+</summary>(.+?)</details>", task_text(task), re.DOTALL)

@@ -41,11 +41,30 @@ def test_a_symbol_is_quoted_where_it_is_defined(file: str, symbol: str, says: st
     assert str(found.link) in found._repr_markdown_()
 
 
+def test_a_name_with_underscores_is_no_bold_print() -> None:
+    shown = source("torch/cuda/__init__.py", "set_sync_debug_mode", most=1)._repr_markdown_()
+    assert shown.startswith(r"[torch/cuda/\_\_init\_\_.py, line")
+
+
 def test_a_class_ends_where_its_braces_close() -> None:
     found = source("c10/core/TensorImpl.h", "VariableVersion", most=10_000)
     assert found.text.rstrip().endswith("};")
     assert found.text.count("{") == found.text.count("}")
     assert "struct C10_API TensorImpl" not in found.text
+
+
+def test_a_class_that_begins_twice_for_two_systems_ends_once() -> None:
+    found = source("torch/csrc/autograd/generated/Functions.h", "AddBackward0", most=10_000)
+    assert found.text.startswith("#ifdef")
+    assert found.text.rstrip().endswith("};")
+    assert "at::Scalar alpha;" in found.text
+    assert "AddBackward1" not in found.text
+
+
+def test_a_comment_between_arguments_hides_no_bracket() -> None:
+    found = source("torch/csrc/autograd/custom_function.h", "CppNode", most=10_000)
+    assert found.text.rstrip().endswith("};")
+    assert "struct ExtractVariables" not in found.text
 
 
 def test_what_is_long_is_cut_and_says_so() -> None:

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 
 from autograder.course.course import Course
+from autograder.exchange.markup import heading_anchor
 
 PAGE = "Glossary.md"
 """Name of the page in `curriculum/`; lessons link to `../Glossary.md#ANCHOR`."""
@@ -41,7 +42,7 @@ class Term:
     @property
     def anchor(self) -> str:
         """The link's target on the page. Lower case, which GitHub and JupyterLab take for the same heading."""
-        return re.sub(r"[^\w\- ]", "", self.term.lower()).replace(" ", "-")
+        return heading_anchor(self.term)
 
 
 def read_terms(course: Course) -> list[Term]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.coursedir import CourseDirectory
 
 from autograder.course.converting import convert
-from autograder.course.course import Course, course_config, find_course, student
+from autograder.course.course import Course, find_course, student
 from autograder.course.progress import append_event, latest
 from autograder.course.rules_file import read_rules
 from autograder.course.task import UNITS
 from autograder.course.tasks import all_tasks, written_tasks
-from autograder.records.gradebook import GenerateFeedbackOf
+from autograder.records.gradebook import feedback_of
 from autograder.records.late_penalties import set_penalty
 from autograder.records.manual_grades import cell_grades
 from fxopt_workbench.files import write_whole
@@ -34,12 +33,7 @@ def write_feedback(course: Course, who: str, unit: str) -> list[Path]:
             set_penalty(course.database, rules, who, unit, name)
         except MissingEntry:
             continue
-    config = course_config(course)
-    config.CourseDirectory.student_id = who
-    config.CourseDirectory.assignment_id = unit
-    converter = GenerateFeedbackOf(coursedir=CourseDirectory(config=config), config=config)
-    converter.force = True
-    convert(converter)
+    convert(feedback_of(course, who, unit))
     pages = [course.feedback / who / unit / f"{name}.html" for name in notebooks]
     graded = {task.notebook for task in all_tasks()} | {task.notebook for task in written_tasks()}
     for page in pages:

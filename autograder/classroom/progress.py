@@ -34,6 +34,27 @@ def points_tables(course: Course) -> list[Table]:
     return [Table("Your points", headings, rows, tuple(notes), words=("assignment", "state"))]
 
 
+def earlier_attempt_counts(course: Course, assignment: str, notebook: str) -> str:
+    """For this machine's student: which attempt counts, where an earlier one was better than the newest; else `""`.
+
+    Raises:
+        RulesError: there are mistakes in `course.toml`.
+        RecordsError: the gradebook cannot be read.
+    """
+    with explained(course.database, course.records):
+        known = read_class(course, student())
+    if known.rules.for_student(student(), assignment).counts != "best":
+        return ""
+    standing = next(found for found in known.standings(student(), assignment) if found.notebook == notebook)
+    counted = standing.counted
+    if counted is None or counted.attempt.number == standing.attempts:
+        return ""
+    return (
+        f"Your attempt {counted.attempt.number} was better, with {counted.score:g} points, and that one counts: "
+        "handing in again never lowers your grade."
+    )
+
+
 def _row(standing: Standing) -> tuple[str, ...]:
     counted = standing.counted
     judged = "–" if counted is None else f"{counted.judged:g}/{standing.judged_max:g}"

@@ -17,6 +17,8 @@ from fxopt_workbench.tables import Table
 
 if TYPE_CHECKING:
     from autograder.authoring.gate import GateResult
+    from autograder.course.task import Task
+    from autograder.exchange.channel import Message
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +61,13 @@ def check(
     from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
 
     exhibits = Exhibits()
-    found = check_notebook(notebook, exhibits.watch)
+    with Console(stderr=True).status(f"checking {escape(notebook.name)}") as status:
+
+        def watch(task: Task, case: Message, evidence: Message) -> None:
+            status.update(f"checking {escape(notebook.name)}: {escape(task.title)}")
+            exhibits.watch(task, case, evidence)
+
+        found = check_notebook(notebook, watch)
     if as_json:
         print(json.dumps(found.to_json()))
     else:

@@ -124,6 +124,7 @@ def run(
 
 def _tell(course: Course, graded: Graded, console: Console) -> None:
     """Print what one notebook came to; of one's own also into the checklist and the workspace."""
+    from autograder.classroom.progress import earlier_attempt_counts
     from autograder.course.course import student
     from autograder.course.progress import append_event
     from autograder.records import gradebook
@@ -145,9 +146,13 @@ def _tell(course: Course, graded: Graded, console: Console) -> None:
         for outcome in graded.outcome["tasks"]:
             append_event(course.workspace, "grade", outcome["task"], outcome["status"])
         _save_passed(course, graded, console)
+        if better := earlier_attempt_counts(course, graded.unit, graded.notebook):
+            console.print(f"  {better}")
         page = gradebook.publish_feedback(course, graded)
         if page is not None:
-            console.print(f"  Feedback: {page.relative_to(course.workspace)} (in your workspace)")
+            console.print(
+                f"  Feedback: {page.relative_to(course.workspace)} (in your workspace; reload it if it is open)"
+            )
 
 
 def _save_passed(course: Course, graded: Graded, console: Console) -> None:

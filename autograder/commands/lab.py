@@ -56,7 +56,7 @@ def lab(
     if not browser:
         console.print(
             "On a server, forward the port from your own machine with "
-            f"`ssh -L {found}:localhost:{found} SERVER`, then open the address below."
+            f"`ssh -L {found}:localhost:{found} SERVER`, then open {_address(found, start.page)}."
         )
     console.print("Starting JupyterLab; Ctrl+C stops it.")
     try:
@@ -64,6 +64,13 @@ def lab(
         os.execve(command[0], command, start.environment)
     except OSError as error:
         raise _refuse(f"could not start {shlex.join(command)}: {error}") from None
+
+
+def _address(port: int, page: str) -> str:
+    """Where a browser goes. Jupyter tells it together with the token, unless the token is the user's own."""
+    if "JUPYTER_TOKEN" not in os.environ:
+        return "the address below"
+    return f"http://localhost:{port}{page} and log in with the token in JUPYTER_TOKEN"
 
 
 def _filled_course() -> Course:

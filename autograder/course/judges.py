@@ -113,4 +113,6 @@ def error_verdict(task: Task, case_name: str, raised: dict[str, Any], hidden: bo
     known = getattr(builtins, kind, None)
     if not (isinstance(known, type) and issubclass(known, BaseException)):
         kind = "Exception"
-    return CaseVerdict(case_name, hidden, (Finding("raised", RAISED.format(kind=kind), text),))
+    return CaseVerdict(
+        case_name, hidden, (Finding("raised", RAISED.format(kind=kind), text.removeprefix(f"{kind}: ")),)
+    )

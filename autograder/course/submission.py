@@ -11,7 +11,7 @@ from autograder.course.course import Course, find_course, student
 from autograder.course.notebooks import compare_with_release, grade_id
 from autograder.course.reading import parse_notebook, read_content, read_notebook
 from autograder.course.rules_file import read_rules
-from autograder.course.tasks import find_notebook
+from autograder.course.tasks import find_notebook, tasks_of_notebook
 from fxopt_workbench.files import write_whole
 
 TIMESTAMP_FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"
@@ -113,6 +113,7 @@ def check_saved(exercise: str) -> None:
     unit, name = find_notebook(exercise)
     notebook = read_notebook(find_course().workspace / unit / f"{name}.ipynb")
     ran = [text.strip() for text in shell.user_ns.get("In", []) if text.strip()]
+    titles = {task.answer_id: task.title for task in tasks_of_notebook(name)}
     saved = {cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"}
     for cell in notebook.cells:
         if cell.cell_type != "code" or not cell.metadata.get("nbgrader", {}).get("solution"):
@@ -120,7 +121,9 @@ def check_saved(exercise: str) -> None:
         first_line = cell.source.strip().splitlines()[0] if cell.source.strip() else None
         versions = [text for text in ran if first_line and text.splitlines()[0] == first_line]
         if versions and versions[-1] not in saved:
+            name = str(grade_id(cell))
             raise UnsavedAnswersError(
-                f"Not submitted: the saved file does not hold what you last ran in {grade_id(cell)}. "
-                "Save the notebook (Ctrl+S or ⌘S), then run this cell again."
+                f"Not submitted: of {titles.get(name, name)!r} the saved file holds another answer "
+                "than the one that you ran last. If you have changed it since, run it and its check. Then save the "
+                "notebook (Ctrl+S or ⌘S) and run this cell again."
             )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.tracks import START_PAGE, TRACKS
+from autograder.exchange.markup import heading_anchor
 from fxopt_workbench.files import write_whole
 
 PRIVATE_FOLDER = ".fxopt"
@@ -228,15 +229,36 @@ def _released_files(curriculum: Path) -> Iterator[tuple[str, bytes]]:
         if path.suffix == ".ipynb" and _cells(content) is None:
             raise WorkspaceError(f"{path} is not a notebook; run `make notebooks` to build it again")
         yield relative.as_posix(), content
-    for page in PAGES:
-        contents = curriculum.parent / page
-        if contents.is_file():
-            yield page, _links_into_workspace(contents.read_bytes().decode(), curriculum.name).encode()
+    places = [curriculum.parent / page for page in PAGES]
+    pages = {place.name: place.read_bytes().decode() for place in places if place.is_file()}
+    headings = {name: _headings(text) for name, text in pages.items()}
+    for name, text in pages.items():
+        yield name, _links_to_headings(_links_into_workspace(text, curriculum.name), name, headings).encode()
 
 
 def _links_into_workspace(markdown: str, curriculum: str) -> str:
     """Markdown whose links into the curriculum's folder are relative to the workspace instead."""
     return re.sub(rf"(\]\(<?)(?:\./)?{re.escape(curriculum)}/", r"\1", markdown)
+
+
+def _headings(markdown: str) -> dict[str, str]:
+    """For each heading how a link names it on GitHub and on the website, and how JupyterLab names it."""
+    texts = re.findall(r"^#+ +(.*?) *$", markdown, re.MULTILINE)
+    return {heading_anchor(text): text.replace(" ", "-") for text in texts}
+
+
+def _links_to_headings(markdown: str, page: str, headings: dict[str, dict[str, str]]) -> str:
+    """Markdown whose links to headings work in JupyterLab, too.
+
+    It calls a heading by its text as it stands, and finds it only if the link names the page, even its own.
+    """
+
+    def renamed(link: re.Match[str]) -> str:
+        target, anchor = link[1] or page, link[2]
+        known = headings.get(target, {})
+        return f"]({target}#{known[anchor]})" if anchor in known else link[0]
+
+    return re.sub(r"\]\(([^()#\s]*)#([^()\s]+)\)", renamed, markdown)
 
 
 def _with_outputs_of(current: bytes, new: bytes) -> bytes:

@@ -147,6 +147,16 @@ def outcome_from_verdicts(task: str, title: str, verdicts: Iterable[CaseVerdict]
     return TaskOutcome(task, title, "wrong" if messages else "passed", messages, misconceptions, cases)
 
 
+def _without_brackets(text: str) -> str:
+    """A text without the one pair of brackets around all of it, which may be cut off; `(1) and (2)` has none."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            return text[1:-1] if text.startswith("(") and position == len(text) - 1 else text
+    return text[1:]
+
+
 def _explained(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
     """The verdicts with each question's deviations told as what explains all of them, if one mistake alone does.
 
@@ -169,7 +179,8 @@ def _explained(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
         for finding in findings:
             fitting &= {name for name, _ in finding.fits}
         smallest = min(findings, key=lambda finding: places[id(finding)])
-        detail = f"(in the case {places[id(smallest)][2]!r}) {smallest.detail}"
+        figures = _without_brackets(smallest.detail)
+        detail = f"(in the case {places[id(smallest)][2]!r}{': ' * bool(figures)}{figures})"
         for finding in findings:
             name = next(iter(fitting)) if len(fitting) == 1 else question
             message = messages[name] if len(fitting) == 1 else finding.message

@@ -51,6 +51,11 @@ INSTRUCTOR_EXTENSIONS = tuple(
 """What of nbgrader's user interface a learner has no use for; Validate is not among them."""
 
 
+STYLE = """/* JupyterLab breaks long lines of output in the middle of words. */
+.jp-OutputArea .jp-OutputArea-output pre { word-break: normal; overflow-wrap: anywhere; }
+"""
+
+
 class LabError(RuntimeError):
     """JupyterLab cannot be started; the message says why and what to do."""
 
@@ -170,6 +175,7 @@ def _write_configuration(folder: Path, shown: Path, page: str, instructor: bool)
             "news_url": None,
             "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
             "extension_manager": "readonly",
+            "custom_css": True,
         },
     }
     hidden = QUIET_EXTENSIONS if instructor else QUIET_EXTENSIONS + INSTRUCTOR_EXTENSIONS
@@ -180,6 +186,7 @@ def _write_configuration(folder: Path, shown: Path, page: str, instructor: bool)
     files = {
         "jupyter_server_config.json": json.dumps(server, indent=1),
         "nbgrader_config.py": NBGRADER_CONFIG,
+        "custom/custom.css": STYLE,
         "labconfig/page_config.json": json.dumps({"disabledExtensions": dict.fromkeys(hidden, True)}, indent=1),
         "labconfig/default_setting_overrides.json": json.dumps(settings, indent=1),
     }

@@ -27,6 +27,7 @@ from autograder.learner_side.mode import is_grading
 from autograder.learner_side.own_functions import reference_module
 from autograder.learner_side.withheld import withheld_use
 from autograder.learner_side.worker import describe_error
+from fxopt_workbench.tables import whole_lines
 
 MARKS = {
     "passed": "✔ passed",
@@ -38,6 +39,9 @@ MARKS = {
 CASES_NAMED = 3
 """How many of the cases that a message is about are named before it."""
 
+EXHIBITS_SHOWN = 9
+"""How many pictures and texts of an answer that is not right yet stand under its messages; one opens the others."""
+
 
 @dataclass
 class CheckResult:
@@ -45,7 +49,8 @@ class CheckResult:
 
     Attributes:
         outcome: the outcome on the visible cases.
-        exhibits: pictures (with a text twin each) and texts of what the learner's code did.
+        exhibits: pictures (with a text twin each) and texts of what the learner's code did; first of the cases that
+            fail.
         note: what became of an answer that is exported to the learner's package.
     """
 
@@ -84,7 +89,9 @@ class CheckResult:
             more = f" and {len(about) - CASES_NAMED} more" if len(about) > CASES_NAMED else ""
             # With a single case there is nothing to tell apart.
             several = len(cases) > 1 and about
-            messages.append(f"✘ {', '.join(about[:CASES_NAMED])}{more}: {message}" if several else f"→ {message}")
+            named = about[:CASES_NAMED]
+            listed = ("; " if any("," in name for name in named) else ", ").join(named)
+            messages.append(f"✘ {listed}{more}: {message}" if several else f"→ {message}")
         untold = [f"✘ {verdict.case}" for verdict in failed if verdict.case not in told]
         return [*lines, *untold, *messages]
 
@@ -102,14 +109,18 @@ class CheckResult:
         color = {"passed": "#0b6e4f", "not written": "#555555"}.get(self.outcome.status, "#a4262c")
         rows = "".join(f"<li>{with_code(line)}</li>" for line in self._lines())
         closing = "".join(f"<p>{with_code(line)}</p>" for line in self._closing())
-        exhibits = "".join(_html_of(exhibit) for exhibit in self.exhibits)
-        if self.passed and len(self.exhibits) > 1:
-            # What is right is one line; who wants to see it opens it.
-            exhibits = f"<details><summary>What your code did</summary>{exhibits}</details>"
+        # What is right is one line; who wants to see it opens it.
+        count = 0 if self.passed and len(self.exhibits) > 1 else EXHIBITS_SHOWN
+        shown, folded = (
+            "".join(_html_of(exhibit) for exhibit in part) for part in (self.exhibits[:count], self.exhibits[count:])
+        )
+        if folded:
+            what = "More of what your code did" if count else "What your code did"
+            folded = f"<details><summary>{what}</summary>{folded}</details>"
         return (
             f'<div style="border-left:4px solid {color};padding-left:0.8em">'
             f"<p><b>{html.escape(self._headline())}</b></p>"
-            f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{closing}{exhibits}</div>"
+            f"<ul style='list-style:none;padding-left:0'>{rows}</ul>{closing}{shown}{folded}</div>"
         )
 
 
@@ -120,8 +131,7 @@ def exhibit_text(exhibit: Any) -> str:
 
 def _html_of(exhibit: Any) -> str:
     if isinstance(exhibit, str):
-        # Columns of text line up in a fixed-width font only, which not every page gives to `pre`.
-        return f'<pre style="font-family: monospace">{html.escape(exhibit)}</pre>'
+        return whole_lines(exhibit)
     title = html.escape(exhibit_text(exhibit).splitlines()[0])
     shown = exhibit._repr_mimebundle_().get("text/html", f"<pre>{html.escape(exhibit_text(exhibit))}</pre>")
     return f"<details><summary>What your code did. {title}</summary>{shown}</details>"
@@ -156,7 +166,8 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
     from autograder.exchange.evidence import Evidence
 
     visible = import_module(task.module + ".visible")
-    verdicts, exhibits = [], []
+    verdicts: list[CaseVerdict] = []
+    exhibits: list[tuple[bool, list[Any]]] = []
     for case in visible.visible_cases():
         try:
             evidence = visible.probe(case, *answers)
@@ -171,9 +182,10 @@ def run_check(task: Task, answers: tuple[Any, ...]) -> CheckResult:
         if task.fresh and (more := follow_up(task, case, evidence)) is not None:
             evidence = Evidence.from_message(*visible.fresh(more).to_message())
         verdicts.append(judge_case(task, case, evidence, hidden=False))
-        exhibits += visible.show(case, evidence)
+        exhibits.append((verdicts[-1].passed, visible.show(case, evidence)))
     outcome = outcome_from_verdicts(task.name, task.title, verdicts)
-    return CheckResult(outcome, exhibits)
+    exhibits.sort(key=lambda of_case: of_case[0])  # what is not right is looked at first
+    return CheckResult(outcome, [exhibit for _, shown in exhibits for exhibit in shown])
 
 
 class DayChecks:

@@ -27,11 +27,12 @@ def submit(exercise: str) -> None:
         return
     print("Handing in; then every task is graded, on hidden cases too. This takes one to four minutes.", flush=True)
     command = [sys.executable, "-m", "fxopt_workbench.cli", "submit", exercise, "--grade"]
-    finished = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1"},
-    )
-    print(finished.stdout + finished.stderr, end="")
+    # A kernel asks every process for a terminal's colours; a cell would show each step of a bar on a line of its own.
+    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    environment |= {"COLUMNS": "100", "NO_COLOR": "1", "TTY_COMPATIBLE": "0", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            print(line, end="", flush=True)

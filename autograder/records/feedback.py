@@ -20,6 +20,7 @@ from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 from nbformat import NotebookNode
 from traitlets import default
 
+from autograder.course.tasks import written_tasks
 from autograder.records.pages import StrictTemplates
 
 KEPT_CELLS = 512
@@ -64,6 +65,8 @@ class FeedbackExporter(HTMLExporter):
             return _highlighted(source, language, lexer)
 
         resources = self._init_resources(resources)
+        # Checks bring the titles of their tasks; a question that is answered in words has no check.
+        resources["titles"] = {task.name: task.title for task in written_tasks()}
         widgets = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
         self.register_filter("highlight_code", highlight_code)
         self.register_filter("filter_data_type", widgets)

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SQLAlchemyError
+from traitlets import List
 
 from autograder.course.converting import TellsWhy, convert
 from autograder.course.course import Course, course_config
@@ -44,6 +46,7 @@ from autograder.records.recording import (
     whole_outcome,
     work_of,
 )
+from autograder.records.shown_grades import ShownGrades
 from autograder.records.trouble import explained, shown
 from autograder.records.verdicts import Attempt, VerdictStore
 from fxopt_workbench.files import write_whole
@@ -343,7 +346,7 @@ class _Run:
         config.CourseDirectory.assignment_id = folder.unit
         autograde = AutogradeReceived(coursedir=CourseDirectory(config=config), config=config)
         autograde.judged[folder.student, folder.unit] = judged
-        feedback = GenerateFeedbackOf(coursedir=CourseDirectory(config=config), config=config)
+        feedback = feedback_of(self._course, folder.student, folder.unit)
         try:
             for converter in (autograde, feedback):
                 converter.force = True
@@ -383,7 +386,34 @@ class _Begun:
 
 
 class GenerateFeedbackOf(TellsWhy, GenerateFeedback):
-    """nbgrader's feedback, which says why it failed."""
+    """nbgrader's feedback, which says why it failed.
+
+    Attributes:
+        best_counts: whether the page says that the best attempt counts, and not the one that it shows.
+    """
+
+    preprocessors = List([ShownGrades, CSSHTMLHeaderPreprocessor]).tag(config=True)
+    best_counts = False
+
+    def init_single_notebook_resources(self, notebook_filename: str) -> dict[str, Any]:
+        """As nbgrader's, with what the page says of attempts."""
+        resources: dict[str, Any] = super().init_single_notebook_resources(notebook_filename)
+        return resources | {"best_counts": self.best_counts}
+
+
+def feedback_of(course: Course, who: str, unit: str) -> GenerateFeedbackOf:
+    """What writes the feedback pages of one submission, over those that there are.
+
+    Raises:
+        RulesError: there are mistakes in `course.toml`.
+    """
+    config = course_config(course)
+    config.CourseDirectory.student_id = who
+    config.CourseDirectory.assignment_id = unit
+    converter = GenerateFeedbackOf(coursedir=CourseDirectory(config=config), config=config)
+    converter.best_counts = read_rules(course).for_student(who, unit).counts == "best"
+    converter.force = True
+    return converter
 
 
 def _read_outcome(course: Course, student: str, unit: str, notebook: str) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -102,18 +103,24 @@ def draw(nodes: Sequence[Recorded], title: str = "") -> Figure:
     at = {place: (index - (len(row) - 1) / 2, -level) for level, row in rows.items() for index, place in enumerate(row)}
     wide = max(len(row) for row in rows.values())
     figure, axes = pyplot.subplots(figsize=(max(4.0, 2.4 * wide), 0.8 * len(rows) + 0.4), layout="constrained")
-    for place, one in enumerate(nodes):
-        for to, _ in one.edges:
-            # Around what stands between, on the outer side.
-            bend = 0.0 if depth[to] - depth[place] == 1 else -0.4 if at[place][0] > 0 else 0.4
-            arrow = {"arrowstyle": "->", "color": "gray", "shrinkA": 12, "shrinkB": 12}
-            arrow["connectionstyle"] = f"arc3,rad={bend}"
-            axes.annotate("", xy=at[to], xytext=at[place], arrowprops=arrow)
+    boxes = []
     for place, one in enumerate(nodes):
         short = one.name.removesuffix("Backward0")
         label = short if one.is_leaf else f"{short} {one.sequence}"
         box = {"boxstyle": "square" if one.is_leaf else "round", "facecolor": "white", "edgecolor": "tab:blue"}
-        axes.text(*at[place], label, ha="center", va="center", bbox=box, color="black")
+        text = axes.text(*at[place], label, ha="center", va="center", bbox=box, color="black")
+        boxes.append(text.get_bbox_patch())
+    for place, one in enumerate(nodes):
+        arrived: Counter[int] = Counter()
+        for to, _ in one.edges:
+            # Around what stands between, on the outer side; a second edge to the same node beside the first.
+            outer = -1.0 if at[place][0] > 0 else 1.0
+            bend = outer * (0.4 * (depth[to] - depth[place] > 1) + 0.3 * arrived[to])
+            arrived[to] += 1
+            # Cut off where the boxes end, however wide a name makes them, so that no head is hidden.
+            arrow: dict[str, Any] = {"arrowstyle": "->", "color": "gray", "patchA": boxes[place], "patchB": boxes[to]}
+            arrow |= {"shrinkA": 2, "shrinkB": 2, "connectionstyle": f"arc3,rad={bend}"}
+            axes.annotate("", xy=at[to], xytext=at[place], arrowprops=arrow)
     axes.set(xlim=(-wide / 2 - 0.2, wide / 2 + 0.2), ylim=(-len(rows) + 0.4, 0.6), title=title)
     axes.axis("off")
     pyplot.close(figure)

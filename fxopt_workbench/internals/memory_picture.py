@@ -10,7 +10,7 @@ from html import escape
 import torch
 
 from fxopt_core.display import choose_kinds
-from fxopt_workbench.tables import aligned
+from fxopt_workbench.tables import aligned, text_twin
 
 MOST_POSITIONS = 64
 """Positions of memory in one picture; more could not be read."""
@@ -104,7 +104,7 @@ class MemoryPicture:
         html = (
             f'<figure style="margin: 0; overflow-x: auto"><img style="{style}" src="data:image/svg+xml;base64,{data}" '
             f'alt="{escape(self.alt_text(), quote=True)}"/></figure>'
-            f"<details><summary>The same as text</summary><pre>{escape(self.text)}</pre></details>"
+            f"{text_twin(self.text)}"
         )
         return choose_kinds({"text/plain": self.text, "text/html": html}, include, exclude)
 

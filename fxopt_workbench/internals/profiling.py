@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from fxopt_workbench.internals.memory_curve import quiet
+
 ROWS = 24
 """Lines of a profile: the ranges, and the operators that took longest."""
 
@@ -20,7 +22,7 @@ def profiled(ranges: Mapping[str, Callable[[], object]]) -> str:
     Returns:
         The profiler's table, times in its own units, the longest range first.
     """
-    with profile(activities=[ProfilerActivity.CPU]) as found:
+    with quiet(), profile(activities=[ProfilerActivity.CPU]) as found:
         # What the profiler sets up with its first events belongs to none of them.
         with record_function("warm-up"):
             torch.ones(1).add(1)

@@ -181,6 +181,8 @@ def main(
     console.print()
     console.print("Of the nodes that are ready, the one that was recorded last goes first.")
     if cpp:
+        console.print()
+        console.print("Building a program in C++; this takes about half a minute.")
         with tempfile.TemporaryDirectory() as folder:
             losses = run(build(Path(folder)))
         table = [(str(step), f"{loss:.6f}") for step, loss in losses]

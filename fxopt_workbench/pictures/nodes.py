@@ -117,7 +117,7 @@ def shape_and_dtype(value: Any) -> tuple[str, str]:
     """Shape and dtype of a node's value as text, such as `("[4, 3]", "float32")`.
 
     Takes a tensor (a fake one too), a `TensorMetadata`, a mapping with `shape` and `dtype` (what was decoded),
-    a number, or a tuple or list of these; `None` gives `("?", "?")`.
+    a number, or a tuple or list of these. `None` gives `("?", "?")`; in a tuple it is what was not asked for.
     """
     if value is None:
         return UNKNOWN, UNKNOWN
@@ -128,8 +128,8 @@ def shape_and_dtype(value: Any) -> tuple[str, str]:
             return "", str(value.get("type", type(value).__name__))
         return _shape(value["shape"]), str(value["dtype"]).removeprefix("torch.")
     if isinstance(value, (tuple, list)):
-        parts = [shape_and_dtype(element) for element in value]
-        dtypes = list(dict.fromkeys(dtype for _, dtype in parts))
+        parts = [("none", "") if element is None else shape_and_dtype(element) for element in value]
+        dtypes = list(dict.fromkeys(dtype for _, dtype in parts if dtype))
         return _several([shape for shape, _ in parts], 3), "/".join(dtypes)
     if isinstance(value, fx.GraphModule):
         return "", f"graph of {len(value.graph.nodes)} nodes"

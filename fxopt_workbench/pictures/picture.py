@@ -15,7 +15,7 @@ from fxopt_core.display import choose_kinds
 from fxopt_workbench.files import replacing
 from fxopt_workbench.pictures.rendering import PictureError, render_svg
 from fxopt_workbench.pictures.scene import Scene
-from fxopt_workbench.tables import aligned
+from fxopt_workbench.tables import aligned, text_twin
 
 PIXELS_A_POINT = 96 / 72
 """CSS pixels a point (https://www.w3.org/TR/css-values-4/#absolute-lengths)."""
@@ -104,8 +104,7 @@ class GraphPicture:
         return choose_kinds(bundle, include, exclude)
 
     def _html(self) -> str:
-        twin = f"<details><summary>The same as text</summary><pre>{escape(self.text)}</pre></details>"
-        return self.figure_html() + twin
+        return self.figure_html() + text_twin(self.text)
 
     def figure_html(self) -> str:
         """The picture as an image in a `<figure>`, without its text twin. Raises as `svg` does.

@@ -151,12 +151,14 @@ def alt_text(report: BenchmarkReport) -> str:
     for candidate in report.candidates:
         text = f"{candidate.name}: {format_seconds(candidate.measurement.median)} a call"
         if candidate.break_even_calls is not None:
-            text += f", first call {format_seconds(candidate.first_call_seconds)}, {against_first(report, candidate)}; "
-            pays = pays_after(report, candidate)
-            if pays == UNCLEAR:
-                text += "whether it pays is unclear"
+            speed = against_first(report, candidate)
+            text += f", first call {format_seconds(candidate.first_call_seconds)}, "
+            if speed == UNCLEAR:
+                text += "and unclear whether it is faster, so also whether it pays"
+            elif math.isfinite(candidate.break_even_calls):
+                text += f"{speed}; pays after {pays_after(report, candidate)} calls"
             else:
-                text += f"pays after {pays} calls" if math.isfinite(candidate.break_even_calls) else "never pays"
+                text += f"{speed}; never pays"
         sentences.append(f"{text}.")
     return " ".join(sentences)
 

@@ -119,7 +119,7 @@ def _tail(flow: Flow, rest: set[fx.Node]) -> Parts:
         return [("head", "What follows the neck at each level, and what reads that.", rest)] if rest else []
     gates = flow.gates(attentions[-1])
     body = flow.before(gates[-1:]) & rest
-    why = f"{len(attentions)} times attention over tokens."
+    why = f"{len(attentions)} times attention over tokens that come from the image."
     if body != rest:
         head = "What reads only the last value that all paths from the last attention to the outputs go through."
         return [("transformer", why, body), ("head", head, rest - body)]

@@ -33,8 +33,8 @@
 # %% [markdown]
 # ## The road map
 #
-# *5 minutes.* You'll meet these names in error messages, so it pays to know who does what. Four programs pass your model
-# along to one another.
+# *5 minutes.* You'll meet these names in error messages, so it pays to know who does what. Your
+# Python comes first, and then four programs pass your model along to one another.
 
 # %%
 # %matplotlib inline
@@ -90,7 +90,8 @@ print(f"device: {device.type}; Inductor writes {capabilities(device).kernel_lang
 # shows them to you. Dynamo steps in just before a frame (one call of a function) starts, and reads the same
 # instructions.
 #
-# **Prediction.** Does the bytecode of `forward` mention convolutions, shapes or dtypes?
+# **Prediction.** Here is a function of two lines. Will its bytecode know that `x` is a tensor, and of which shape and
+# dtype?
 
 # %%
 import dis
@@ -130,7 +131,7 @@ _ = looked_at(torch.randn(3))
 
 # %% [markdown] tags=[]
 # Now look at the graph of the whole network. Inputs, weights, operations and the output have boxes of different shapes
-# and colours. The table below the picture says the same in text.
+# and colours. Unfold *The same as text* below the picture if you'd rather read a table.
 
 # %%
 from fxopt_core.capture import capture
@@ -150,7 +151,8 @@ taken = [node for node in captured.graphs[0].graph.nodes if node.op == "placehol
 assert len(taken) > len(list(model.parameters()))
 
 # %% [markdown]
-# Notice that the weights are *inputs* of the graph (`placeholder`). Each call hands them in, so you can train the model
+# Notice that the weights come into the graph from outside, as the image does: parameters are `placeholder` nodes, too,
+# drawn with dashes. Each call hands them in, so you can train the model
 # without compiling it again.
 #
 # ## Guards: when can it reuse the graph?
@@ -172,6 +174,8 @@ for begins, why in TELLING.items():
 print(f"({len(captured.guards)} guards in all)")
 
 # %% [markdown]
+# (`device=` is the number of the GPU. A CPU has none, hence `None`.)
+#
 # **Prediction.** You call a compiled function with batch size 2, then with other values of the same shape, then with
 # batch size 3, 4 and 5. After that come the odd ones: an empty batch, and a batch of one. Which of these calls compile
 # again?
@@ -249,6 +253,9 @@ for graph_break in broken.graph_breaks:
     print(f"    {graph_break.reason.splitlines()[0]}")
 
 # %% [markdown]
+# Two lines ended a graph, so there are three. The second one only works out the condition. Where's the multiplication
+# by 0.5? Python ran the `if`, and it didn't go that way: this call never reached it.
+#
 # A [graph break](../Glossary.md#graph-break) isn't an error, but it costs you something. Nothing gets fused across it, and
 # each piece has guards of its own. If you want to know about breaks, ask for `torch.compile(model, fullgraph=True)`: it
 # turns a break into an error.
@@ -263,7 +270,7 @@ except torch._dynamo.exc.Unsupported as error:
 # %% [markdown]
 # ## Stage 2: AOTAutograd adds the backward pass
 #
-# *20 minutes.* Eager PyTorch records the backward pass while the forward pass runs. A compiler wants to see both **ahead
+# *15 minutes.* Eager PyTorch records the backward pass while the forward pass runs. A compiler wants to see both **ahead
 # of time**. Then it can decide what to keep in memory between them, and optimise across the two. AOTAutograd does three
 # things for it. It traces forward and backward into one [**joint graph**](../Glossary.md#joint-graph). It lowers every
 # operation to [**ATen**](../Glossary.md#aten), PyTorch's operator library, which has one name for what Python lets you
@@ -327,7 +334,7 @@ assert called["backward"].count("aten.sum.dim_IntList") == 1
 # Two words that you'll see in the picture: the inputs of the joint graph are called **primals** (what goes into the
 # forward pass: parameters and images) and **tangents** (the gradients that come in from behind, one for each output).
 # Find the derivative of the convolution (`convolution_backward`) and that of ReLU (`threshold_backward`, which lets the
-# gradient through where the output was positive).
+# gradient through where the output was positive). What belongs to the way back has a double border and another colour.
 
 # %% tags=["claim"]
 # What the text tells you to look for in the picture.
@@ -336,7 +343,15 @@ inputs_named = [node.name for node in stages["joint"].graph.nodes if node.op == 
 assert {name.rstrip("_0123456789") for name in inputs_named} == {"primals", "tangents"}
 
 # %%
-draw(stages["joint"], title="Forward and backward in one graph of ATen operators")
+forward_names = {node.name for node in stages["forward"].graph.nodes}
+calls = [node for node in stages["joint"].graph.nodes if node.op == "call_function"]
+way_back = [node for node in calls if node.name not in forward_names]
+draw(stages["joint"], title="Forward and backward in one graph of ATen operators", highlight=way_back)
+
+# %% tags=["claim"]
+# What is marked is the backward graph, node by node, and neither of the two is empty.
+assert len(way_back) == operations(stages["backward"])
+assert len(calls) - len(way_back) == operations(stages["forward"])
 
 # %% [markdown]
 # The forward graph has to hand over the values that the backward graph will need. They stay in memory all the time in
@@ -355,7 +370,8 @@ print(f"the forward graph returns {len(outputs)} values: 1 result, {len(outputs)
 # `relu(x) * 2 + 1` reads and writes the whole tensor three times. As one kernel, it does so once. And moving memory is
 # what most operations spend their time on.
 #
-# **Prediction.** How many kernels will Inductor write for `relu(x) * 2 + 1`?
+# **Prediction.** How many kernels will Inductor write for `relu(x) * 2 + 1`? (The cell runs a compiler: give it up to
+# half a minute.)
 
 # %%
 import re
@@ -378,11 +394,76 @@ if device.type == "cpu":
 
 # %% [markdown]
 # The name lists what Inductor fused: `add`, `mul`, `relu`. And here's the kernel, exactly as your C++ compiler (or
-# Triton) gets it. Find the multiplication by 2 and the addition of 1. You'll see one load and one store.
+# Triton) gets it. Find the multiplication by 2 and the addition of 1. You'll see one load and one store. (On a CPU, the
+# two lines about integer division are a safety net of Inductor's. Nothing is divided here.)
 
 # %%
 start = sources[0].find("void  kernel") if device.type == "cpu" else sources[0].find("def ")
 print("\n".join(line[:120] for line in sources[0][start:].splitlines()[:24]))
+
+# %% [markdown]
+# ## One GELU, all the way down
+#
+# *10 minutes.* Now all stages at once, for a single operation. GELU is a smooth relative of ReLU:
+# $\text{gelu}(x) = \frac{x}{2}\,\bigl(1 + \text{erf}(x / \sqrt 2)\bigr)$, with the error function erf. In Python it's one call.
+#
+# **Prediction.** At which stage does the one operation turn into several: in the bytecode, in Dynamo's graph, in the
+# ATen graph or in the kernel?
+
+# %%
+from torch._inductor.decomposition import select_decomp_table
+
+
+def smooth(x):
+    return nn.functional.gelu(x)
+
+
+def keep_both(graph_module, example_inputs):
+    stages["gelu captured"] = graph_module
+    lower = aot_autograd(fw_compiler=keep("gelu lowered"), decompositions=select_decomp_table())
+    return lower(graph_module, example_inputs)
+
+
+def statements(graph_module):
+    """The lines of a graph's code that compute something."""
+    return [
+        line.strip().split(";")[0] for line in graph_module.code.splitlines() if "torch." in line and "def " not in line
+    ]
+
+
+with torch.no_grad():
+    torch._dynamo.reset()
+    torch.compile(smooth, backend=keep_both)(torch.randn(64, device=device))
+    torch._dynamo.reset()
+    _, (kernel_of_gelu,) = run_and_get_code(torch.compile(smooth), torch.randn(64, device=device))
+COMPUTES = re.compile(r"(?:auto |float )?(tmp\d+ = (?:tmp\d+ [*+] tmp\d+|.*\berf\().*)")
+gelu_stages = {
+    "Python": ["return nn.functional.gelu(x)"],
+    "bytecode": [f"{one.opname} {one.argrepr}".strip() for one in dis.get_instructions(smooth)],
+    "FX graph, by Dynamo": statements(stages["gelu captured"]),
+    "ATen graph, by AOTAutograd": statements(stages["gelu lowered"]),
+    "kernel, by Inductor": [line[1] for text in kernel_of_gelu.splitlines() if (line := COMPUTES.search(text.strip()))],
+}
+
+# %%
+descent = graphviz.Digraph(node_attr={"shape": "box", "fontname": "Courier"})
+for name, lines in gelu_stages.items():
+    descent.node(name, f"{name}:\\l  " + "\\l  ".join(lines) + "\\l")
+for name, following in zip(list(gelu_stages), list(gelu_stages)[1:], strict=False):
+    descent.edge(name, following)
+said = "; ".join(f"{name}: {', '.join(lines)}" for name, lines in gelu_stages.items())
+display(SVG(render_svg(descent.source, f"One GELU at five stages. {said}")))
+
+# %% tags=["claim"]
+# One operation in Dynamo's graph, five of ATen, and the same five steps in the kernel.
+assert [len(gelu_stages[name]) for name in ("FX graph, by Dynamo", "ATen graph, by AOTAutograd")] == [1, 5]
+assert len(gelu_stages["kernel, by Inductor"]) == 5
+assert sum("erf" in line for line in gelu_stages["kernel, by Inductor"]) == 1
+
+# %% [markdown]
+# Up to Dynamo, GELU is one name. It comes apart on the way through AOTAutograd, which replaces it by its formula because
+# Inductor asked for that: three products, an erf and a sum. Then Inductor puts the five steps back together, in one loop.
+# Take apart, then fuse: so Inductor needs no rule for GELU, and none for the next function that somebody invents.
 
 # %% [markdown]
 # ## Backends: stopping after each stage
@@ -437,7 +518,8 @@ print(alt_text(report))
 # from the graph and everything else that the code depends on. A fresh process with the same model only has to read it.
 # Below, two fresh processes share a cache folder.
 #
-# **Prediction.** The second process still has to run Dynamo. How much of the time will it save?
+# **Prediction.** The second process still has to run Dynamo. How much of the time will it save? (Two processes, two
+# lines: give them up to half a minute.)
 
 # %%
 import os
@@ -470,9 +552,12 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{name} cache: {float(seconds):.1f} s to compile, graphs found in the cache: {hits}")
 
 # %% [markdown]
+# The second process found the graph, so no C++ compiler ran. What's left is what no such cache can save: loading the
+# compiler into a fresh Python, and Dynamo, which has to read your bytecode before it knows what to look for.
+#
 # ## The same on a real model
 #
-# *10 minutes.* So far the models were toys. Here's a BERT encoder from Hugging Face, built from its configuration with
+# *5 minutes.* So far the models were toys. Here's a BERT encoder from Hugging Face, built from its configuration with
 # random weights, so you don't have to download anything. Dynamo has to follow it through several hundred lines of
 # library code that has an option for everything.
 #
@@ -491,6 +576,9 @@ for name, count in bert_graphs.operation_counts().most_common(6):
 assert (len(bert_graphs.graphs), len(bert_graphs.graph_breaks)) == (1, 0)
 
 # %% [markdown]
+# One: what all those options decide is known before a tensor is touched, so Dynamo follows the one way that your model
+# takes and leaves out the rest.
+#
 # A graph of this size would fill your wall, so the picture folds it up. A box stands for a module, or for several blocks
 # that repeat one another, and says how many operations are inside.
 
@@ -506,7 +594,7 @@ draw(bert_graphs.graphs[0], title="A BERT encoder, collapsed")
 
 # %% tags=["nbval-check-output"]
 exported = torch.export.export(
-    small_step_module := nn.Sequential(nn.Linear(6, 4), nn.ReLU()),
+    nn.Sequential(nn.Linear(6, 4), nn.ReLU()),
     (torch.randn(2, 6),),
     dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=64)},),
 )

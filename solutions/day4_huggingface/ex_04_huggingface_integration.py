@@ -13,7 +13,7 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex04-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 4: Hugging Face models
 #
-# You go from text to a graph that you know piece by piece. Six tasks, about an hour and a half. All models are small, and built
+# You go from text to a graph that you know piece by piece. Six tasks, about 100 minutes. All models are small, and built
 # from their configurations with random weights: there's no download.
 #
 # Write your own code: while grading, the tools of `fxopt_core` that would answer a task are out of reach.
@@ -46,8 +46,8 @@ transformers.logging.set_verbosity_error()
 #    and any length from 2 to what the model can read (`model.config.max_position_embeddings`). The model comes as training
 #    left it.
 # 3. `greatest_difference(run, model, inputs)` calls `run(**inputs)` and `model(**inputs)`, which both return a tuple of
-#    tensors. It returns the largest absolute difference of any two numbers, as a float; where one of them is `nan`, it returns
-#    `nan` or infinity. The check tries it on programs that are wrong for certain.
+#    tensors. It returns the largest absolute difference between two numbers in the same place, as a float; where one of them
+#    is `nan`, it returns `nan` or infinity. The check tries it on programs that are wrong for certain.
 #
 # <details><summary>Hint 1: a question</summary>What does a row hold where its text is over? Who tells the model?</details>
 # <details><summary>Hint 2: the idea</summary>You call a tokenizer like a function; it knows <code>padding</code>, <code>truncation</code>, <code>max_length</code> and <code>return_tensors</code>. Both inputs of the program share their two dynamic dimensions.</details>
@@ -92,7 +92,7 @@ check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "find_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Find every attention block by its structure
 #
-# *12 minutes, medium.* Attention that is written out in operators has no name, but it has a shape: a product of matrices (query
+# *18 minutes, medium.* Attention that is written out in operators has no name, but it has a shape: a product of matrices (query
 # and key), a softmax, and a product of matrices with the weights first and the values second. Between them there may only be
 # steps of these kinds:
 #
@@ -176,24 +176,25 @@ check.day4.find_attention(find_attention)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fuse_attention-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Replace attention that is written out by SDPA
 #
-# *20 minutes, hard.* One operator computes a whole block:
+# *35 minutes, hard.* One operator computes a whole block:
 #
 # ```python
 # scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=s)  # softmax(query @ keyᵀ * s + mask) @ value
 # ```
 #
-# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` in the place of blocks that your
-# `find_attention` finds, and returns the module. The graph must compute what it did before.
+# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` in place of what `find_attention`
+# finds, and returns the module. The graph must compute what it did before.
 #
-# The operator knows one scale, a number, and then one mask, of two or more dimensions and of the scores' dtype. A block that
-# says no more must be fused: its numbers may multiply or divide, several times or not at all. Any other block is yours to
-# leave: several masks, a mask before the scale, a tensor as a scale, a step after the softmax.
+# The operator knows one scale, a number, then one mask: of the scores' dtype, with two or more dimensions, not larger than
+# the scores. A block that says no more must be fused: its numbers may multiply or divide, several times or not at all. (Skip
+# idle dropouts and casts.) Others are yours to leave: several masks, a mask before the scale, a tensor as scale, a factor
+# after the softmax.
 #
 # Leave a block alone where others read its weights (or a step on the way), or its softmax runs over another dimension than
 # the last. Remove what nobody reads any more. A second run changes nothing.
 #
 # <details><summary>Hint 1: a question</summary>What does the operator do when you give it no <code>scale</code>? And how does the key lie in the first product?</details>
-# <details><summary>Hint 2: the idea</summary>Walk from the scores down to the output while there is one reader, and collect: <code>mul</code> and <code>div</code> change the scale, which begins at 1; what <code>add</code> adds is the mask. One more transpose brings the key back.</details>
+# <details><summary>Hint 2: the idea</summary>Walk from the scores down to the output while there is one reader, and collect: <code>mul</code> and <code>div</code> change the scale, which begins at 1; what <code>add</code> adds is the mask; a dropout that is off and a cast to the dtype that is there already change nothing. One more transpose brings the key back.</details>
 # <details><summary>Hint 3: the shape</summary><code>with graph.inserting_before(output): …</code>, two calls of <code>graph.call_function</code>, <code>output.replace_all_uses_with(fused)</code>. Then erase the old steps yourself, from the output upwards (<code>eliminate_dead_code</code> keeps a dropout, even one that is off), and call <code>graph_module.recompile()</code>.</details>
 
 
@@ -320,7 +321,7 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_gpt2-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. GPT-2 compiled once for every batch and length
 #
-# *15 minutes, medium.* Texts come in batches of any number of rows and of any length. The cell below shows what `torch.compile`
+# *10 minutes, medium.* Texts come in batches of any number of rows and of any length. The cell below shows what `torch.compile`
 # makes of them by default.
 #
 # Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask`, both of shape
@@ -376,7 +377,7 @@ check.day4.dynamic_gpt2(compile_gpt2)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "compile_profile-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. What compiling costs, what it gives, and when it pays
 #
-# *15 minutes, medium.* There are several ways to run one model: plain (`"eager"`), and compiled by one of the backends. Which is
+# *13 minutes, medium.* There are several ways to run one model: plain (`"eager"`), and compiled by one of the backends. Which is
 # best depends on how long it will run. Three functions:
 #
 # | function | returns |

@@ -44,6 +44,7 @@ import copy
 import io
 import logging
 import statistics
+import textwrap
 import time
 from collections import Counter
 from pathlib import Path
@@ -488,6 +489,9 @@ for backend, (first_call, steady) in profile.items():
 # *10 minutes.* Does any of this help with models that don't read text? DETR and YOLO look for objects in images.
 # `find_stages` finds their parts from the shapes alone: where the map gets coarser, where maps of several sizes are
 # mixed, and so on.
+#
+# **Prediction.** This DETR has one encoder layer and one decoder layer. How many times does its graph compute attention?
+# And if you searched both graphs for a softmax, what would you find?
 
 # %% tags=["nbval-check-output"]
 detectors = {}
@@ -496,11 +500,8 @@ for name in ("detr", "yolov8n"):
     detector = detectors[name] = capture(entry.model, entry.example_inputs, method="export").graphs[0]
     print(name)
     for stage in find_stages(detector.graph, values_in_meta(detector.graph)):
-        print(f"  {stage.name:12} {len(stage.nodes):4} nodes  {stage.why[:70]}")
-
-# %% [markdown]
-# **Prediction.** This DETR has one encoder layer and one decoder layer. How many times does its graph compute attention?
-# And if you searched both graphs for a softmax, what would you find?
+        line = f"  {stage.name:12} {len(stage.nodes):4} nodes  {stage.why}"
+        print(textwrap.fill(line, 100, subsequent_indent=27 * " "))
 
 # %% tags=["nbval-check-output"]
 for name, detector in detectors.items():
@@ -509,7 +510,8 @@ for name, detector in detectors.items():
 
 # %% [markdown]
 # An encoder layer attends once. A decoder layer attends twice: to its own queries, and to what the encoder has seen. That
-# makes three. You won't find them by their softmax, because DETR already uses SDPA. And not every softmax is attention:
+# makes three. Why did `find_stages` speak of two? It follows what comes from the image, and when the queries of the first
+# decoder layer look at one another, none of them has seen the image yet. You won't find them by their softmax, because DETR already uses SDPA. And not every softmax is attention:
 # YOLO has one in its head, where it reads a distance off a distribution.
 
 # %% [markdown]
@@ -521,6 +523,8 @@ for name, detector in detectors.items():
 # - A recording that never saw padding has no mask. A refusal is the better answer.
 # - Caches make sizes grow. Symbols or a static cache keep the number of graphs small.
 # - Whether compiling pays off depends on how often you call the model.
+#
+# Now do it yourself: [exercise 4](ex_04_huggingface_integration.ipynb).
 
 # %% [markdown]
 # ## Where this comes from

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections import Counter
 from io import StringIO
 from typing import Any
 
@@ -17,9 +18,10 @@ from autograder.course.progress import latest
 from autograder.course.sources import read_source
 from autograder.course.task import UNITS
 from autograder.course.tasks import find_task
+from autograder.exchange.markup import with_code
 from autograder.exchange.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
 from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
-from autograder.learner_side.check import CheckResult
+from autograder.learner_side.check import EXHIBITS_SHOWN, CheckResult, run_check
 from autograder.learner_side.exhibits import before_and_after, table_of_change
 from autograder.learner_side.worker import describe_error
 
@@ -101,6 +103,69 @@ def test_messages_name_the_cases_that_they_are_about() -> None:
     )
     # With a single case there is nothing to tell apart.
     assert "→ You forgot." in repr(CheckResult(outcome_from_verdicts("task", "A task", several[:1])))
+
+
+def test_names_with_commas_are_told_apart() -> None:
+    verdicts = [CaseVerdict(case, False, (Finding("lost", "You lost."),)) for case in ("one graph, one node", "two")]
+    assert "✘ one graph, one node; two: You lost." in repr(CheckResult(outcome_from_verdicts("task", "A", verdicts)))
+
+
+def test_of_an_answer_that_is_wrong_many_exhibits_are_folded() -> None:
+    def page(count: int) -> str:
+        exhibits = [f"exhibit {number}." for number in range(count)]
+        return CheckResult(TaskOutcome("task", "A task", "wrong"), exhibits)._repr_html_()
+
+    assert "More of what your code did" not in page(EXHIBITS_SHOWN)
+    folded = page(EXHIBITS_SHOWN + 1)
+    fold = folded.index("More of what your code did")
+    assert folded.index(f"exhibit {EXHIBITS_SHOWN - 1}.") < fold < folded.index(f"exhibit {EXHIBITS_SHOWN}.")
+
+
+def test_what_failed_is_shown_before_what_passed() -> None:
+    task = find_task("operation_histogram")
+    wrong = run_check(task, (lambda graph_modules: Counter() if len(graph_modules) > 1 else counted(graph_modules),))
+    assert [verdict.passed for verdict in wrong.outcome.cases] == [True, False, True]
+    assert "two graphs" in str(wrong.exhibits[0])
+
+
+def counted(graph_modules: list[fx.GraphModule]) -> Counter[str]:
+    """A right answer to `operation_histogram`."""
+    found: Counter[str] = Counter()
+    for graph_module in graph_modules:
+        for node in graph_module.graph.nodes:
+            if node.op == "call_module":
+                found[type(graph_module.get_submodule(node.target)).__name__] += 1
+            elif node.op.startswith("call"):
+                found[getattr(node.target, "__name__", node.target)] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("What it *is* matters.", "What it <em>is</em> matters."),
+        ("The first call compiles *and computes*.", "The first call compiles <em>and computes</em>."),
+        ("0.7 + n * 0.3 against 8 + n * 0.12", "0.7 + n * 0.3 against 8 + n * 0.12"),
+        ("2*k*m, *args and **kwargs", "2*k*m, *args and **kwargs"),
+        ("`a *b* c` < *d*", "<code>a *b* c</code> &lt; <em>d</em>"),
+    ],
+)
+def test_asterisks_stress_words_and_multiply_numbers(text: str, shown: str) -> None:
+    assert with_code(text) == shown
+
+
+def test_the_case_that_is_told_stands_with_its_figures() -> None:
+    for figures, told in (
+        ("(expected 2, found 3)", "(in the case 'b': expected 2, found 3)"),
+        ("(f(x) is 3)", "(in the case 'b': f(x) is 3)"),
+        ("found f(x)", "(in the case 'b': found f(x))"),
+        ("(2, 3) and not (3, 2)", "(in the case 'b': (2, 3) and not (3, 2))"),
+        ("(expected [1, 2", "(in the case 'b': expected [1, 2)"),
+        ("", "(in the case 'b')"),
+    ):
+        finding = Finding("other", "Other values.", figures, "other", (), 1)
+        outcome = outcome_from_verdicts("task", "A task", [CaseVerdict("b", False, (finding,))])
+        assert outcome.messages == [f"Other values. {told}"]
 
 
 def test_an_exception_names_the_line_of_the_cell() -> None:

@@ -60,6 +60,16 @@ def test_a_page_is_what_nbconvert_writes_and_no_page_shows_another_ones_cells(
     assert first.count(f'alt="{feedback.NO_DESCRIPTION}"') == 2
 
 
+def test_the_list_of_scores_names_written_answers_by_their_titles(tmp_path: Path) -> None:
+    question = nbformat.v4.new_markdown_cell("my words")
+    question.metadata["nbgrader"] = {"grade": True, "grade_id": "explain_two_bindings", "score": 0.0, "points": 10.0}
+    book = nbformat.v4.new_notebook(cells=[question])
+    written, _ = exporter_of(tmp_path).from_notebook_node(book, {"nbgrader": NAMES})
+    (line,) = BeautifulSoup(written, "html.parser").select("#toc li")
+    assert "A function or an operator?" in line.get_text()
+    assert "explain_two_bindings" not in line.get_text()
+
+
 def test_templates_are_compiled_once_and_equal_cells_made_into_html_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,6 +301,46 @@ def test_submit_and_grade_from_the_notebook_gives_feedback_in_the_workspace(clas
     assert "graded as passed" in table
 
 
+def test_submitting_from_a_cell_tells_line_by_line_and_draws_no_bar(
+    classroom: Classroom, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a kernel of Jupyter, which sets `FORCE_COLOR`: rich then takes the cell for a terminal."""
+    import nbformat
+
+    from autograder.learner_side.submit_cell import submit
+
+    nbformat.write(classroom.answered(RIGHT), classroom.workspace_file)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.chdir(classroom.course.workspace)
+    submit("ex_01")
+    lines = capsys.readouterr().out.splitlines()
+    assert f"  {TASK.title}: passed, 15/15" in lines
+    assert not [line for line in lines if line.startswith("Submissions")]
+    assert "" not in lines
+
+
+def test_a_worse_attempt_is_told_that_the_better_one_counts(classroom: Classroom) -> None:
+    said = "Your attempt 1 was better, with 15 points, and that one counts: handing in again never lowers your grade."
+    told = []
+    for answer in (RIGHT, KEEPS_THE_LAST, RIGHT):
+        classroom.hand_in(answer)
+        told.append(said in fxopt(classroom, "grade").stdout)
+    assert told == [False, True, False]
+    page = (classroom.course.workspace / "feedback" / f"{TASK.notebook}.html").read_text()
+    assert "The best one counts, so handing in again never lowers your grade" in page
+
+
+def test_where_the_last_attempt_counts_no_other_is_promised(classroom: Classroom) -> None:
+    (classroom.course.root / "course.toml").write_text('counts = "last"\n')
+    for answer in (RIGHT, KEEPS_THE_LAST):
+        classroom.hand_in(answer)
+        told = fxopt(classroom, "grade").stdout
+    assert f"{TASK.title}: wrong" in told
+    assert "was better" not in told
+    page = (classroom.course.workspace / "feedback" / f"{TASK.notebook}.html").read_text()
+    assert "The best one counts" not in page
+
+
 def test_feedback_is_published_whole(classroom: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
     count_runs(monkeypatch)
     classroom.hand_in(BLANK)

@@ -269,6 +269,13 @@ def test_the_page_opens_as_text_and_asks_the_network_for_nothing(server: LabServ
     assert server.get("/lab/api/update")["notification"] is None
 
 
+def test_output_is_broken_between_words(server: LabServer) -> None:
+    assert "custom/custom.css" in server.request("GET", "/lab")[1]
+    status, style = server.request("GET", "/custom/custom.css")
+    assert status == 200
+    assert "word-break: normal" in style
+
+
 def test_the_workspace_is_shown_and_filled(place: Place, server: LabServer) -> None:
     names = {entry["name"] for entry in server.get("/api/contents")["content"]}
     assert {"Week1.md", "day1"} <= names

@@ -91,7 +91,7 @@ def test_saved_answers_are_fine(ran: list[str]) -> None:
 
 def test_an_answer_that_ran_last_and_is_not_saved_stops_the_submission(ran: list[str]) -> None:
     ran += [RIGHT, RIGHT.replace("pass", "print('changed')"), 'submit("ex_01")']
-    with pytest.raises(UnsavedAnswersError, match=f"{TASK.answer_id}.*Ctrl\\+S"):
+    with pytest.raises(UnsavedAnswersError, match=f"{TASK.title}.*If you have changed it since, run it.*Ctrl\\+S"):
         check_saved("ex_01")
 
 

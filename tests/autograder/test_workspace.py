@@ -118,6 +118,21 @@ def test_links_of_the_table_of_contents_lead_into_the_workspace(course: Course) 
     )
 
 
+def test_a_link_to_a_heading_is_one_that_jupyterlab_follows(course: Course) -> None:
+    root = course.curriculum.parent
+    (root / "Week1.md").write_text("[2](#day-2-fx-c) [no](#nowhere) [x](nb.ipynb#day-2-fx-c)\n\n### Day 2: FX, C++\n")
+    (root / "Internals.md").write_text("[how](Week1.md#day-2-fx-c) [out](https://example.org/#day-2-fx-c)\n")
+    fill_workspace(course.curriculum, course.workspace)
+    assert (
+        (course.workspace / "Week1.md")
+        .read_text()
+        .startswith("[2](Week1.md#Day-2:-FX,-C++) [no](#nowhere) [x](nb.ipynb#day-2-fx-c)\n")
+    )
+    assert (course.workspace / "Internals.md").read_text() == (
+        "[how](Week1.md#Day-2:-FX,-C++) [out](https://example.org/#day-2-fx-c)\n"
+    )
+
+
 def test_running_a_notebook_is_no_change_and_outputs_survive_an_update(course: Course) -> None:
     course.fill()
     course.run_cells()

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from classroom import DAY, TASK, Classroom, cell
 from nbgrader.api import Gradebook
 
 from autograder.authoring.release import release
+from autograder.classroom.feedback import write_feedback
 from autograder.course import checklist
 from autograder.course.reading import read_notebook
 from autograder.course.sources import ReleaseError, read_source
@@ -45,6 +47,14 @@ def room_with_question(classroom: Classroom, tmp_path: Path, monkeypatch: pytest
     return classroom
 
 
+def contents_of(page: Path | None) -> str:
+    """What stands at the top of a feedback page: its points."""
+    assert page is not None
+    top = BeautifulSoup(page.read_text(), "html.parser").select_one(".panel-heading")
+    assert top is not None
+    return " ".join(top.get_text().split())
+
+
 def test_the_student_sees_the_rubric_and_not_the_answer(room_with_question: Classroom) -> None:
     notebook = room_with_question.released
     assert "| measures it | 15 |" in cell(notebook, "deep_dive-task").source
@@ -75,11 +85,19 @@ def test_a_person_gives_the_points(room_with_question: Classroom) -> None:
         assert sum(task["max_points"] for task in graded[who].outcome["tasks"]) == 100
     assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, None, 20.0)]
     assert gradebook.written_scores(course, graded["blank"]) == [(WRITTEN, 0.0, 20.0)]
+    written, blank = (contents_of(graded[who].feedback) for who in ("written", "blank"))
+    assert "(Score: 15.0 / 100.0)" in written
+    assert "A technical deep dive (waits for a person: up to 20.0 points)" in written
+    assert "(Score: 15.0 / 120.0)" in blank
+    assert "A technical deep dive (0.0 of 20.0 points)" in blank
     with Gradebook(course.database, "fxopt") as book:
         grade = book.find_grade("deep_dive", TASK.notebook, DAY, "written")
         grade.manual_score, grade.needs_manual_grade = 12.0, False
         book.db.commit()
     assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0)]
+    [page] = write_feedback(course, "written", DAY)
+    assert "(Score: 27.0 / 120.0)" in contents_of(page)
+    assert "A technical deep dive (12.0 of 20.0 points)" in contents_of(page)
     # The same words, graded again: they keep their points. Other words wait, and what the person gave is not forgotten.
     graded = room_with_question.grade(force=True)
     assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0)]

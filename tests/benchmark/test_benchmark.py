@@ -254,6 +254,7 @@ def test_the_figure_marks_where_compiling_has_paid() -> None:
     words = alt_text(report)
     assert "inductor: 4 ms a call, first call 3 s, 2.50× faster; pays after 500 calls." in words
     assert "slow: 20 ms a call, first call 500 ms, 2.00× slower; never pays." in words
+    assert words.count("unclear") == 1
 
 
 def test_an_unknown_candidate_is_named() -> None:

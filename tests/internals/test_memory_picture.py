@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from html import escape
 from xml.etree import ElementTree
 
 import pytest
@@ -45,7 +46,7 @@ def test_the_picture_has_a_sentence_for_those_who_cannot_see_it() -> None:
     [data] = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", bundle["text/html"])
     root = ElementTree.fromstring(base64.b64decode(data))
     assert root.findtext("{http://www.w3.org/2000/svg}title") == sentence
-    assert "<pre>" in bundle["text/html"]
+    assert f">{escape(bundle['text/plain'])}</pre>" in bundle["text/html"]
     assert bundle["text/plain"].startswith('Every "other" one\n')
 
 

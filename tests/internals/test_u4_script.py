@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
+from matplotlib.text import Annotation
 
 from fxopt_workbench.internals.backward_graph import MOST_NODES, draw, in_words, recorded
 from fxopt_workbench.internals.cpp_frontend import PROGRAM, CompilerMissingError, build, run
@@ -75,6 +78,21 @@ def test_a_graph_is_told_in_words_and_drawn() -> None:
     assert sum(not text.get_text() for text in axes.texts) == sum(len(one.edges) for one in nodes) == 6
 
 
+def test_every_arrow_ends_outside_the_boxes_and_two_edges_are_two_arrows() -> None:
+    x = torch.ones(2, requires_grad=True)
+    figure = draw(recorded(diamond() + (x * x).sum()))
+    figure.savefig(BytesIO(), dpi=figure.dpi)  # Only now boxes and arrows have their places.
+    [axes] = figure.axes
+    arrows = [one.arrow_patch for one in axes.texts if isinstance(one, Annotation) and one.arrow_patch is not None]
+    boxes = [box.get_window_extent() for text in axes.texts if (box := text.get_bbox_patch()) is not None]
+    ways = set()
+    for arrow in arrows:
+        start, _, tip = line = numpy.asarray(arrow.get_path().vertices)[:3].round()  # In pixels, as the boxes are.
+        assert not any(box.contains(*end) for box in boxes for end in (start, tip))
+        ways.add(tuple(line.ravel()))
+    assert len(ways) == len(arrows)
+
+
 def test_an_edge_for_each_use_of_a_tensor() -> None:
     x = torch.ones(2, requires_grad=True)
     [product, _leaf] = recorded(x * x)
@@ -96,6 +114,7 @@ def test_what_has_no_graph_is_refused() -> None:
 def test_it_runs_without_jupyter_and_prints_its_profile() -> None:
     command = [sys.executable, "-m", "fxopt_workbench.internals.u4_autograd", "--width", "4", "--repeats", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert "profiler_st" not in done.stdout + done.stderr, "the profiler's own log stands between the results"
     for name in ("inference_mode", "with the backward pass", "the same, checkpointed"):
         assert f"way: {name}" in done.stdout, "no range of the profile has this name"
     assert "What the engine calls" in done.stdout

@@ -33,13 +33,14 @@ MUTANTS_OF_CHANGED_TASKS = 240
 
 UNRECORDED = frozenset(
     """
-    record_graphs operation_histogram remove_graph_breaks stop_recompilations measure_compile_cost rewriting_backend
+    record_graphs remove_graph_breaks stop_recompilations measure_compile_cost rewriting_backend
     walk_graph replace_relu remove_dead_code merge_duplicates fold_constants fold_batchnorm
     write_a_pass fuse_linear_relu recompute read_signature capture_outcomes silent_mistake
     dynamic_export exportable_control_flow round_trip extract_any text_to_bert find_attention
     fuse_attention layer_costs dynamic_gpt2 compile_profile recompile_log branch_evidence
     insert_after dynamic_sizes pipeline choose_engine strided_tensor view_strides
-    common_elements memory_formats broadcast_strides own_dispatcher recording_mode toy_backend composite_or_explicit
+    common_elements memory_formats broadcast_strides inside_a_tensor
+    own_dispatcher recording_mode toy_backend composite_or_explicit
     add_operator derivative_formula operator_tests first_bad_commit minimal_reproducer
     own_engine in_place_errors custom_function checkpointing forward_mode
     caching_allocator read_snapshot peak_memory find_leak read_trace
@@ -51,7 +52,7 @@ UNRECORDED = frozenset(
 )
 """Tasks whose mutants nobody has tried yet. The set only becomes smaller."""
 
-MOST_SURVIVORS = 32
+MOST_SURVIVORS = 0
 """How many mutants survive, or are killed with some seeds only, in all recorded tasks. It only becomes less."""
 
 sandboxed = pytest.mark.skipif(bubblewrap() is None, reason="mutants are tried in bubblewrap only")

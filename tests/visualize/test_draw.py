@@ -148,6 +148,7 @@ def test_a_graph_without_metadata_says_that_it_has_none() -> None:
 
 def test_values_that_are_no_tensors() -> None:
     assert shape_and_dtype(None) == ("?", "?")
+    assert shape_and_dtype((None, torch.ones(2), None)) == ("(none, [2], none)", "float32")
     assert shape_and_dtype(3) == ("", "int")
     assert shape_and_dtype((torch.ones(2), torch.ones(3))) == ("([2], [3])", "float32")
     assert shape_and_dtype({"type": "SymInt", "expression": "s0"}) == ("", "SymInt")

@@ -55,6 +55,16 @@ TASKS = (
         without=("torch",),
         checklist=("debug-internals",),
     ),
+    Task(
+        name="inside_a_tensor",
+        unit="u2",
+        notebook=NOTEBOOK,
+        title="Inside a tensor, from C++",
+        provides=("inside_source",),
+        evidence="artefact",
+        fresh=True,
+        checklist=("cpp-extensions", "debug-internals"),
+    ),
 )
 
 WRITTEN = (

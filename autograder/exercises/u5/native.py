@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from autograder.exchange.evidence import Case, Evidence
-
-MOST_TEXT = 300
-"""Characters of an error's message that become evidence."""
+from autograder.exchange.evidence import Case
+from autograder.learner_side.libraries import load_library
 
 NAMESPACE = "u5"
 
@@ -23,18 +18,6 @@ where they matter its `device` and its `values` one by one."""
 
 Call = dict[str, Any]
 """A call in words: `tensors` (each a `Given`), and what else the task needs."""
-
-
-def source_of(function: Callable[[], str]) -> Evidence:
-    """The learner's source, as an artefact that travels to the judge.
-
-    Raises:
-        TypeError: it is no string.
-    """
-    source = function()
-    if not isinstance(source, str):
-        raise TypeError(f"your function must return the C++ source as a string, not {type(source).__name__}")
-    return Evidence({"source": source})
 
 
 def tensor(*shape: int, seed: int, dtype: str = "float32", how: str = "plain", **more: Any) -> Given:
@@ -88,24 +71,12 @@ def make(given: Given) -> torch.Tensor:
 
 
 def load(case: Case) -> Any:
-    """Load the library that came with a case; the namespace of its operators."""
-    with tempfile.NamedTemporaryFile(suffix=".so") as file:
-        Path(file.name).write_bytes(case.tensors["library"].numpy().tobytes())
-        try:
-            torch.ops.load_library(file.name)
-        except OSError as error:
-            raise RuntimeError(str(error).replace(file.name, "your library")) from error
-    return getattr(torch.ops, NAMESPACE)
+    """Load the library that came with a case; the namespace of this unit's operators.
 
-
-def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, str]:
-    """What a call gives, and `""`; or `None` and what it raised, in words."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return function(*arguments, **options), ""
-    except Exception as error:  # an operator may refuse in whatever way
-        return None, f"{type(error).__name__}: {error}"[:MOST_TEXT]
+    Raises:
+        RuntimeError: it cannot be loaded; the message says why.
+    """
+    return load_library(case, NAMESPACE)
 
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -125,12 +96,23 @@ def described(found: Any) -> dict[str, Any]:
     }
 
 
-def first_line(text: str) -> str:
-    """The first line of a message."""
-    return text.split("\n", 1)[0]
+FIGURES = {torch.float32: 6, torch.float64: 12}
+"""Digits of a number that are told, by its dtype: as many as may be right."""
+
+
+def in_figures(found: torch.Tensor, most: int | None = None, figures: int | None = None) -> str:
+    """A tensor's numbers, as many as may be told, with no more digits than count."""
+    digits = figures or FIGURES.get(found.dtype, 6)
+
+    def told(part: Any) -> str:
+        return f"[{', '.join(map(told, part))}]" if isinstance(part, list) else f"{part:.{digits}g}"
+
+    return told((found if most is None else found.flatten()[:most]).tolist())
 
 
 def in_words(given: Given) -> str:
-    """A tensor's shape, dtype and layout, for what the check shows."""
+    """A tensor's shape, dtype, layout and device, for what the check shows."""
     shape = " × ".join(map(str, given["shape"])) or "a number"
-    return f"{shape} {given['dtype']}{'' if given['how'] == 'plain' else ', ' + given['how']}"
+    how = "" if given["how"] == "plain" else f", {given['how']}"
+    device = f", on {given['device']}" if "device" in given else ""
+    return f"{shape} {given['dtype']}{how}{device}"

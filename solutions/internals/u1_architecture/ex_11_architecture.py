@@ -22,6 +22,11 @@
 # the end also tries hidden ones: other programs, other operators, other traces.
 
 # %% nbgrader={"grade": false, "grade_id": "ex11-setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
+import numpy as np
+
+from autograder import check, submit
+
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "tape_engine-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. An engine with a tape
 #
@@ -54,11 +59,6 @@
 # <details><summary>Hint 2: the idea</summary>Sort the values so that each comes after everything that was made of it. Then one pass over the list is enough. To sort without recursion, keep a stack of pairs (value, whether its inputs are done).</details>
 # <details><summary>Hint 3: the shape</summary>A helper <code>made(data, inputs, rule)</code> makes each result; <code>rule(g)</code> returns one gradient for each input. <code>backward</code> has a dictionary from <code>id(value)</code> to its gradient, which starts with a one for the result.</details>
 # %% nbgrader={"grade": false, "grade_id": "tape_engine-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
-import numpy as np
-
-from autograder import check, submit
-
-
 def summed_to(gradient, shape):
     """A gradient, summed over the dimensions that were stretched, so that it has this shape."""
     ### BEGIN SOLUTION
@@ -378,7 +378,7 @@ print("tape: 6 operations noted in each step, and everything they computed is ke
 #   `ufunc_inner_loop`, a generated `ufunc_NAME_CPU`; with `structured_delegate`, what serves *that* entry; the function for
 #   `CompositeExplicitAutograd`, `CompositeExplicitAutogradNonFunctional` or `CompositeImplicitAutograd`, in this order. An
 #   entry without any `dispatch` is `CompositeImplicitAutograd`, with the function `NAME`, or `NAME_out` if it writes into an
-#   argument such as `out`.
+#   argument behind the `*`, such as `out`. One that writes into its first argument, such as `dropout_`, keeps its name.
 # - `torch._C._dispatch_dump_table("aten::…")`: the operator's table in the dispatcher, as it is now.
 # - `installed("tools/autograd/derivatives.yaml")`: the formulas.
 
@@ -401,7 +401,7 @@ print("tape: 6 operations noted in each step, and everything they computed is ke
 # For example, `facts("relu")["function"]` is `"relu"`, and `facts("linear")["why"]` is `"math kernel"`.
 #
 # <details><summary>Hint 1: a question</summary><code>add.Tensor</code> has no line for CPU in its own entry. Which other entry of the file does it name?</details>
-# <details><summary>Hint 2: the idea</summary><code>yaml.load(text, Loader=yaml.CSafeLoader)</code> reads each file in a tenth of a second, as a list of dictionaries. The names of inputs are in <code>torch._C._get_schema("aten::add", "Tensor").arguments</code>, and so is which of them are written.</details>
+# <details><summary>Hint 2: the idea</summary><code>yaml.load(text, Loader=yaml.CSafeLoader)</code> reads each file in a tenth of a second, as a list of dictionaries. The names of inputs are in <code>torch._C._get_schema("aten::add", "Tensor").arguments</code>, and so is which of them are written, and which stand behind the <code>*</code>.</details>
 # <details><summary>Hint 3: the shape</summary>Two dictionaries from names to entries, made once. <code>kernel(name)</code> goes down the list of rules and calls itself for a delegate. One regular expression, <code>^CPU: registered at (\S+):\d+.*\[([\w ]+)\]$</code> with <code>re.MULTILINE</code>, finds file and reason.</details>
 
 

@@ -376,7 +376,7 @@ for elements in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
     costs[elements] = min(repeat(lambda a=a, b=b: torch.add(a, b), number=number, repeat=5)) / number
 for elements, seconds in costs.items():
     print(f"{elements:>9,} elements: {seconds * 1e6:9.2f} µs a call, {seconds / elements * 1e9:9.3f} ns an element")
-way = costs[1]
+way = min(costs.values())
 print(
     f"The way to the kernel takes about {way * 1e6:.1f} µs here; a call takes twice that from "
     f"{next(count for count, seconds in costs.items() if seconds > 2 * way):,} elements on."

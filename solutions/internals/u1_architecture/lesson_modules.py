@@ -324,7 +324,7 @@ for row, thing in enumerate(things):
 axes.set_xticks(range(len(walks)), walks)
 axes.set_yticks(range(len(things)), things)
 axes.set(title="What each walk reaches", aspect="auto")
-print("The table above as a picture: a dark cell says that the walk reaches what is named on the left.")
+print("The table above as a picture: a blue cell says that the walk reaches what is named on the left.")
 pyplot.close(figure)
 figure
 

@@ -13,9 +13,9 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex12-introduction", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercise 12: tensors
 #
-# Five tasks and two questions, about three hours. You write down what PyTorch does with sizes, strides and offsets, in
-# plain Python: no tensor is needed, only whole numbers. That is also how you would debug a kernel that reads the wrong
-# element.
+# Six tasks and two questions, about three and a half hours. First you write down what PyTorch does with sizes, strides and
+# offsets, in plain Python: no tensor is needed, only whole numbers. That is also how you would debug a kernel that reads the
+# wrong element. In the last task you read such numbers in C++, where PyTorch keeps them.
 #
 # Each task has a cell for your code and a check below it that answers at once. The check tries visible cases; `submit` at
 # the end also tries hidden ones: sizes of 0 and 1, tensors without any dimension, enormous sizes, random programs.
@@ -319,7 +319,7 @@ def meeting(s: int, size: int, t: int, length: int, c: int) -> int | None:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "common_elements", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "common_elements", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u2.common_elements(common_element, touched_twice)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "memory_formats-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -392,7 +392,7 @@ def suggested_format(sizes: tuple[int, ...], strides: tuple[int, ...]) -> str:
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "memory_formats", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "memory_formats", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u2.memory_formats(channels_last_strides, formats_that_fit, suggested_format)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "broadcast_strides-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -436,8 +436,64 @@ def broadcast(
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "broadcast_strides", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "broadcast_strides", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.u2.broadcast_strides(broadcast)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "inside_a_tensor-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
+# ## Task 6. Inside a tensor, from C++
+#
+# *30 minutes, medium.* A gigabyte doesn't come back, and you want to know who still holds it. Python can't look without
+# touching: the object that `x.untyped_storage()` gives you holds the storage, too. So read the numbers where PyTorch keeps
+# them. Write the C++ of an operator `inside(Tensor x) -> (int, int, int?)` in the namespace `u2`:
+#
+# | result | what it is |
+# | --- | --- |
+# | offset | where `x` begins in its storage, in elements |
+# | users | how many hold that storage |
+# | version | how often its memory was written in place; `None` where the tensor has no counter, as when it was made in inference mode |
+#
+# It works on any device, `meta` included, and for tensors without elements. A tensor that has no storage, such as a sparse
+# one, must be refused with an error.
+#
+# For example, after `x = torch.zeros(6)`, `y = x[2:]` and `y.add_(1)`, `inside(y)` gives `(2, 2, 1)`. The cells below
+# quote the lines that keep the two counts.
+#
+# <details><summary>Hint 1: a question</summary><code>y = x[2:]</code> makes a second <code>TensorImpl</code> over the same storage. Which of the objects can tell you that there are two users?</details>
+# <details><summary>Hint 2: the idea</summary>Ask the <code>TensorImpl</code> for the offset and the counter, and the storage that it refers to for its users. If you copy a <code>c10::Storage</code>, you become a user yourself, so take it by reference. And the counter may be missing: ask before you read it.</details>
+# <details><summary>Hint 3: the shape</summary>The function takes <code>const at::Tensor&amp; x</code> and returns <code>std::tuple&lt;int64_t, int64_t, std::optional&lt;int64_t&gt;&gt;</code>. It begins with <code>x.unsafeGetTensorImpl()</code>, as in the lesson, and is registered as there: <code>m.def("…", &amp;inside)</code>, which names no device.</details>
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "inside_a_tensor-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
+source("c10/core/Storage.h", "use_count")
+
+# %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "inside_a_tensor-look-too", "locked": true, "schema_version": 3, "solution": false, "task": false}
+source("c10/core/TensorImpl.h", "current_version")
+
+
+# %% nbgrader={"grade": false, "grade_id": "inside_a_tensor-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def inside_source() -> str:
+    """The C++ source: a string in three quotes, with an r in front."""
+    ### BEGIN SOLUTION
+    return r"""
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+std::tuple<int64_t, int64_t, std::optional<int64_t>> inside(const at::Tensor& x) {
+  const c10::TensorImpl* tensor = x.unsafeGetTensorImpl();
+  const c10::VariableVersion& counter = tensor->version_counter();
+  std::optional<int64_t> version;
+  if (counter.enabled()) version = counter.current_version();
+  return {tensor->storage_offset(), tensor->storage().use_count(), version};
+}
+
+TORCH_LIBRARY(u2, m) {
+  m.def("inside(Tensor x) -> (int, int, int?)", &inside);
+}
+"""
+    ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "inside_a_tensor", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+check.u2.inside_a_tensor(inside_source)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "explain_slow_kernel-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Question 1. Same elements, many times slower

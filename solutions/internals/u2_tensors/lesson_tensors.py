@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Unit 2: tensors
 #
-# *About 75 minutes. You need Python and a little PyTorch; a GPU is not needed.*
+# *About 85 minutes. You need Python, a little PyTorch and, for one step, a C++ compiler; a GPU is not needed.*
 #
 # A tensor looks like a box of numbers. Inside it's something else: a plain row of memory, and a few whole numbers that say
 # how to walk through it. Once you see those numbers, a good many mysteries go away: why `x.T` is free, why `view` sometimes
@@ -244,6 +244,95 @@ except RuntimeError as error:
 source("c10/core/TensorImpl.h", "VersionCounter")
 
 # %% [markdown]
+# Counting costs a little with each write and each view. Where nobody will ask for gradients, you can do without:
+
+# %% tags=["nbval-check-output"]
+with torch.inference_mode():
+    uncounted = torch.ones(3)
+try:
+    print(uncounted._version)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# That's an [**inference tensor**](../Glossary.md#inference-tensor). Its `version_counter_` points to nothing, and autograd
+# refuses to save it.
+#
+# ## The same numbers, from C++
+#
+# *10 minutes.*
+#
+# So far Python has told you all this. But a Python tensor only passes your questions on. The headers on your machine describe
+# the objects behind it, so you can ask those yourself. You need a C++ compiler; `fxopt doctor` says whether you have one. The
+# first build takes half a minute, because PyTorch's headers are compiled once, and after that it's seconds.
+#
+# `look` takes a tensor and finds two objects: the `TensorImpl`, and the storage that it refers to. It returns both addresses,
+# and how many bytes the storage has. The lines at the end make it an operator, `torch.ops.unit2.look`; Unit 5 explains them.
+
+# %%
+from fxopt_workbench.cpp import load
+
+LOOK = r"""
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+std::tuple<int64_t, int64_t, int64_t> look(const at::Tensor& x) {
+  const c10::TensorImpl* tensor = x.unsafeGetTensorImpl();
+  const c10::Storage& storage = tensor->storage();
+  return {
+      reinterpret_cast<int64_t>(tensor),
+      reinterpret_cast<int64_t>(storage.unsafeGetStorageImpl()),
+      storage.nbytes(),
+  };
+}
+
+TORCH_LIBRARY(unit2, m) {
+  m.def("look(Tensor x) -> (int, int, int)", &look);
+}
+"""
+load(LOOK)
+torch.ops.unit2.look(x)
+
+# %% [markdown]
+# **Prediction.** `y = x` is a second name. `x.t()` is a view, `x.clone()` a copy, and `x.detach()` is cut off from autograd.
+# Counting `x` itself: how many `TensorImpl` objects are these five, and how many storages?
+
+# %% tags=["nbval-check-output"]
+five = {"x": x, "y = x": x, "x.t()": x.t(), "x.detach()": x.detach(), "x.clone()": x.clone()}
+tensors, storages = {}, {}
+for name, tensor in five.items():
+    tensor_at, storage_at, size = torch.ops.unit2.look(tensor)
+    which = tensors.setdefault(tensor_at, f"TensorImpl {len(tensors) + 1}")
+    over = storages.setdefault(storage_at, f"storage {len(storages) + 1}")
+    print(f"{name:10} {which}, {over} of {size} bytes")
+
+# %% [markdown]
+# Four and two. A name is nothing in C++. A view is one more `TensorImpl`, with numbers of its own over the same storage.
+#
+# How does a storage know that nobody needs it any more? It keeps no list of its tensors, only a number, the
+# [**use count**](../Glossary.md#use-count). Whoever comes to hold it adds one, and takes one off on leaving. At 0 the memory
+# is freed. `const c10::Storage&` in `look` is a reference in the sense of C++: it looks and doesn't hold.
+
+# %%
+source("c10/core/TensorImpl.h", "storage_")
+
+# %%
+source("c10/core/Storage.h", "use_count")
+
+# %% [markdown]
+# Python can read that count, through a function that PyTorch keeps for itself.
+#
+# **Prediction.** `alone` is the only tensor over its storage. What count does Python see?
+
+# %% tags=["nbval-check-output"]
+alone = torch.zeros(6)
+asking = alone.untyped_storage()
+print("users:", torch._C._storage_Use_Count(asking._cdata))
+
+# %% [markdown]
+# Two: the tensor, and the object that you asked with. By looking, Python has changed what it sees. From C++ you can look
+# without being counted, and that's a task of the exercise.
+#
 # ## When a view is impossible
 #
 # *5 minutes.*
@@ -600,6 +689,7 @@ else:
 # - A tensor is a **storage** and a few numbers: sizes, strides, offset, dtype. *Offset plus index times stride* is all of
 #   indexing.
 # - A **view** changes the numbers only. It keeps the whole storage alive, and shares its **version counter**.
+# - In C++ each view is a **`TensorImpl`** of its own. The storage's **use count** says how many there are.
 # - `view` refuses where one stride per dimension can't do it; `reshape` copies instead, silently.
 # - **Broadcasting** is a stride of 0. **Advanced indexing** gathers, because its indices are data.
 # - Time goes into **cache lines**. What's slow is not "non-contiguous" but layouts that disagree with the walk, or with each

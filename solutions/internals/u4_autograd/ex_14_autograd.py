@@ -32,7 +32,7 @@ from autograder import check, submit
 # | --- | --- |
 # | `get_gradient_edge(tensor)` | `.node` and `.output_nr`: where a tensor's gradient enters the graph |
 # | `node.next_functions` | an edge `(next node, number of its input)` for each result, or `(None, 0)` |
-# | `node(*gradients)` | runs it: a tensor, or a tuple of as many as it has edges; `()` for `AccumulateGrad` |
+# | `node(*gradients)` | runs it, and gives a gradient for each edge: a tensor if it's one, a tuple if they're several; `()` from `AccumulateGrad` |
 # | `node._input_metadata` | for each of its inputs an object with `shape` and `dtype` |
 # | `node._sequence_nr()` | when the forward pass recorded it |
 
@@ -47,14 +47,14 @@ from autograder import check, submit
 # - `AccumulateGrad` is a node like others: calling it fills the leaf's `.grad`.
 # - The backward pass itself must not be recorded.
 #
-# A graph can be thousands of nodes deep. PyTorch's own engine is off meanwhile.
+# A graph can be thousands of nodes deep. The check switches PyTorch's engine off.
 #
 # For example, for `y = x.sin().sum()` the call `run_backward([y], [torch.tensor(1.0)])` fills `x.grad` and returns the nodes
 # of `sum`, `sin` and the leaf.
 #
 # <details><summary>Hint 1: a question</summary>In <code>x * x</code>, how many edges lead from the product to the leaf? And when may the leaf be called, if <code>x</code> was used somewhere else, too?</details>
 # <details><summary>Hint 2: the idea</summary>Walk once over everything that can be reached, and count how many edges lead to each node. While running, count down. A node whose count is 0 is ready. <code>sum_to_size</code> turns broadcasting round.</details>
-# <details><summary>Hint 3: the shape</summary>Three dictionaries, keyed by the nodes themselves (an <code>id()</code> is given to another object once the first is gone): what is still missing, what has arrived, and a list of those that are ready. <code>while ready:</code> take the highest, call it under <code>no_grad</code>, hand out its results.</details>
+# <details><summary>Hint 3: the shape</summary>Two dictionaries, keyed by the nodes themselves (an <code>id()</code> is given to another object once the first is gone): how many gradients are still missing, and which have arrived. And a list of the nodes that are ready. <code>while ready:</code> take the highest, call it under <code>no_grad</code>, hand out its results.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "own_engine-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -321,7 +321,7 @@ check.u4.checkpointing(checkpoint)
 #
 # - `Dual(value, tangent)`: a number that carries its derivative along, two tensors of the same shape and dtype. With `Dual(x, v)`
 #   in place of `x`, a function gives its value and its JVP. A dual number meets dual numbers, Python numbers and constant tensors,
-#   which are broadcast as usual. It runs where nothing is recorded.
+#   which are broadcast as usual. It works where autograd records nothing.
 # - `jvp_by_two_backward_passes(function, x, tangent)`: the product alone, by `torch.autograd.grad`. `x` stays as it is, and so
 #   does its `.grad`. If `x` doesn't matter to the result, the product is 0.
 #
@@ -466,7 +466,7 @@ check.u4.forward_mode(Dual, jvp_by_two_backward_passes)
 # (`grad_fn`, hooks, anomaly mode, the graph itself), and what you'd change. Show the most likely cause in a few lines of code that
 # run without an error and lose a gradient.
 
-# %% [markdown] nbgrader={"grade": true, "grade_id": "explain_lost_gradient", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"three causes that are silent: detach or .data, no_grad, a Function or checkpoint that records nothing, a layer that is not in the optimiser": 4, "a way to tell them apart: walk the graph, a hook that never runs, .grad that is None or zero": 3, "code that runs and loses a gradient, with the remedy": 3}}
+# %% [markdown] nbgrader={"grade": true, "grade_id": "explain_lost_gradient", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"three causes that raise nothing, and that are not the same one by other names": 4, "a way to tell them apart: walk the graph, a hook that never runs, .grad that is None or zero": 3, "code that runs and loses a gradient, with the remedy": 3}}
 # *Your answer goes here.*
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "explain_direction-task", "locked": true, "schema_version": 3, "solution": false, "task": false}

@@ -334,7 +334,8 @@ assert len(block) == 12
 # ## Writing in place
 #
 # *10 minutes.* A saved tensor is no copy. So what happens if you overwrite it between the forward and the backward pass?
-# Autograd keeps the tensor's [version counter](../Glossary.md#version-counter) beside it, and compares:
+# Each tensor has a [version counter](../Glossary.md#version-counter), which a write in place raises. Autograd notes the version
+# when it saves the tensor, and compares when the backward pass asks for it. Here's the note:
 
 # %%
 source("torch/csrc/autograd/saved_variable.h", "saved_version_")
@@ -347,13 +348,16 @@ source("torch/csrc/autograd/saved_variable.h", "saved_version_")
 # %% tags=["nbval-check-output"]
 def outcome(write):
     x = torch.ones(1, requires_grad=True)
+    y = x.exp()
+    z = y * 2
     try:
-        y = x.exp()
-        z = y * 2
         write(x, y, z)
+    except RuntimeError as error:
+        return f"the write raises: {str(error).split('.')[0]}"
+    try:
         z.sum().backward()
     except RuntimeError as error:
-        return "raises: " + str(error).split(". ")[0].split(":")[0][:88]
+        return f"backward raises: {str(error).split('which is ')[1].split('. ')[0]}"
     return f"x.grad = {x.grad.item():.2f}"
 
 
@@ -375,7 +379,8 @@ for name, write in writes.items():
 # %% tags=["claim"]
 # .data and NumPy are the silent ones; the detached write is noticed, and the leaf refused at once.
 outcomes = {name: outcome(write) for name, write in writes.items()}
-assert [name for name, one in outcomes.items() if "raises" in one] == ["y += 1", "x += 1", "y.detach() += 1"]
+assert [name for name, one in outcomes.items() if "backward raises" in one] == ["y += 1", "y.detach() += 1"]
+assert [name for name, one in outcomes.items() if "write raises" in one] == ["x += 1"]
 assert outcomes["z += 1"] == "x.grad = 5.44"
 assert "leaf" in outcomes["x += 1"]
 
@@ -515,7 +520,7 @@ for inputs, outputs, quick, slow in ((3, 2000, "forwards", "backwards"), (2000, 
 # | | forward mode | reverse mode |
 # | --- | --- | --- |
 # | one pass gives | all outputs in one direction | one output by all inputs |
-# | memory | no more than the run itself | everything saved |
+# | memory | twice the run: each value with its derivative | everything saved |
 # | good for | few inputs: a simulation's parameters, sensitivities, directional derivatives | few outputs: a loss |
 # | where it ends | operators without a formula for it; optimisers don't know it | memory |
 #
@@ -544,7 +549,9 @@ import re
 from fxopt_workbench.torch_sources import installed
 
 entries = installed("tools/autograd/derivatives.yaml").read_text().split("\n- name: ")[1:]
-forward = sum(bool(re.search(r"^  result\w*:|_t\b", entry, re.MULTILINE)) for entry in entries)
+# The first line is the signature. A forward formula gives a result, or reads an input's tangent, such as self_t.
+formulas = [re.sub('"[^"]*"', "", entry.partition("\n")[2]) for entry in entries]
+forward = sum(bool(re.search(r"^  result\w*:|_t\b", formula, re.MULTILINE)) for formula in formulas)
 print(f"{forward} of {len(entries)} formulas say how to go forwards")
 
 # %% [markdown]
@@ -575,7 +582,7 @@ assert "Python" not in PROGRAM
 # class that a linear layer is:
 
 # %%
-source("torch/csrc/api/include/torch/nn/modules/linear.h", "LinearImpl", most=24)
+source("torch/csrc/api/include/torch/nn/modules/linear.h", "LinearImpl", most=40)
 
 # %% [markdown]
 # To *run* a trained model from C++, without its Python code, there's a shorter way today: `torch.export` and AOTInductor, in Unit 7.
@@ -599,7 +606,11 @@ with warnings.catch_warnings():
 
 print(two_products(torch.eye(2), torch.ones(2, 2)).tolist())
 print(
-    [line.strip().split(" #")[0] for line in str(two_products.graph).splitlines() if "fork" in line or "wait" in line]
+    [
+        line.split(" #")[0].strip()
+        for line in str(two_products.graph).splitlines()
+        if "= prim::fork" in line or "::wait" in line
+    ]
 )
 print("threads for it:", torch.get_num_interop_threads())
 
@@ -615,8 +626,8 @@ assert leaf.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
 #
 # In CUDA, dynamic parallelism is a *kernel* that launches kernels, so that a tree search or an adaptive grid needn't go back to
 # the CPU. PyTorch's operators don't offer it, and neither does TorchScript, whatever you may read: you'd write such a kernel in CUDA
-# and register it as an operator (Unit 5). And TorchScript itself is deprecated: the call above warns that `torch.compile` and
-# `torch.export` take its place.
+# and register it as an operator (Unit 5). And TorchScript itself is deprecated: the warning that the
+# cell above silences tells you to use `torch.compile` or `torch.export`.
 
 # %% [markdown]
 # ## What to remember

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Unit 5: operators in C++
 #
-# *About 75 minutes. You need Units 2 and 3, and a C++ compiler; `fxopt doctor` says whether you have one.*
+# *About 80 minutes. You need Units 2 and 3, and a C++ compiler; `fxopt doctor` says whether you have one.*
 #
 # Sooner or later PyTorch doesn't have the operator that you need. You could write it in Python, out of others. Then it's
 # slow, or it can't be written at all, or a compiler looks straight through it. In C++ you write the loop yourself, and what
@@ -39,14 +39,21 @@ from fxopt_workbench.torch_sources import source
 source("aten/src/ATen/native/native_functions.yaml", "add.Tensor")
 
 # %% [markdown]
-# `dispatch` lists kernels for sparse tensors and for other libraries, but none for `CPU` or `CUDA`. Those stand at `add.out`,
-# to which `structured_delegate` sends you: one piece of code works out the shape, and one kernel a backend fills it.
-#
-# **Prediction.** You'd look for the CPU kernel of `add` in `aten/src/ATen/native/`. Guess the folder of each of these: the
-# loop for the CPU, the one for CUDA, the one for sparse tensors, and `matmul`, which has no loop.
+# `dispatch` lists kernels for sparse tensors and for other libraries, but none for `CPU` or `CUDA`. `structured_delegate`
+# sends you on to `add.out`: one piece of code works out the shape, and one kernel a backend fills it.
 
 # %%
 source("aten/src/ATen/native/native_functions.yaml", "add.out")
+
+# %% [markdown]
+# No `CPU` here either. `ufunc_inner_loop` names a formula for two numbers, and the build writes the loops around it. `add` is
+# the exception. `mul.out` is like most, and names kernels that somebody wrote.
+#
+# **Prediction.** They all lie in or under `aten/src/ATen/native/`. Guess the folder of each: the loop of `mul` for the CPU, the
+# one for CUDA, the one for sparse tensors, and `matmul`, which has no loop.
+
+# %%
+source("aten/src/ATen/native/native_functions.yaml", "mul.out")
 
 # %% [markdown]
 # | where | what lies there |
@@ -70,7 +77,7 @@ source("aten/src/ATen/native/native_functions.yaml", "matmul")
 source("tools/autograd/derivatives.yaml", "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")
 
 # %%
-source("torch/csrc/autograd/generated/Functions.h", "AddBackward0", most=16)
+source("torch/csrc/autograd/generated/Functions.h", "AddBackward0", most=24)
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -85,7 +92,8 @@ print(found.grad_fn.name(), "saved alpha =", found.grad_fn._saved_alpha)
 # ## Your first operator
 #
 # *10 minutes.* Here's a whole operator. Two macros register it. `TORCH_LIBRARY` opens a namespace and defines schemas, once;
-# `TORCH_LIBRARY_IMPL` adds kernels for one dispatch key, in this library or in any other.
+# `TORCH_LIBRARY_IMPL` adds kernels for one dispatch key, in this library or in any other. The first build takes about half a
+# minute, because PyTorch's headers are compiled once; after that it's seconds.
 
 # %% tags=["nbval-check-output"]
 from fxopt_workbench.cpp import CompileError, build, load
@@ -142,6 +150,7 @@ for line in torch._C._dispatch_dump("unit5::twice").splitlines():
 # | `Tensor` | `const at::Tensor&` | | `Tensor?` | `const std::optional<at::Tensor>&` |
 # | `float` | `double` | | `int[]` | `at::IntArrayRef` |
 # | `int` | `int64_t` | | `Tensor(a!)` | `at::Tensor&` |
+# | `Generator?` | `std::optional<at::Generator>` | | `-> (Tensor, Tensor)` | `std::tuple<at::Tensor, at::Tensor>` |
 #
 # **Prediction.** A schema says `float`. You write `float` in C++ as well. Who complains, and when?
 
@@ -177,10 +186,10 @@ except RuntimeError as error:
     print("double precision:      ", str(error).splitlines()[0])
 
 # %% [markdown]
-# `data_ptr` hands you an address and takes its hands off. You walked from address to address, and `x.t()` is the same memory
-# with other strides (Unit 2). No check is there to fail: with a slice of a larger tensor you'd have read numbers of its
-# neighbours, and with `x.expand(…)` memory that belongs to nobody. Reading past the end of memory isn't an error in C++, it's
-# undefined: garbage, or a process that ends.
+# `data_ptr` compares the dtype, hands you an address and takes its hands off. You walked from address to address, and `x.t()`
+# is the same memory with other strides (Unit 2). No check is there to fail: with a slice of a larger tensor you'd have read
+# numbers of its neighbours, and with `x.expand(…)` memory that belongs to nobody. Reading past the end of memory isn't an
+# error in C++, it's undefined: garbage, or a process that ends.
 #
 # Three ways to be safe:
 #
@@ -267,9 +276,10 @@ for name, seconds in shortest.items():
     print(f"{name:16} {seconds * 1e3:6.1f} ms  {'█' * round(30 * seconds / max(shortest.values()))}")
 
 # %% [markdown]
-# Compare with the copy, which reads and writes once and computes nothing. What your loop takes beyond that is arithmetic:
-# `load` built it for any processor of this kind, while PyTorch builds its own loops once more for each newer one (`cpu/` in
-# the table above). What three operators take beyond your loop is passes through memory, each with a result to allocate.
+# Compare with the copy, which reads one tensor, writes one, and computes nothing. Your loop reads one more, so half as much
+# again is memory; beyond that it's arithmetic. (`load` built it for any processor of this kind, while PyTorch builds its own
+# loops once more for each newer one: `cpu/` in the table above.) What three operators take beyond your loop is passes through
+# memory, each with a result to allocate.
 
 # %% [markdown]
 # ## Gradients
@@ -319,7 +329,7 @@ print("and its own derivative:     ", torch.autograd.gradgradcheck(Gated.apply, 
 # %% [markdown]
 # The C++ class has the same name and the same two functions. As a kernel for the key `Autograd` it works for whoever calls
 # the operator, from Python or not. And since PyTorch can't know which kernel to run next, you say so: `forward` goes *below*
-# autograd with a guard, and calls the operator again.
+# autograd with a guard, and calls the operator again. (This build takes half a minute once more: autograd's headers are new.)
 
 # %%
 source("torch/csrc/autograd/custom_function.h", "CppNode", most=10)
@@ -511,50 +521,161 @@ figure
 # %% [markdown]
 # ## A function or an operator
 #
-# *10 minutes.* You could have skipped all this registering. pybind11 makes any C++ function callable from Python in one line,
-# and `ctypes` in none. What's lost? Build a plain function and see.
+# *15 minutes.* You could have skipped all this registering. pybind11 makes any C++ function callable from Python in one line,
+# without a schema. What's lost? To find out, give one function two doors: pybind11's and the registry's.
 
-# %% tags=["nbval-check-output"]
-import ctypes
+# %%
+from fxopt_workbench.cpp import load_module
 
-PLAIN = r"""
-#include <cstdint>
+DOORS = r"""
+#include <ATen/Functions.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/library.h>
 
-extern "C" void twice_in_place(float* numbers, int64_t count) {
-  for (int64_t i = 0; i < count; i++) numbers[i] *= 2;
+at::Tensor halve(const at::Tensor& x) {
+  at::Tensor from = x.contiguous(), result = at::empty_like(from);
+  const float* in = from.const_data_ptr<float>();
+  float* out = result.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < from.numel(); i++) out[i] = in[i] / 2;
+  return result;
+}
+
+PYBIND11_MODULE(unit5_plain, m) {
+  m.def("halve", &halve);
+}
+
+TORCH_LIBRARY_FRAGMENT(unit5, m) {
+  m.def("halve(Tensor x) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(unit5, CPU, m) {
+  m.impl("halve", &halve);
 }
 """
-plain = ctypes.CDLL(str(load(PLAIN))).twice_in_place
-plain.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-
-
-def twice_plain(x):
-    result = x.clone()
-    plain(result.data_ptr(), result.numel())
-    return result
-
-
-def tried(name, function):
-    try:
-        print(f"{name:10} {function()}")
-    except Exception as error:
-        print(f"{name:10} {type(error).__name__}")
-
-
-tried("call", lambda: twice_plain(torch.ones(2)).tolist())
-tried("gradient", lambda: torch.autograd.functional.jacobian(twice_plain, torch.ones(2)).diag().tolist())
-tried("vmap", lambda: torch.vmap(twice_plain)(torch.ones(2, 2)).tolist())
-tried("compile", lambda: torch.compile(twice_plain, backend="eager", fullgraph=True)(torch.ones(2)).tolist())
+plain, operator = load_module("unit5_plain", DOORS).halve, torch.ops.unit5.halve
+print("pybind11:", plain.__doc__.strip())
+print("operator:", operator.default._schema)
+print("the same numbers:", torch.equal(plain(x), operator(x)))
 
 # %% [markdown]
-# Read the second line again: the true gradient is 2. Autograd saw `clone`, which has the derivative 1, and couldn't see what a
-# pointer did. A wrong gradient, and nobody complained. The last two at least tell you: where a tensor has no memory of its own,
-# there's no pointer to hand over.
-
-# %% [markdown]
-# An entry in the registry of operators has a schema, so that everybody can ask what it takes and writes, and a table, so that
-# everybody can add a kernel. pybind11 is right for what isn't tensor arithmetic: a tokenizer, a reader of files, settings.
+# `load_module` adds Python's headers and imports what comes out. In a project of your own that's
+# `torch.utils.cpp_extension.load`, and the header is `torch/extension.h`, which includes this one and nearly all others.
 #
+# First the price of the registry.
+#
+# **Prediction.** A call with one number, and one with four million: how much slower is the operator?
+
+# %%
+few, many = torch.ones(1), torch.randn(1 << 22)
+CALLS = 1000
+doors = {"pybind11": plain, "operator": operator}
+runs = {name: lambda function=function: [function(few) for _ in range(CALLS)] for name, function in doors.items()}
+short = measure_interleaved(runs, warmup=2, repeats=9)
+runs = {name: lambda function=function: function(many) for name, function in doors.items()}
+long = measure_interleaved(runs, warmup=2, repeats=9)
+print(f"{'a call':10} {'one number':>12} {'four million':>14}")
+for name in doors:
+    print(f"{name:10} {short[name].minimum / CALLS * 1e6:9.2f} µs {long[name].minimum * 1e3:11.2f} ms")
+
+# %% [markdown]
+# The way through the dispatcher takes a microsecond or so. Where there's something to compute, you don't see it.
+#
+# And here's what you pay for. An operator can be given what it lacks later, by anybody who knows its name. In Python that's a
+# line each for shapes, the derivative and `vmap`. The function of pybind11 has nowhere to put them.
+#
+# **Prediction.** Seven questions to both. Which of pybind11's answers is wrong without a word?
+
+# %% tags=["nbval-check-output"]
+from textwrap import shorten
+
+torch.library.register_fake("unit5::halve", lambda x: torch.empty_like(x))
+torch.library.register_autograd("unit5::halve", lambda context, gradient: gradient / 2)
+torch.library.register_vmap("unit5::halve", lambda info, dims, x: (operator(x), dims[0]))
+
+
+class Notes(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        self.names.append(str(operator))
+        return operator(*args, **(kwargs or {}))
+
+
+def in_a_mode(function):
+    given = torch.ones(2)
+    with Notes() as notes:
+        function(given)
+    return notes.names
+
+
+def on_a_fake_tensor(function):
+    with torch._subclasses.FakeTensorMode():
+        return tuple(function(torch.empty(4, 3)).shape)
+
+
+def when_compiled(function):
+    torch._dynamo.reset()
+    found = torch._dynamo.explain(lambda x: function(x.cos()) + 1)(torch.ones(2))
+    return f"{found.graph_count} graph(s), {found.graph_break_count} break(s)"
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x) + 1
+
+
+def when_exported(function):
+    nodes = torch.export.export(Calls(function), (torch.ones(2),)).graph.nodes
+    return [str(node.target) for node in nodes if node.op == "call_function"]
+
+
+questions = {
+    "a dispatch mode sees": in_a_mode,
+    "derivative": lambda function: torch.autograd.functional.jacobian(function, torch.ones(2)).diag().tolist(),
+    "vmap": lambda function: torch.vmap(function)(torch.ones(2, 2)).tolist(),
+    "fake tensor": on_a_fake_tensor,
+    "compiled": when_compiled,
+    "exported": when_exported,
+    "opcheck": lambda function: sorted(set(opcheck(function, (torch.ones(2),)).values())),
+}
+for question, ask in questions.items():
+    print(question)
+    for name, function in doors.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answer = ask(function)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {shorten(str(error).splitlines()[0], 64, placeholder=' …')}"
+        print(f"  {name}: {answer}")
+
+# %% [markdown]
+# The derivative: it's 0.5, and pybind11's answer is 0. Autograd never saw the call, so the result has no history and counts
+# as a constant. Your parameter stands still, and nobody complains. All other failures at least stop you, or show up as a
+# [graph break](../Glossary.md#graph-break): Dynamo leaves its graph, calls the function in Python, and begins a second graph.
+#
+# You could bind an `autograd::Function` with pybind11, and the derivative would come back. Nothing else on the list would:
+# modes, fake tensors and `vmap` all work through the dispatcher's table, and this call doesn't go through it.
+
+# %%
+runs = {"halve": lambda: [operator(few) for _ in range(CALLS)]}
+found = measure_interleaved(runs, warmup=2, repeats=9)["halve"]
+print(f"one number, now that three things are registered in Python: {found.minimum / CALLS * 1e6:.2f} µs a call")
+
+# %% [markdown]
+# That's slower than before: a derivative in Python sends every call through Python, even if nobody asks for gradients. One in
+# C++, like that of `gated`, doesn't.
+#
+# So pybind11 is right for what isn't tensor arithmetic: a tokenizer, a reader of files, settings. For an operator you want a
+# schema, so that everybody can ask what it takes and writes, and a table, so that everybody can add a kernel.
+
+# %% [markdown]
 # One more difference. The library of `twice` names PyTorch's C++ classes. Names of C++ hold the types of all arguments, and
 # when a release changes one of them, your file asks for a name that's gone: `undefined symbol`. These are the names it needs:
 
@@ -614,8 +735,8 @@ for name in stable[:4]:
     print("   ", name[:100])
 
 # %% [markdown]
-# The price: fewer operations, no TensorIterator, no autograd class, and boxed arguments. For a kernel with a loop of its own
-# it's enough, and you ship one wheel instead of one for each release.
+# There are more names than before, and each of them stays. The price: fewer operations, no TensorIterator, no autograd class,
+# and boxed arguments. For a kernel with a loop of its own it's enough, and you ship one wheel instead of one for each release.
 
 # %% [markdown]
 # ## The same for CUDA

@@ -322,10 +322,10 @@ draw_timeline(saturated, "Simulated: large kernels")
 # The host is done after a fraction of the time and runs ahead. The stream has no gaps. To be faster here, you need faster
 # kernels, and nothing else helps.
 #
-# **Prediction.** Now loading a batch takes 300 µs. Where will the gap be, and what stands above it?
+# **Prediction.** Now loading a batch takes 600 µs, twice as long as its kernels. Where will the gap be, and what stands above it?
 
 # %%
-starved = training_loop(2, load=300, kernels=(90, 120, 90), prepare=4)
+starved = training_loop(2, load=600, kernels=(90, 120, 90), prepare=4)
 print(describe([one for one in starved if one["cat"] != "cpu_op"], most=5))
 draw_timeline(starved, "Simulated: the data pipeline starves the device")
 

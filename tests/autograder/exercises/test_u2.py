@@ -16,6 +16,8 @@ from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u2.broadcast_strides import judge as broadcasting
 from autograder.exercises.u2.common_elements import judge as common
 from autograder.exercises.u2.common_elements import visible as common_visible
+from autograder.exercises.u2.inside_a_tensor import judge as inside
+from autograder.exercises.u2.inside_a_tensor import visible as inside_visible
 from autograder.exercises.u2.memory_formats import judge as formats
 from autograder.exercises.u2.reading import ask, whole_number, whole_numbers
 from autograder.exercises.u2.strided_tensor import judge as strided
@@ -189,3 +191,85 @@ def test_truth_values_are_no_numbers_and_errors_are_refusals() -> None:
         raise IndexError("x" * 999)
 
     assert ask(refusing) == {"refused": "x" * 200}
+
+
+COUNTED = {
+    "views": [(0, 1, 0), (2, 2, 0), (3, 3, 0), (0, 3, 0)],
+    "other steps": [(4, 2, 0), (2, 3, 0)],
+    "written": [(1, 2, 2), (0, 1, 0), (0, 2, 3), (0, 2, 3)],
+    "who holds it": [(0, 2, 0), (0, 3, 0), (0, 2, 0)],
+    "nothing there": [(3, 2, 0), (8, 2, 0)],
+    "inference": [(0, 1, 0), (0, 1, None), (1, 2, None)],
+    "no storage": [(0, None, 0)],
+}
+"""Offset, users and version of the visible programs, counted by hand."""
+
+
+@pytest.mark.parametrize("name", inside_visible.PROGRAMS)
+def test_what_python_says_is_what_a_person_counts(name: str) -> None:
+    program = inside_visible.PROGRAMS[name]
+    found = [(one.offset, one.users, one.version) for one in inside_visible.run(program, inside.facts)]
+    assert found == COUNTED[name]
+    # Asked twice at each place, Python says the same: that it asked is taken off again.
+    twice = [line for line in program for _ in range(1 + line.startswith("inside("))]
+    again = [(one.offset, one.users, one.version) for one in inside_visible.run(twice, inside.facts)]
+    assert set(again) == set(found)
+
+
+FLAWS: dict[str, Any] = {
+    "offset in bytes": lambda one: (one.offset * one.itemsize, one.users, one.version),
+    "offset from addresses": lambda one: (one.offset if one.elements else -(2**40), one.users, one.version),
+    "reads a copy": lambda one: (one.offset, one.users, one.version) if one.contiguous else (0, 1, 0),
+    "counts something else": lambda one: (one.offset, min(one.users, 2), one.version),
+    "you hold it, too": lambda one: (one.offset, one.users + 1, one.version),
+    "made-up version": lambda one: (one.offset, one.users, one.version or 0),
+    "asks the mode": lambda one: (one.offset, one.users, None if one.inference_mode else one.version),
+    "another counter": lambda one: (one.offset, one.users, None if one.version is None else 0),
+}
+
+
+def _read(case: Case, flaw: Any) -> Evidence:
+    """What a library with a flaw would send, that refuses what has no storage."""
+    told = [
+        {"raised": "refused", "found": None} if one.users is None else {"raised": "", "found": list(flaw(one))}
+        for one in inside_visible.run(case.kept["program"], inside.facts)
+    ]
+    return Evidence({"schema": inside_visible.SCHEMA, "answers": told})
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_each_flaw_of_what_is_read_shows_on_hidden_cases_whatever_is_drawn(name: str) -> None:
+    for seed in range(5):
+        named = {
+            kind
+            for case in inside.hidden_cases(Random(seed))
+            for kind, _ in inside.judge(case, _read(case, FLAWS[name]))
+        }
+        assert name in named, (seed, named)
+
+
+def test_what_is_read_right_is_passed_whatever_is_drawn() -> None:
+    for seed in range(20):
+        for case in inside.hidden_cases(Random(seed)):
+            right = _read(case, lambda one: (one.offset, one.users, one.version))
+            assert list(inside.judge(case, right)) == []
+            assert any(line.startswith(("inside(", "with ")) for line in case.kept["program"])
+
+
+def test_the_learners_side_never_learns_which_program_is_run() -> None:
+    for case in inside.hidden_cases(Random(1)):
+        assert set(case.parameters) == {"number"}
+        assert case.tensors == {}
+
+
+@pytest.mark.parametrize(
+    ("seen", "name"),
+    [
+        ({"schema": None, "answers": []}, "not there"),
+        ({"schema": "u2::inside(Tensor x) -> int", "answers": []}, "another schema"),
+        ({"schema": inside_visible.SCHEMA, "answers": [{"raised": "RuntimeError: no", "found": None}] * 4}, "refused"),
+    ],
+)
+def test_a_library_that_says_nothing_of_a_tensor_is_told_why(seen: dict[str, Any], name: str) -> None:
+    case = inside_visible.visible_cases()[0]
+    assert [kind for kind, _ in inside.judge(case, Evidence(seen))] == [name]

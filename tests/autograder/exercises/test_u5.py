@@ -19,6 +19,7 @@ from autograder.exercises.u5.silu_dropout import judge as dropout
 from autograder.exercises.u5.soft_clip import judge as clipping
 from autograder.exercises.u5.soft_clip import visible as clipping_visible
 from autograder.exercises.u5.stable_decay import judge as decaying
+from autograder.learner_side.libraries import first_line
 
 SEEDS = range(3)
 
@@ -35,6 +36,24 @@ def test_a_layout_changes_strides_and_not_values(how: str) -> None:
         start = found.storage_offset()
         through = torch.as_strided(found, (found.numel(),), (1,), start) if how != "inside" else found[0].flatten()
         assert how == "inside" or not torch.equal(through, plain.flatten())
+
+
+def test_what_is_told_is_short_and_names_no_place_of_this_machine() -> None:
+    place = '"/a/b/include/ATen/Loops.h":357, please report a bug to PyTorch. '
+    assert (
+        first_line(f"RuntimeError: !same INTERNAL ASSERT FAILED at {place}")
+        == "RuntimeError: !same fails in ATen/Loops.h, line 357"
+    )
+    assert first_line("BackendCompilerFailed: raised:\nRuntimeError: 3, not 2\n\nmore") == (
+        "BackendCompilerFailed: raised: RuntimeError: 3, not 2"
+    )
+    assert first_line("one\ntwo") == "one"
+    assert first_line("") == ""
+    assert native.in_figures(torch.tensor([[1 / 3, -2.0]])) == "[[0.333333, -2]]"
+    assert native.in_figures(torch.tensor([1 / 3, 1, 2], dtype=torch.float64), 1) == "[0.333333333333]"
+    assert native.in_words(native.tensor(2, 3, seed=0, how="inside")) == "2 × 3 float32, inside"
+    assert native.in_words(native.tensor(seed=0)) == "a number float32"
+    assert native.in_words(native.tensor(2, 3, seed=0, device="meta")) == "2 × 3 float32, on meta"
 
 
 def test_the_longest_run_is_the_largest_group() -> None:

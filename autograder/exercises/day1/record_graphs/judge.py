@@ -103,8 +103,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if not all(values["returned_callable"]):
         yield "returned nothing callable", ""
         return
-    if kept and len(again) >= len(kept) + len(captured):
-        yield "shared between recorders", f"(a fresh recorder holds {len(again)} graphs of a model of {len(captured)})"
+    if values["held"]:
+        yield "shared between recorders", f"(before it has seen any graph, a new recorder holds {values['held']})"
         return
     if problem := _other_results(expected, evidence.tensors):
         yield problem

@@ -137,6 +137,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     seen = of_calls(model, compiled, inputs)
     recorded_after_two_calls = _as_list(recorder.graphs)
     fresh = recorder_class()
+    held = len(_as_list(fresh.graphs))
     torch._dynamo.reset()
     torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
     torch._dynamo.reset()
@@ -144,6 +145,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
         values={
             "returned_callable": returned,
             "recorded": len(recorded_after_two_calls),
+            "held": held,
             "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
             "handed": [any(graph is other for other in handed) for graph in recorded_after_two_calls[:MOST_GRAPHS]],
         },
@@ -186,7 +188,8 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     from autograder.exchange.graph_form import decode
     from fxopt_workbench.pictures import draw
 
+    kept = [graph for name, graph in evidence.graphs.items() if name.startswith("graph")]
     return [
-        draw(decode(graph), title=f"{case.name}: {name} as your recorder kept it")
-        for name, graph in evidence.graphs.items()
+        draw(decode(graph), title=f"{case.name}: graph {number} of {len(kept)} that your recorder kept")
+        for number, graph in enumerate(kept, start=1)
     ]

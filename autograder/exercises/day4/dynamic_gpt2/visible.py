@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -163,5 +164,6 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
         lines.append(f"  after {rows} x {length:2}: {graphs}{'' if ran else '  (no graph ran in this call)'}")
     for number, sizes in enumerate(values["sizes"]):
         lines.append(f"  graph {number + 1} is made for {' x '.join(sizes) or 'something else than the two inputs'}")
-    lines += [line[:200] for line in values["refused"].splitlines()[:3]]
+    for line in values["refused"].splitlines()[:3]:
+        lines += wrap(line, 100, max_lines=3, placeholder=" …")
     return ["\n".join(lines)]

@@ -7,11 +7,11 @@ from typing import Any
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day4.blocks import block, build, transformer
+from autograder.exercises.day4.blocks import block, build, transformer, written
 
 
 def visible_cases() -> list[Case]:
-    """Two real models, other forms of attention, and what is none."""
+    """Two real models, other forms of attention, and what is none, or has a step that is none."""
     return [
         transformer("BERT", "bert"),
         transformer("GPT-2", "gpt2", seed=1),
@@ -23,6 +23,10 @@ def visible_cases() -> list[Case]:
         block("weights that meet no values", mixes="unused"),
         block("ReLU in the place of the softmax, and classes at the end", mixes="classes"),
         block("a logarithm of the softmax", mixes="logarithm"),
+        written(
+            "scores that a tanh caps",  # as Gemma 2 writes them
+            'return matmul(softmax(mul(unary("tanh", div(matmul(q, T(k)), 30.0)), 30.0), -1), v)',
+        ),
     ]
 
 

@@ -95,7 +95,14 @@ MISCONCEPTIONS = COMMON | {
     ),
     "no attention there": "You fused what is not attention.",
     "fused too much": "You fused a block that must stay as it is.",
-    "not all fused": "A block that can be fused is still written out.",
+    "not all fused": (
+        "A block that can be fused is still written out. Steps that change nothing, such as a cast to the dtype that "
+        "is there already, need not stop you."
+    ),
+    "does not run": (
+        "The graph that you return does not run, though the original did. The fused operator takes less than the steps "
+        "that it replaces: a mask, for instance, must not be larger than the scores."
+    ),
     "left the old steps": (
         "The fused operator is there, but steps of the old block are still in the graph, and nobody reads them. "
         "`eliminate_dead_code` keeps every dropout, even one that is off: erase the old steps yourself, from the "
@@ -372,6 +379,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if different:
         fits = _fits(case, seen, tolerance)
+        if different.kind == "does not run" and not fits:
+            yield "does not run", f"({different}; {said[1:]}"
+            return
         yield Deviation("something else", fits, f"({different}; {said[1:]}", size)
         return
     if case.parameters["kind"] == "block":  # these have every mistake that could be taken for another; it takes time

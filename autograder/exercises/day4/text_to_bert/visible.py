@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -179,5 +180,6 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
         off = [f"output {output} off by {'NaN' if offset is None else offset}" for output, _, offset in changes]
         lines.append(f"  greatest_difference of {', '.join(off) or 'a faithful program'}: {float(value):.3g}")
     if "text" in evidence.values:
-        lines += [line[:200] for line in evidence.values["text"].splitlines()[:3]]
+        for line in evidence.values["text"].splitlines()[:5]:
+            lines += wrap(line, 100, max_lines=3, placeholder=" …")
     return ["\n".join(lines)]

@@ -34,6 +34,10 @@ MISCONCEPTIONS = {
         "An entry without `dispatch` (and without a delegate) is composite implicit, with the function of its own name."
     ),
     "out forgotten": "The function of a composite implicit operator that writes into `out` is called NAME_out.",
+    "in place taken for out": (
+        "`NAME_out` is for an operator that writes into an argument behind the `*`. One that works in place, such as "
+        "`dropout_`, keeps its name."
+    ),
     "generated loop forgotten": (
         "Where an entry has `ufunc_inner_loop`, the kernel for CPU is generated around that loop: `ufunc_NAME_CPU`."
     ),
@@ -73,7 +77,16 @@ def hidden_cases(random: Random) -> list[Case]:
     """One case for each thing that is easily forgotten, then operators from all over the file."""
     fixed = {
         "overloads": ["add.Scalar", "pow.Tensor_Scalar", "sum", "sum.dim_IntList"],
-        "in place and out": ["add_.Tensor", "relu_", "addmm.out", "linear.out", "clip.out", "arctan.out"],
+        "in place and out": [
+            "add_.Tensor",
+            "relu_",
+            "sinc_",
+            "feature_dropout_",
+            "addmm.out",
+            "linear.out",
+            "clip.out",
+            "arctan.out",
+        ],
         "not for the processor": ["_cudnn_rnn", "miopen_batch_norm"],
         "composites": ["ones_like", "zeros_like", "chunk", "reshape", "conv2d"],
         "formulas together": ["convolution", "native_batch_norm", "where.self", "gather", "unbind.int"],

@@ -22,6 +22,7 @@ FLAWS = (
     "first key",
     "no entry is no kernel",
     "out forgotten",
+    "in place taken for out",
     "another overload",
     "line counted from 0",
     "last registration",
@@ -109,13 +110,17 @@ def kernel(operator: str, flaw: str = "") -> tuple[str | None, str | None]:
             return key, dispatch[key]
     if "dispatch" in entry or flaw == "no entry is no kernel":
         return None, None
-    suffix = "_out" if writes_out(operator) and flaw != "out forgotten" else ""
+    wherever = flaw == "in place taken for out"
+    suffix = "_out" if writes_out(operator, wherever=wherever) and flaw != "out forgotten" else ""
     return "CompositeImplicitAutograd", operator.partition(".")[0] + suffix
 
 
-def writes_out(operator: str) -> bool:
-    """Whether an operator writes its result into an argument of its own, such as `out`."""
-    return any(one.kwarg_only and one.alias_info is not None and one.alias_info.is_write for one in _schema(operator))
+def writes_out(operator: str, *, wherever: bool = False) -> bool:
+    """Whether an operator writes its result into an argument of its own (`out`), or `wherever` it is."""
+    return any(
+        (wherever or one.kwarg_only) and one.alias_info is not None and one.alias_info.is_write
+        for one in _schema(operator)
+    )
 
 
 def _schema(operator: str) -> Any:

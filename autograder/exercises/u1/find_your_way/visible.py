@@ -20,7 +20,7 @@ def visible_cases() -> list[Case]:
     return [
         Case("a kernel of its own", {"operators": ["relu", "_softmax"]}),
         Case("delegated", {"operators": ["mul.Tensor", "add.Tensor", "tanh_"]}),
-        Case("composite", {"operators": ["linear", "ones_like", "add.Scalar", "pairwise_distance"]}),
+        Case("composite", {"operators": ["linear", "ones_like", "add.Scalar", "pairwise_distance", "dropout_"]}),
         Case("formulas", {"operators": ["matmul", "native_layer_norm", "embedding"]}),
         Case("not there", {"operators": ["add.Nothing"]}),
     ]

@@ -121,6 +121,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "drew from a stream of its own", "(after the forward pass)"
         return
     name = _gradients(given, evidence, wanted)
+    if name == "wrong gradients" and _too_often(given, values["calls"]):
+        # Each of too many runs may have drawn other numbers; which of them were used cannot be told.
+        yield "computed again and again", f"({values['calls']} calls)"
+        return
     if name:
         yield name, ""
         return

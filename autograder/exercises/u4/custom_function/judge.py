@@ -149,7 +149,7 @@ def _second_order(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     wanted = second(made(case.parameters), lambda x, step, weights: gradients_of(x, step, weights, levels))
     for name, one in wanted.items():
         if not _right(evidence, name, one):
-            return "wrong second derivative", f"({name.removeprefix('second of ')})"
+            return "wrong second derivative", f"(the derivative by {name.removeprefix('second of ')})"
     return None
 
 
@@ -158,7 +158,7 @@ def _elsewhere(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if 0 not in case.parameters["shape"]:
         for name, notices in evidence.values["notices"].items():
             if notices is not True:
-                return "not noticed", f"({name})"
+                return "not noticed", f"({name} was overwritten)"
     if case.parameters["rows"]:
         failed = evidence.values.get("rows failed")
         if failed:
@@ -168,5 +168,5 @@ def _elsewhere(case: Case, evidence: Evidence) -> tuple[str, str] | None:
         found = [gradients_of(row, given["step"], weights, levels) for row, weights in rows]
         for name, of_rows in zip(("rows of x", "rows of step"), zip(*found, strict=True), strict=True):
             if not _right(evidence, name, torch.stack(of_rows)):
-                return "wrong rows", f"({name.removeprefix('rows of ')})"
+                return "wrong rows", f"(the gradient of {name.removeprefix('rows of ')})"
     return None if evidence.values["is a function"] is True else ("no function", "")

@@ -130,9 +130,21 @@ def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
     return Evidence(values, tensors)
 
 
+def in_words(given: Program) -> str:
+    """A function as one writes it down: `v1 = sin(x); v2 = v1 * c1`."""
+    names = ["x", *(f"c{number}" for number in range(1, len(given["constants"]) + 1))]
+    lines = []
+    for number, (name, *indices) in enumerate(given["steps"], 1):
+        signs = dict(zip("xy", (names[index] for index in indices), strict=False))
+        parts = [signs.get(part, part) for part in name.replace("-x", "- x").split()]
+        lines.append(f"v{number} = " + (f"{name}({signs['x']})" if name.isalpha() else " ".join(parts)))
+        names.append(f"v{number}")
+    return "; ".join(lines)
+
+
 def show(case: Case, evidence: Evidence) -> list[Any]:
     """What both ways gave."""
-    lines = [f"{case.name}: {'; '.join(' '.join(map(str, step)) for step in case.parameters['steps'])}"]
+    lines = [f"{case.name}: {in_words(case.parameters)}"]
     for name, one in sorted(evidence.tensors.items()):
         lines.append(f"  {name}: {list(one.shape)} {[round(number, 3) for number in one.flatten().tolist()[:6]]}")
     return ["\n".join(lines)]

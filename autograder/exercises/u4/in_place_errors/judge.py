@@ -20,6 +20,7 @@ from autograder.exercises.u4.in_place_errors.visible import (
     SILENT,
     WHEN_WRITTEN,
     Program,
+    in_words,
     leaves_of,
     program,
     steps_of,
@@ -331,12 +332,12 @@ def random_program(random: Random) -> Program:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What differs from PyTorch, program by program."""
     for given, found in zip(case.parameters["programs"], evidence.values["answers"], strict=True):
-        asked = "(" + "; ".join(" ".join(map(str, step)) for step in given["steps"])
+        asked = "; ".join(line.strip() for line in in_words(given))
         if found == "touched":
-            yield "leaves touched", f"{asked})"
+            yield "leaves touched", f"({asked})"
             return
         if found is None or found[0] not in OUTCOMES:
-            yield "not a pair", f"{asked})"
+            yield "not a pair", f"({asked})"
             return
         seen = observe(given)
         right = right_answer(seen)

@@ -12,7 +12,8 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
 from autograder.exercises.u5.gaussian.visible import CHECKS, SCHEMA, Layer, derivatives, points
-from autograder.exercises.u5.native import first_line, make
+from autograder.exercises.u5.native import in_figures, make
+from autograder.learner_side.libraries import first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 
@@ -24,6 +25,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "no gradient": (
         "No gradient comes through your operator. Without a kernel for `Autograd` nothing is recorded: register one, "
         "which applies your `torch::autograd::Function`."
+    ),
+    "no way back": (
+        "Your operator computes its result, but stops where a gradient is asked for. `backward` returns one gradient "
+        "for each argument of `forward`, in that argument's shape, and `Tensor()` for a number."
     ),
     "wrong gradient of x": "The gradient for `x` is another one.",
     "wrong gradient of y": "The gradient for `y` is another one.",
@@ -141,14 +146,15 @@ def _of_a_call(
             yield "no gradient", f"({first_line(seen['raised'])})"
             return
         if seen["raised"]:
-            yield "refused", f"{about}: {first_line(seen['raised'])})"
+            kind = "no way back" if seen["computes"] else "refused"
+            yield kind, f"{about}: {first_line(seen['raised'])})"
             return
         wanted = derivatives(gaussian, one, what == "second derivative")
         for which, right in zip("xy", wanted, strict=True):
             if not agrees(tensors[f"{name}/{which}"], right, relative=1e-6, absolute=1e-9):
                 kind = "wrong second derivative" if what == "second derivative" else f"wrong gradient of {which}"
                 found = tensors[f"{name}/{which}"]
-                yield kind, f"{about}: found {found.flatten()[:2].tolist()}, wanted {right.flatten()[:2].tolist()})"
+                yield kind, f"{about}: found {in_figures(found, 2)}, wanted {in_figures(right, 2)})"
                 return
         return
     if seen["raised"]:
@@ -158,7 +164,7 @@ def _of_a_call(
     if not agrees(tensors[name], right, relative=1e-4, absolute=1e-6):
         yield (
             "another result",
-            f"{about}: found {tensors[name].flatten()[:3].tolist()}, wanted {right.flatten()[:3].tolist()})",
+            f"{about}: found {in_figures(tensors[name], 3)}, wanted {in_figures(right, 3)})",
         )
 
 

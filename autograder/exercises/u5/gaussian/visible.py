@@ -10,8 +10,9 @@ from torch import nn
 from torch.export import Dim
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u5.native import attempt, described, first_line, in_words, load, make, source_of, tensor
+from autograder.exercises.u5.native import described, in_words, load, make, tensor
 from autograder.learner_side.apart import apart
+from autograder.learner_side.libraries import attempt, first_line, source_of
 
 SCHEMA = "u5::gaussian(Tensor x, Tensor y, float width) -> Tensor"
 
@@ -118,10 +119,11 @@ def derivatives(function: Callable[..., torch.Tensor], one: Any, twice: bool) ->
 
 
 def _derived(what: str, operator: Any, one: Any, tensors: dict[str, torch.Tensor], name: str) -> dict[str, Any]:
+    _, refused = attempt(operator, make(one["x"]), make(one["y"]), one["width"])
     found, raised = attempt(derivatives, operator, one, what == "second derivative")
     for which, gradient in zip("xy", found or (), strict=False):
         tensors[f"{name}/{which}"] = gradient
-    return {"raised": raised}
+    return {"raised": raised, "computes": not refused}
 
 
 def _captured(what: str, operator: Any, calls: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u5.native import attempt, described, first_line, in_words, load, make, same, source_of, tensor
+from autograder.exercises.u5.native import described, in_words, load, make, same, tensor
 from autograder.learner_side.apart import apart
+from autograder.learner_side.libraries import attempt, first_line, source_of
 
 SCHEMA = "u5::longest_run(Tensor x, float limit=0.) -> Tensor"
 

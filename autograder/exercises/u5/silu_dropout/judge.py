@@ -13,8 +13,9 @@ from torch.nn import functional
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.native import first_line, make, tensor
+from autograder.exercises.u5.native import in_figures, make, tensor
 from autograder.exercises.u5.silu_dropout.visible import SCHEMAS, dropped, upstream
+from autograder.learner_side.libraries import first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 
@@ -190,7 +191,7 @@ def _values(x: torch.Tensor, p: float, out: torch.Tensor, mask: torch.Tensor, ab
     else:
         yield (
             "mask and result differ",
-            f"{about}: found {out.flatten()[:3].tolist()}, wanted {wanted.flatten()[:3].tolist()})",
+            f"{about}: found {in_figures(out, 3)}, wanted {in_figures(wanted, 3)})",
         )
 
 

@@ -9,18 +9,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import profiler
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u5.native import (
-    attempt,
-    described,
-    first_line,
-    in_words,
-    load,
-    make,
-    same,
-    source_of,
-    tensor,
-)
+from autograder.exercises.u5.native import described, in_words, load, make, same, tensor
 from autograder.learner_side.apart import apart
+from autograder.learner_side.libraries import attempt, first_line, source_of
 from autograder.learner_side.mode import is_grading
 from fxopt_core.benchmark import measure_interleaved
 

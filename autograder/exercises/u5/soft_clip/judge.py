@@ -11,8 +11,9 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.native import first_line, tensor
+from autograder.exercises.u5.native import in_figures, tensor
 from autograder.exercises.u5.soft_clip.visible import PLACES, SCHEMAS, call, limits, placed
+from autograder.learner_side.libraries import first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 
@@ -22,7 +23,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "which also takes `*, Tensor(a!) out` and returns `Tensor(a!)`."
     ),
     "refused": (
-        "Your operator refuses tensors that `torch.add` would take. TensorIterator promotes dtypes and broadcasts "
+        "Your operator refuses tensors that `torch.div` would take. TensorIterator promotes dtypes and broadcasts "
         "when it is told to: `TensorIterator::binary_float_op` sets all of that. The kernel is for its "
         "`common_dtype()`."
     ),
@@ -175,7 +176,7 @@ def _wrong(
     if not agrees(found, wanted, relative=relative, absolute=1e-6):
         yield (
             _named(x, limit, found, wanted),
-            f"{about}: found {found.flatten()[:3].tolist()}, wanted {wanted.flatten()[:3].tolist()})",
+            f"{about}: found {in_figures(found, 3)}, wanted {in_figures(wanted, 3)})",
         )
     if place is None and seen["strides"] != list((x + limit).stride()):
         yield "memory order lost", f"{about}: strides {seen['strides']}, wanted {list((x + limit).stride())})"

@@ -12,7 +12,7 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.native import make, tensor
+from autograder.exercises.u5.native import in_figures, make, tensor
 from autograder.exercises.u5.stable_decay.visible import SCHEMA, call
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
@@ -127,5 +127,5 @@ def _of_a_call(one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | 
         fits = [name for name, flaw in FLAWS.items() if agrees(found, flaw(x, rate), relative=1e-4, absolute=1e-5)]
         yield (
             fits[0] if fits else "another result",
-            f"{about}: found {found.flatten()[:4].tolist()}, wanted {wanted.flatten()[:4].tolist()})",
+            f"{about}: found {in_figures(found, 4)}, wanted {in_figures(wanted, 4)})",
         )

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u5.native import attempt, described, first_line, in_words, load, make, same, source_of, tensor
+from autograder.exercises.u5.native import described, in_figures, in_words, load, make, same, tensor
 from autograder.learner_side.apart import apart
+from autograder.learner_side.libraries import attempt, first_line, source_of
 
 SCHEMA = "u5::decay(Tensor x, float rate) -> Tensor"
 
@@ -97,7 +98,13 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     lines = [f"{case.name}:"]
     for number, (one, seen) in enumerate(zip(case.kept["calls"], evidence.values["calls"], strict=False)):
         found = evidence.tensors.get(str(number))
-        gave = first_line(seen["raised"]) if seen["raised"] else found.tolist() if found is not None else "no tensor"
+        gave = (
+            first_line(seen["raised"])
+            if seen["raised"]
+            else in_figures(found, figures=6)
+            if found is not None
+            else "no tensor"
+        )
         lines.append(f"  {in_words(one['tensor'])}, rate {one['rate']:g}: {gave}")
     if not case.kept["calls"]:
         needs = evidence.values["needs"]

@@ -9,7 +9,16 @@ from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u6.caching_allocator.model import Model
-from autograder.exercises.u6.caching_allocator.visible import KIB, MIB, Step, free, malloc, play, trace
+from autograder.exercises.u6.caching_allocator.visible import (
+    KIB,
+    MIB,
+    Step,
+    free,
+    malloc,
+    play,
+    segment_in_words,
+    trace,
+)
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your allocator asks PyTorch. Write down its rules: that is the whole task.",
@@ -237,9 +246,17 @@ def _named(given: dict[str, Any], found: list[dict[str, Any]], number: int) -> s
 
 def _difference(right: dict[str, Any], run: dict[str, Any]) -> str:
     for what in ("device", "answer", "snapshot"):
+        if right[what] != run[what] and what == "snapshot":
+            return f"snapshot: found {_besides(run[what], right[what])}, wanted {_besides(right[what], run[what])}"
         if right[what] != run[what]:
             return f"{what}: found {_short(run[what])}, wanted {_short(right[what])}"
     raise ValueError("the two runs are alike")
+
+
+def _besides(segments: list[Any] | None, others: list[Any] | None) -> str:
+    """In words those segments that are not among the others."""
+    text = "; ".join(segment_in_words(one) for one in segments or [] if one not in (others or []))
+    return _short(text or ("no further segment" if segments else None))
 
 
 def _short(found: Any) -> str:

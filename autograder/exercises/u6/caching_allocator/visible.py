@@ -197,11 +197,12 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
         lines.append(f"  {what}{answer}{asked}")
     lines.append("At the end:")
     snapshot = evidence.values["runs"][-1]["snapshot"] if evidence.values["runs"] else []
-    lines += [f"  {_segment_in_words(one)}" for one in snapshot] if snapshot else ["  no segments"]
+    lines += [f"  {segment_in_words(one)}" for one in snapshot] if snapshot else ["  no segments"]
     return ["\n".join(lines)]
 
 
-def _segment_in_words(segment: list[Any]) -> str:
+def segment_in_words(segment: list[Any]) -> str:
+    """One segment of a snapshot, with its blocks."""
     address, size, stream, kind, blocks = segment
     parts = ", ".join(f"{bytes_:,} {state}" if bytes_ is not None else "?" for bytes_, state in blocks)
-    return f"{address}: {kind}, stream {stream}, {size} bytes: {parts}"
+    return f"{address}: {kind}, stream {stream}, {'?' if size is None else f'{size:,}'} bytes: {parts}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u6.find_leak.model import FLAWS, find_leak
+from autograder.exercises.u6.find_leak.model import FLAWS, find_leak, one_count
 from autograder.exercises.u6.find_leak.visible import leaky
 
 MISCONCEPTIONS = {
@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
     ),
     "references counted once": (
         "An object that refers to another one twice has two references to it. Letting go means letting go of both."
+    ),
+    "counts not put back": (
+        "The references that you counted down for one holder are still missing when you come to the next. What a "
+        "holder would free is asked of each by itself: begin with a fresh count."
     ),
     "wrong garbage": "Another number of bytes is garbage.",
     "wrong holders": "Other objects hold what grows, or other bytes would be freed.",
@@ -112,5 +116,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
         return
     flaw = next((one for one in FLAWS if find_leak(before, after, one) == found), None)
+    if flaw is None and garbage == right["garbage"] and holders in one_count(before, after, right["holders"]):
+        flaw = "counts not put back"
     off = next(what for what in ("garbage", "holders") if found[what] != right[what])
     yield flaw or f"wrong {off}", f"({off}: found {str(found[off])[:200]}, wanted {str(right[off])[:200]})"

@@ -6,7 +6,8 @@ Without a flaw it agrees with what CPython frees and what its collector finds (a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import permutations
 from typing import Any
 
 from autograder.exercises.u6.find_leak.visible import Snapshot
@@ -26,6 +27,9 @@ FLAWS = (
     "shared counted",
     "references counted once",
 )
+
+MOST_ORDERED = 5
+"""Holders whose orders are all tried; with more, nothing is recognised."""
 
 Found = dict[str, Any]
 
@@ -63,6 +67,25 @@ def find_leak(before: Snapshot, after: Snapshot, flaw: str = "") -> Found:
             dropped = one["refers_to"] if flaw == "old ones dropped too" else new
             holders[name] = freed(before, after, name, dropped, flaw)
     return {"garbage": sum(objects[name]["bytes"] for name in unreached), "holders": holders}
+
+
+def one_count(before: Snapshot, after: Snapshot, holders: Iterable[str]) -> Iterator[dict[str, int]]:
+    """What is found with one count for all holders, which is never put back, in every order that can be tried."""
+    objects = after["objects"]
+    for order in permutations(sorted(holders)[:MOST_ORDERED]):
+        counts = Counter[str](after["variables"])
+        for one in objects.values():
+            counts.update(one["refers_to"])
+        found: dict[str, int] = {}
+        for holder in order:
+            waiting, found[holder] = [name for name in objects[holder]["refers_to"] if name not in before["objects"]], 0
+            while waiting:
+                name = waiting.pop()
+                counts[name] -= 1
+                if counts[name] == 0:
+                    found[holder] += objects[name]["bytes"]
+                    waiting += objects[name]["refers_to"]
+        yield found
 
 
 def _excused(name: str, in_use: set[str], before: Snapshot, flaw: str) -> bool:

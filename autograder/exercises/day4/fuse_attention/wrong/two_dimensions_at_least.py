@@ -1,4 +1,4 @@
-"""something else
+"""does not run
 
 Hands every mask over, whatever its dimensions.
 """
