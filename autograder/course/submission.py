@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from nbformat import NotebookNode
+
 from autograder.course.course import Course, find_course, student
 from autograder.course.notebooks import compare_with_release, grade_id
-from autograder.course.reading import parse_notebook, read_content, read_notebook
+from autograder.course.reading import parse_notebook, read_notebook
 from autograder.course.rules_file import read_rules
+from autograder.course.saved import STEP, saved_content, saved_notebook
 from autograder.course.tasks import find_notebook, tasks_of_notebook
 from fxopt_workbench.files import write_whole
 
@@ -63,7 +67,7 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     who = who or student()
     source = course.workspace / unit / f"{name}.ipynb"
     # Read once: what was looked at is what is handed in, whatever is saved meanwhile.
-    content = read_content(source)
+    content = saved_content(source)
     notebook = parse_notebook(source.name, content)
     comparison = compare_with_release(notebook, read_notebook(course.curriculum / unit / source.name))
     warnings = []
@@ -99,10 +103,18 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     return Submission(who, unit, name, target, tuple(warnings))
 
 
-def check_saved(exercise: str) -> None:
+def check_saved(exercise: str, patience: float = 2.0) -> None:
     """Called in the learner's kernel: is what was last run of each answer cell also in the file?
 
+    Who saves and submits in one breath is faster than the server that saves: an older file gets a moment.
+
+    Args:
+        exercise: how the notebook's name begins, such as `ex_01`.
+        patience: for how long an older file may become the newer one, in seconds.
+
     Raises:
+        UnknownTaskError: no such exercise.
+        UnreadableNotebookError: the file is missing or no notebook.
         UnsavedAnswersError: an answer that ran last is not in the saved notebook.
     """
     from IPython.core.getipython import get_ipython
@@ -111,8 +123,21 @@ def check_saved(exercise: str) -> None:
     if shell is None:
         return
     unit, name = find_notebook(exercise)
-    notebook = read_notebook(find_course().workspace / unit / f"{name}.ipynb")
+    path = find_course().workspace / unit / f"{name}.ipynb"
     ran = [text.strip() for text in shell.user_ns.get("In", []) if text.strip()]
+    end = time.monotonic() + patience
+    while (title := _unsaved(name, saved_notebook(path), ran)) is not None:
+        if time.monotonic() > end:
+            raise UnsavedAnswersError(
+                f"Not submitted: of {title!r} the saved file holds another answer than the one that you ran last. If "
+                "you have changed it since, run it and its check. Then save the notebook (Ctrl+S or ⌘S) and run this "
+                "cell again."
+            )
+        time.sleep(STEP)
+
+
+def _unsaved(name: str, notebook: NotebookNode, ran: list[str]) -> str | None:
+    """The title of the first task of whose answer the notebook holds another version than the one that ran last."""
     titles = {task.answer_id: task.title for task in tasks_of_notebook(name)}
     saved = {cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"}
     for cell in notebook.cells:
@@ -121,9 +146,6 @@ def check_saved(exercise: str) -> None:
         first_line = cell.source.strip().splitlines()[0] if cell.source.strip() else None
         versions = [text for text in ran if first_line and text.splitlines()[0] == first_line]
         if versions and versions[-1] not in saved:
-            name = str(grade_id(cell))
-            raise UnsavedAnswersError(
-                f"Not submitted: of {titles.get(name, name)!r} the saved file holds another answer "
-                "than the one that you ran last. If you have changed it since, run it and its check. Then save the "
-                "notebook (Ctrl+S or ⌘S) and run this cell again."
-            )
+            answer = str(grade_id(cell))
+            return titles.get(answer, answer)
+    return None

@@ -21,6 +21,7 @@ from autograder.course.notebooks import compare_with_release
 from autograder.course.own_package import export_passed
 from autograder.course.progress import append_event
 from autograder.course.reading import UnreadableNotebookError, read_notebook
+from autograder.course.saved import saved_notebook
 from autograder.course.task import UNITS, Task
 from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.channel import Message
@@ -64,7 +65,7 @@ def check_notebook(path: Path, watch: Watch | None = None) -> Checked:
     name = path.name.removesuffix(".ipynb").removesuffix(".new")
     outcome = NotebookOutcome(name)
     try:
-        notebook = read_notebook(path)
+        notebook = saved_notebook(path)
         tasks = tasks_of_notebook(name)
         if not tasks:
             outcome.problems = [f"{path.name}: no exercise of this name has checks; nothing to check here"]

@@ -18,12 +18,18 @@ def submit(exercise: str) -> None:
     if is_grading():
         print("Submissions do nothing while grading.")
         return
+    from autograder.course.course import NoCourseError
+    from autograder.course.reading import UnreadableNotebookError
     from autograder.course.submission import UnsavedAnswersError, check_saved
+    from autograder.course.tasks import UnknownTaskError
 
     try:
         check_saved(exercise)
     except UnsavedAnswersError as error:
         print(error)
+        return
+    except (NoCourseError, UnknownTaskError, UnreadableNotebookError) as error:
+        print(f"Not submitted: {error}.")
         return
     print("Handing in; then every task is graded, on hidden cases too. This takes one to four minutes.", flush=True)
     command = [sys.executable, "-m", "fxopt_workbench.cli", "submit", exercise, "--grade"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -92,7 +93,35 @@ def test_saved_answers_are_fine(ran: list[str]) -> None:
 def test_an_answer_that_ran_last_and_is_not_saved_stops_the_submission(ran: list[str]) -> None:
     ran += [RIGHT, RIGHT.replace("pass", "print('changed')"), 'submit("ex_01")']
     with pytest.raises(UnsavedAnswersError, match=f"{TASK.title}.*If you have changed it since, run it.*Ctrl\\+S"):
-        check_saved("ex_01")
+        check_saved("ex_01", patience=0.0)
+
+
+def test_a_save_that_comes_a_moment_later_is_waited_for(
+    classroom: Classroom, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = RIGHT.replace("pass", "print('changed')")
+    ran += [RIGHT, newer, 'submit("ex_01")']
+
+    def saves(seconds: float) -> None:
+        nbformat.write(classroom.answered(newer), classroom.workspace_file)
+
+    monkeypatch.setattr(submission, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=saves))
+    check_saved("ex_01")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_cell_says_what_cannot_be_submitted(
+    classroom: Classroom, ran: list[str], broken: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.learner_side.submit_cell import submit as submit_from_cell
+
+    if broken:
+        classroom.workspace_file.write_bytes(b"")
+    submit_from_cell("ex_01" if broken else "ex_99")
+    told = capsys.readouterr().out
+    assert told.startswith("Not submitted: ")
+    assert told.count("\n") == 1
+    assert ("not JSON" if broken else "no exercise starts with 'ex_99'") in told
 
 
 def test_other_cells_may_run_unsaved(ran: list[str]) -> None:
