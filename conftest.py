@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from autograder.course.tasks import find_task
+from autograder.exchange.sparing import spare
 
 GATE = "tests/test_gate.py::test_gate["
 """Tests of which each tries one task. Tasks of one notebook share a process that takes seconds to start."""
@@ -41,9 +43,24 @@ class ByFileAndTask(LoadScopeScheduling):
                 self.workqueue.move_to_end(scope, last=False)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is marked `long` runs in `make test-long`, which sets FXOPT_LONG."""
+    if "FXOPT_LONG" in os.environ:
+        return
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="takes long: make test-long runs it"))
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTask:
     """The scheduler of `pytest -n`, whatever `--dist` says."""
     return ByFileAndTask(config, log)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _torch_is_spared() -> None:
+    """The tests export and compile thousands of small programs."""
+    spare()
 
 
 @pytest.fixture(autouse=True)

@@ -82,7 +82,7 @@ def test_a_learner_walks_through_a_graph(page: Page, server: LabServer, tmp_path
 
     # A click shows what is known.
     node.click()
-    about = ("linear_1", "aten.linear.default", "[2, 3]", "float32", "module or parameterlast", "FLOPs84")
+    about = ("linear_1", "aten.linear.default", "[2, 3]", "float32", "pathlast", "FLOPs84")
     for fact in (*about, "notebook cell:10: return self.last("):
         expect(details).to_contain_text(fact)
     learner.look("clicked")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from autograder.classroom.feedback import note_written_points
 from autograder.classroom.standing import Standing, read_class
 from autograder.course.course import Course, student
+from autograder.course.tasks import task_titles
 from autograder.records.trouble import explained
 from fxopt_workbench.tables import Table
 
@@ -66,6 +67,7 @@ def _row(standing: Standing) -> tuple[str, ...]:
     if counted is not None and standing.attempts > 1:
         state += f"; attempt {counted.attempt.number} of {standing.attempts} counts"
     if standing.by_hand:
-        state += f"; a person's points for {', '.join(standing.by_hand)}"
+        titles = task_titles()
+        state += f"; a person's points for {', '.join(titles.get(name, name) for name in standing.by_hand)}"
     score = "–" if standing.score is None else f"{standing.score:g}"
     return standing.assignment, judged, written, late, score, state

@@ -186,8 +186,9 @@ def _print_regraded(report: Report, console: Console) -> None:
         console.print(
             f"{attempt.student}, attempt {attempt.number}: its notebook is not kept, so its points stay as they were."
         )
+    count = f"{len(report.regraded)} attempt{'s' * (len(report.regraded) != 1)}"
     wrote = " Nothing was written (--dry-run)." if report.dry_run else ""
-    console.print(f"{len(report.regraded)} attempts regraded, {len(changed)} {would}.{wrote}")
+    console.print(f"{count} regraded, {len(changed)} {would}.{wrote}")
 
 
 def _tell_what_is_no_number(standings: list[Standing], console: Console) -> None:
@@ -195,7 +196,7 @@ def _tell_what_is_no_number(standings: list[Standing], console: Console) -> None
 
     for state, number in count_states(standings).items():
         if number and state not in ("graded", "not submitted"):
-            console.print(f"Note: {number} × {state}: no points are given away for these.")
+            console.print(f"Note: {number} × {state}: not a 0 in this file, and no final grade yet.")
 
 
 PORTS_TRIED = 20

@@ -137,9 +137,9 @@ def _tell(course: Course, graded: Graded, console: Console) -> None:
     if graded.outcome is None:
         return
     _print_graded(graded, console)
-    for task, points, most in gradebook.written_scores(course, graded):
-        state = "waits for a person (`make instructor`, Formgrader)" if points is None else f"{points:g}/{most:g}"
-        console.print(f"  {escape(task.title)}: written, {state}, outside the points above")
+    for task, points, most, by in gradebook.written_scores(course, graded):
+        state = f"{by} (`make instructor`, Manual Grading)" if points is None else f"{by}, {points:g}/{most:g}"
+        console.print(f"  {escape(task.title)}: {state}, outside the points above")
         if graded.student == student() and points is not None:
             append_event(course.workspace, "grade", task.name, "passed" if 2 * points >= most else "wrong")
     if graded.student == student() and graded.anew:

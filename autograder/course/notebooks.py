@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,13 @@ OUTPUTS_PER_CELL = 1000
 
 SKIP_TAG = "not-graded"
 """Tag of a cell that demonstrates something at length and is left out while grading."""
+
+
+def heading_of(cells: Iterable[Mapping[str, Any]]) -> str:
+    """The first heading of a notebook in plain words; `""` without one. Cells may keep their text whole or by line."""
+    texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    headings = (line for text in texts for line in text.splitlines() if line.startswith("# "))
+    return next(headings, "").removeprefix("# ").replace("`", "").strip()
 
 
 def clean_outputs(outputs: Any, room: int) -> tuple[list[dict[str, Any]], int]:

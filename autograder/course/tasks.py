@@ -62,6 +62,12 @@ def find_task(name: str) -> Task:
     raise UnknownTaskError(f"no task is named {name!r}.{hint}")
 
 
+def task_titles() -> dict[str, str]:
+    """What to call each task, graded by a judge or by a person, by its name."""
+    tasks: tuple[Task | WrittenTask, ...] = (*all_tasks(), *written_tasks())
+    return {task.name: task.title for task in tasks}
+
+
 def find_notebook(short: str) -> tuple[str, str]:
     """Folder and file name (without suffix) of the one exercise notebook whose name starts with `short`.
 

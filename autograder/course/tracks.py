@@ -76,3 +76,12 @@ INTERNALS = Track(
 )
 
 TRACKS = (WEEK_1, INTERNALS)
+
+
+def unit_title(folder: str) -> str:
+    """An assignment's folder in words, such as `Day 1: compile stack`."""
+    unit = next((unit for track in TRACKS for unit in track.units if unit.folder == folder), None)
+    if unit is None:
+        return folder
+    words = folder.removeprefix(unit.name).replace("_", " ").strip()
+    return f"{unit.heading}: {words}"

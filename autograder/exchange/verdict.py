@@ -9,7 +9,11 @@ from typing import Any, Literal
 Status = Literal["passed", "wrong", "not written", "error", "time limit", "memory limit", "process limit", "crashed"]
 
 DETAIL_LIMIT = 400
-"""Most characters of the detail of a finding that are shown; exceptions may quote much code."""
+"""Most characters of what an exception says that are shown; it may quote much code."""
+
+FIGURES_LIMIT = 2000
+"""Most characters of a judge's figures that are shown. They say what was found and what was wanted, so far more of them
+is let through than of an exception; what is longer still is cut."""
 
 NOT_WRITTEN = "Not yet written: the cell still raises NotImplementedError."
 
@@ -138,7 +142,8 @@ def outcome_from_verdicts(task: str, title: str, verdicts: Iterable[CaseVerdict]
             if verdict.hidden:
                 text += " (found on a hidden case)"
             elif finding.detail:
-                text += f" {one_line(finding.detail, DETAIL_LIMIT)}"
+                limit = DETAIL_LIMIT if finding.misconception == "raised" else FIGURES_LIMIT
+                text += f" {one_line(finding.detail, limit)}"
             if finding.misconception not in misconceptions or not finding.misconception:
                 messages.append(text)
                 misconceptions.append(finding.misconception)

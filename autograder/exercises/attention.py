@@ -228,6 +228,21 @@ def read(block: Block) -> Reading:
     return Reading(block, tuple(factors), tuple(masks), old, shared, not last, frozenset(odd))
 
 
+TWO_BLOCKS = "a product of two blocks"
+
+
+def read_blocks(graph: fx.Graph) -> list[Reading]:
+    """The blocks of a graph, read. Where one's output is another's scores, only one of both can be fused."""
+    found = [read(block) for block in blocks_in(graph)]
+    ends = [{*one.block.scores[:1], *one.block.outputs[:1]} for one in found]
+    return [
+        replace(one, odd=one.odd | {TWO_BLOCKS})
+        if any(ends[place] & other for number, other in enumerate(ends) if number != place)
+        else one
+        for place, one in enumerate(found)
+    ]
+
+
 def _first(node: fx.Node) -> fx.Node:
     found = node.args[0]
     assert isinstance(found, fx.Node)  # else it would be no softmax or product of a block
@@ -272,7 +287,7 @@ def readings(case: Case) -> list[Reading]:
     """The blocks of a case's graph, read; the graph is the judge's own, and nobody may change it."""
     graph_module = build(case)
     _KEPT.append(graph_module)  # nodes know their graph, and a graph its module, weakly
-    return [read(block) for block in blocks_in(graph_module.graph)]
+    return read_blocks(graph_module.graph)
 
 
 _KEPT: list[fx.GraphModule] = []
@@ -378,7 +393,10 @@ def _(reading: Reading, said: dict[str, Any]) -> None:
     pass
 
 
-@_mistake("softmax over another dimension", lambda reading: reading.dimension and not reading.shared)
+@_mistake(
+    "softmax over another dimension",
+    lambda reading: reading.dimension and not reading.shared and TWO_BLOCKS not in reading.odd,
+)
 def _(reading: Reading, said: dict[str, Any]) -> None:
     pass
 
@@ -395,7 +413,7 @@ def fused(case: Case, mistake: str = "") -> fx.GraphModule:
     graph_module = copy.deepcopy(build(case))
     graph = graph_module.graph
     concerns, change = MISTAKES.get(mistake, (_normal, lambda reading, said: None))
-    for reading in [read(block) for block in blocks_in(graph)]:
+    for reading in read_blocks(graph):
         if not (reading.refused == "" or concerns(reading)):
             continue
         block = reading.block

@@ -142,6 +142,9 @@ def written_cases(text: str, more: Mapping[str, Mapping[str, Any]], **common: An
 
 Fact = TypeVar("Fact")
 
+MOST_KNOWN = 256
+"""Of how many cases a judge remembers what it found out: several students' cases of one task, which come in turn."""
+
 
 def once_a_case(find: Callable[[Case], Fact]) -> Callable[[Case], Fact]:
     """What a judge finds out about a case alone, found once for all answers. Whoever gets it may not change it."""
@@ -151,6 +154,8 @@ def once_a_case(find: Callable[[Case], Fact]) -> Callable[[Case], Fact]:
     def remembered(case: Case) -> Fact:
         key = json.dumps([case.name, case.parameters], sort_keys=True)
         if key not in known:
+            if len(known) >= MOST_KNOWN:
+                del known[next(iter(known))]  # the one that has been known for longest
             known[key] = find(case)
         return known[key]
 

@@ -311,6 +311,7 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
     from autograder.exchange.building import compilers_run_by
     from autograder.exchange.evidence import Case
     from autograder.exchange.graph_form import graphs_run_by
+    from autograder.exchange.sparing import spare
     from autograder.grading.compiling import compiler_of
     from autograder.grading.runner import RunnerError, SandboxedRunner
 
@@ -320,6 +321,7 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
         compilers_run_by(compiler_of(sandboxed)),
     ):
         torch.set_num_threads(1)
+        spare()
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         runner.wait()
         channel.send({"ready": True})

@@ -27,6 +27,7 @@ from importlib import import_module
 from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, inherited_channel
+from autograder.exchange.sparing import spare
 from autograder.learner_side.confinement import (
     adopt_orphans,
     enter_new_namespaces,
@@ -232,6 +233,7 @@ def warm_up(without: Sequence[str]) -> LearnerShell:
         import torch
 
         torch.set_num_threads(1)
+        spare()
         rehearse()
     for package in without:
         import_module(package)  # what stands in for it

@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ def _is_withheld(module: str, withheld: Iterable[str]) -> bool:
     return any(module == name or module.startswith(name + ".") for name in withheld)
 
 
+@lru_cache(maxsize=4096)
 def _is_learner_code(file_name: str) -> bool:
     return any(mark in file_name for mark in LEARNER_FILE_MARKS)
 
@@ -38,10 +40,11 @@ def withhold(withheld: Iterable[str]) -> Iterator[None]:
     names = tuple(withheld)
     original_import, original_import_module = builtins.__import__, importlib.import_module
 
+    def by_learner() -> bool:
+        """Whether a learner's cell called the import that asks."""
+        return _is_learner_code(sys._getframe(2).f_code.co_filename)
+
     def refuse(targets: list[str]) -> None:
-        caller = sys._getframe(2)
-        if not _is_learner_code(caller.f_code.co_filename):
-            return
         for target in targets:
             if _is_withheld(target, names):
                 raise WithheldImportError(write_your_own(target))
@@ -49,11 +52,14 @@ def withhold(withheld: Iterable[str]) -> Iterator[None]:
     def guarded_import(
         name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
     ) -> ModuleType:
-        refuse([name, *(f"{name}.{part}" for part in fromlist or ())])
+        # Libraries import within functions, thousands of times: whose import it is comes first.
+        if by_learner():
+            refuse([name, *(f"{name}.{part}" for part in fromlist or ())])
         return original_import(name, globals, locals, fromlist, level)
 
     def guarded_import_module(name: str, package: str | None = None) -> ModuleType:
-        refuse([name])
+        if by_learner():
+            refuse([name])
         return original_import_module(name, package)
 
     builtins.__import__ = guarded_import

@@ -20,6 +20,7 @@ from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 from nbformat import NotebookNode
 from traitlets import default
 
+from autograder.course.notebooks import heading_of
 from autograder.course.tasks import written_tasks
 from autograder.records.pages import StrictTemplates
 
@@ -65,6 +66,7 @@ class FeedbackExporter(HTMLExporter):
             return _highlighted(source, language, lexer)
 
         resources = self._init_resources(resources)
+        resources["heading"] = heading_of(nb.cells)
         # Checks bring the titles of their tasks; a question that is answered in words has no check.
         resources["titles"] = {task.name: task.title for task in written_tasks()}
         widgets = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)

@@ -46,7 +46,7 @@ from autograder.records.recording import (
     whole_outcome,
     work_of,
 )
-from autograder.records.shown_grades import ShownGrades
+from autograder.records.shown_grades import GivenBy, ShownGrades, given_by
 from autograder.records.trouble import explained, shown
 from autograder.records.verdicts import Attempt, VerdictStore
 from fxopt_workbench.files import write_whole
@@ -431,9 +431,9 @@ def recorded_points(course: Course, student: str, unit: str, notebook: str) -> t
         return float(found.score), float(found.max_score)
 
 
-def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, float | None, float]]:
-    """(task, points or `None` while no person has graded it, maximum) of each written answer in a notebook."""
-    found: list[tuple[WrittenTask, float | None, float]] = []
+def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, float | None, float, GivenBy]]:
+    """(task, points or `None` while a person has to look, maximum, whose points) of each written answer."""
+    found: list[tuple[WrittenTask, float | None, float, GivenBy]] = []
     with Gradebook(course.database, "fxopt") as gradebook:
         for task in written_tasks():
             if (UNITS[task.unit], task.notebook) != (graded.unit, graded.notebook):
@@ -444,7 +444,7 @@ def written_scores(course: Course, graded: Graded) -> list[tuple[WrittenTask, fl
                 continue
             # Without a person's score there is one only for an answer that was left as it was handed out.
             points = None if found_grade.needs_manual_grade else float(found_grade.score)
-            found.append((task, points, float(found_grade.max_score)))
+            found.append((task, points, float(found_grade.max_score), given_by(found_grade)))
     return found
 
 

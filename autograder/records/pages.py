@@ -31,6 +31,9 @@ NO_MATHJAX = """<script>
 
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 _FONT = re.compile(r"@font-face\s*\{[^}]*\}")
+_SCORE = re.compile(r"Score: \{\{[^}]*\.score[^}]*\}\} / \{\{[^}]*\.points[^}]*\}\}(?= <a )")
+"""What nbgrader's feedback says beside a graded cell, also where nobody has graded it."""
+
 _HANDLER = re.compile(r"""\son[a-z]+="([^"{}]*)\"""", re.IGNORECASE)
 
 
@@ -84,7 +87,7 @@ class StrictTemplates(BaseLoader):
             # A page that stands alone has no fonts beside it.
             source = source if self._nonce else _FONT.sub("", source)
         elif self._nonce is None:
-            source = _SCRIPT.sub("", source)
+            source = _SCORE.sub("{{ cell.metadata.nbgrader.said | e }}", _SCRIPT.sub("", source))
             policy = f'<meta http-equiv="Content-Security-Policy" content="{FEEDBACK_POLICY}" />'
             source = source.replace("<head>", f"<head>\n{policy}", 1)
         else:

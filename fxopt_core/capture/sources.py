@@ -84,9 +84,9 @@ def describe_input(name: str, source: str, value: Any, kind: str | None = None) 
 
 
 def _kind(source: str, value: Any) -> str:
-    if isinstance(value, torch.nn.Parameter) or "_parameters[" in source:
+    if isinstance(value, torch.nn.Parameter) or "._parameters[" in source:
         return "parameter"
-    if "_buffers[" in source:
+    if "._buffers[" in source:
         return "buffer"
     if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
         return "size"

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fxopt_core.capture import Captured, CapturedGraph
 from fxopt_workbench.commands.method_comparison import METHODS, MODELS, Outcome, counted
-from fxopt_workbench.pictures.nodes import describe
+from fxopt_workbench.pictures.nodes import captured_states, describe
 from fxopt_workbench.tables import Table
 from fxopt_workbench.torchscript.script_graph import ScriptGraph
 
@@ -92,11 +92,10 @@ def _show_partition(
         console.print(f"{title}\n{partition.script.inlined_graph}", soft_wrap=True)
         return
     sources = {one.name: one.source for one in partition.inputs}
-    states = frozenset(one.name for one in partition.inputs if one.kind in ("parameter", "buffer"))
     headings = ("node", "operation", "reads or stands for", "shape", "dtype")
     rows = [
         (node.name, node.operation, sources.get(node.name, node.arguments), node.shape, node.dtype)
-        for node in describe(partition.graph_module.graph, states)
+        for node in describe(partition.graph_module.graph, captured_states(partition))
     ]
     console.print(Table(title, headings, rows, words=headings))
     console.print()
@@ -150,7 +149,7 @@ def _nodes(partition: CapturedGraph) -> list[dict[str, Any]]:
     """The nodes of an FX graph; of a TorchScript graph none, since they are described by other words."""
     if isinstance(partition, ScriptGraph):
         return []
-    return [asdict(node) for node in describe(partition.graph_module.graph)]
+    return [asdict(node) for node in describe(partition.graph_module.graph, captured_states(partition))]
 
 
 def show_comparison(outcomes: Sequence[Outcome], console: Console) -> None:

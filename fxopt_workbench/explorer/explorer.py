@@ -27,14 +27,14 @@ from fxopt_workbench.files import replacing
 from fxopt_workbench.pictures import GraphPicture, PictureError, draw
 from fxopt_workbench.pictures.dot import box_identifier
 from fxopt_workbench.pictures.drawing import Collapse, Direction, Parameters
-from fxopt_workbench.pictures.nodes import describe
+from fxopt_workbench.pictures.nodes import captured_states, describe, exported_states
 from fxopt_workbench.results.costs import notes as cost_notes
 from fxopt_workbench.results.source_lines import source_line, without_folders
 from fxopt_workbench.tables import Table, aligned, format_bytes, format_count
 
 SCRIPT = Path(__file__).with_name("explorer.js")
 
-WORDS = ("operation", "inputs", "shape", "dtype", "module or parameter", "source")
+WORDS = ("operation", "inputs", "shape", "dtype", "path", "source")
 FIGURES = ("FLOPs", "read", "written", "alive")
 
 
@@ -158,26 +158,25 @@ def explore(
         if count > 1:
             notes = (f"graph {number} of {count}, counted from 0; explore(captured, number=…) shows the others.",)
         graph = graph.partitions[number]
-    sources: Mapping[str, str] = {}
+    paths: Mapping[str, str] = {}
+    states: Mapping[str, str] = {}
     if isinstance(graph, CapturedGraph):
-        sources = {one.name: one.source for one in graph.inputs}
-        state = {one.name: one.source for one in graph.inputs if one.kind == "parameter"}
-        graph = graph.graph_module
+        paths = {one.name: one.source for one in graph.inputs}
+        states = captured_states(graph)
     elif isinstance(graph, torch.export.ExportedProgram):
-        state = dict(graph.graph_signature.inputs_to_parameters)
-    else:
-        state = {}
+        paths = {spec.arg.name: spec.target for spec in graph.graph_signature.input_specs if spec.target}
+        states = exported_states(graph)
     picture = draw(
         graph, title=title, collapse=collapse, highlight=highlight, direction=direction, parameters=parameters
     )
-    module = graph.graph_module if isinstance(graph, torch.export.ExportedProgram) else graph
-    costs, why_not = _costs(module, state)
+    module = graph if isinstance(graph, fx.GraphModule) else graph.graph_module
+    costs, why_not = _costs(module, {name: paths[name] for name, one in states.items() if one == "parameter"})
     rows = []
-    for node, described in zip(module.graph.nodes, describe(module.graph, frozenset(state)), strict=True):
-        path = ".".join(module_path(node)[0])
+    for node, described in zip(module.graph.nodes, describe(module.graph, states), strict=True):
+        held = str(node.target) if described.is_state and node.op == "get_attr" else ""
+        path = paths.get(node.name) or held or ".".join(module_path(node)[0])
         source = source_line(node.meta.get("stack_trace"))
-        place = sources.get(node.name) or state.get(node.name) or path
-        words = (described.operation, described.arguments, described.shape, described.dtype, place)
+        words = (described.operation, described.arguments, described.shape, described.dtype, path)
         line = without_folders(source) if source else ""
         cost = costs.get(node.name)
         figures = (*_figures(cost.cost), format_bytes(cost.live_bytes)) if cost else ("",) * len(FIGURES)

@@ -62,7 +62,7 @@ def scene_to_dot(scene: Scene, direction: str) -> str:
                 box_identifier(box.name), label=_text("\n".join(box.lines)), tooltip=_text(box.name), **_look(box)
             )
     for arrow in (arrow for arrow in scene.arrows if arrow.drawn):
-        quiet = {"color": QUIET_COLOUR, "style": "dashed"} if kinds[arrow.source] == "parameter" else {}
+        quiet = {"color": QUIET_COLOUR, "style": "dashed"} if _is_quiet(kinds[arrow.source]) else {}
         count = {"label": f" {arrow.values}"} if arrow.values > 1 else {}
         graph.edge(box_identifier(arrow.source), box_identifier(arrow.target), **quiet, **count)
     return graph.source
@@ -77,15 +77,20 @@ def _frame(frame: graphviz.Digraph, stage: str) -> None:
     frame.attr(style="filled,rounded", fillcolor=colour, color=QUIET_COLOUR, margin="14", tooltip=_text(stage))
 
 
+def _is_quiet(kind: str) -> bool:
+    return STYLES[kind].border == "dashed"
+
+
 def _look(box: Box) -> dict[str, str]:
     style = STYLES[box.kind]
     look = {"shape": style.shape, "style": f"filled,{style.border}", "fillcolor": style.fill}
-    if box.kind == "parameter":
+    if _is_quiet(box.kind):
         look |= {"color": QUIET_COLOUR, "fontsize": "10"}
-    room = {"method": "0,0", "input": "0,0", "module": "0.18,0.08", "parameter": "0.14,0.06"}
+    room = {"hexagon": "0,0", "ellipse": "0,0", "octagon": "0,0", "trapezium": "0,0", "box3d": "0.18,0.08"}
+    room |= {"note": "0.14,0.06"}
     # Slanted and round sides leave room around the text by themselves; a drawn depth takes some away.
-    if box.kind in room:
-        look["margin"] = room[box.kind]
+    if style.shape in room:
+        look["margin"] = room[style.shape]
     elif box.highlighted:
         look["margin"] = "0.24,0.1"
     if box.highlighted:

@@ -14,8 +14,8 @@ from itertools import groupby
 from torch import fx
 
 from fxopt_core.graphs.module_paths import Path, module_path
-from fxopt_workbench.pictures.nodes import UNKNOWN, NodeDescription
-from fxopt_workbench.pictures.scene import LONGEST_LINE, Arrow, Box, Scene, most_frequent, shorten, summarise
+from fxopt_workbench.pictures.nodes import UNKNOWN, NodeDescription, count_states, states_in_words
+from fxopt_workbench.pictures.scene import LONGEST_LINE, Arrow, Box, Scene, most_frequent, not_drawn, shorten, summarise
 from fxopt_workbench.pictures.sections import NOWHERE, Section, sections
 from fxopt_workbench.structure import block_name
 
@@ -74,7 +74,7 @@ def _members(graph: fx.Graph, nodes: list[NodeDescription], homes: Mapping[str, 
     by_name = {node.name: node for node in graph.nodes}
     described = {node.name: node for node in nodes}
     members = []
-    waiting = {node.name for node in nodes if node.kind == "attribute" and not node.is_parameter}
+    waiting = {node.name for node in nodes if node.kind == "attribute"}
     for node in nodes:
         if node.kind not in ("function", "method", "module"):
             continue
@@ -162,13 +162,15 @@ def _run_name(run: list[_Member], level: int) -> str:
 
 
 def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highlight: frozenset[str]) -> Scene:
-    parameters = frozenset(node.name for node in nodes if node.is_parameter)
+    states = {node.name: node for node in nodes if node.is_state}
+    held = count_states(nodes)
     arrows = _arrows(groups)
     stages = list(dict.fromkeys(group.section.stage for group in groups if group.section.stage))
     boxes, rows = [], []
     for group in groups:
         marked = sum(node.name in highlight for node in group.nodes)
-        read = len({source for node in group.nodes for source in node.inputs} & parameters)
+        sources = {source for node in group.nodes for source in node.inputs}
+        read = count_states(states[source] for source in sources & states.keys())
         arriving = [arrow for arrow in arrows if arrow.target == group.name]
         lines = _lines(group, read, [arrow for arrow in arriving if not arrow.drawn])
         if marked:
@@ -180,7 +182,7 @@ def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highl
                 ("* " if marked else "") + group.name,
                 *([group.section.stage] if stages else []),
                 str(len(group.nodes)),
-                str(read),
+                *(str(read.get(one, 0)) for one in held),
                 ("each: " if group.kind == "block" else "") + most_frequent(_once(group), 3),
                 ", ".join(f"{arrow.source} ×{arrow.values}" for arrow in arriving),
             )
@@ -188,8 +190,8 @@ def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highl
     notes = [f'{len(nodes)} nodes in {len(boxes)} boxes; draw(..., collapse="never") draws each node.']
     if any(arrow.values > 1 and arrow.drawn for arrow in arrows):
         notes.append("A number at an arrow counts the values that pass along it; none means one.")
-    if parameters:
-        notes.append(f"{_count(len(parameters), 'parameter or buffer', 'parameters and buffers')} not drawn.")
+    if states:
+        notes.append(not_drawn(nodes))
     if highlight:
         notes.append("* holds highlighted nodes")
     blocks = [group.name for group in groups if group.kind == "block"]
@@ -203,7 +205,8 @@ def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highl
     if stages:
         notes.append("Stages are found from operators and shapes, not from names.")
         summary += f" Stages: {', '.join(stages)}."
-    header = ("box", *(["stage"] if stages else []), "nodes", "parameters", "most frequent operations", "values from")
+    columns = ("nodes", *(f"{one}s" for one in held), "most frequent operations", "values from")
+    header = ("box", *(["stage"] if stages else []), *columns)
     return Scene(title, tuple(notes), tuple(boxes), arrows, header, tuple(rows), summary)
 
 
@@ -225,7 +228,7 @@ def _arrows(groups: list[_Group]) -> tuple[Arrow, ...]:
     )
 
 
-def _lines(group: _Group, parameters: int, named: list[Arrow]) -> list[str]:
+def _lines(group: _Group, read: Mapping[str, int], named: list[Arrow]) -> list[str]:
     lines = [shorten(group.name, 44)]
     if group.kind == "block":
         # The end of a long path tells it from its neighbours.
@@ -237,9 +240,9 @@ def _lines(group: _Group, parameters: int, named: list[Arrow]) -> list[str]:
         if (repeat := group.section.repeat) is not None:
             counts = [f"{len(repeat.copies[0])} nodes each, {len(group.nodes)} in all"]
             counts += [f"with {group.section.strays}"] if group.section.strays else []
-        if parameters:
-            counts.append(_count(parameters, "parameter"))
-        lines += counts if repeat else [", ".join(counts)]
+        if read:
+            counts.append(states_in_words(read))
+        lines += counts if repeat or len(", ".join(counts)) > LONGEST_LINE else [", ".join(counts)]
         operations = most_frequent(_once(group), 3)
         if operations:
             lines += [shorten(line) for line in operations.removesuffix(", …").split(", ")]
@@ -258,5 +261,5 @@ def _once(group: _Group) -> list[NodeDescription]:
     return [node for node in group.nodes if node.name in first]
 
 
-def _count(number: int, singular: str, plural: str | None = None) -> str:
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+def _count(number: int, singular: str) -> str:
+    return f"{number} {singular if number == 1 else singular + 's'}"

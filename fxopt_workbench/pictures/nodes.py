@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch._dynamo.source import NNModuleSource
+from torch.export.graph_signature import InputKind
+from torch.fx.graph import _PyTreeCodeGen
 from torch.fx.passes.shape_prop import TensorMetadata
 
 from fxopt_core.graphs.names import operation_name
+
+if TYPE_CHECKING:
+    # Not at run time: a task may withhold how graphs are captured, and still show them.
+    from fxopt_core.capture.captured_graph import CapturedGraph
 
 UNKNOWN = "?"
 """Stands for a shape or dtype that the graph does not carry."""
@@ -28,9 +36,27 @@ KINDS = {
     "output": "output",
 }
 
+STATES = ("parameter", "buffer", "constant", "object")
+"""What a model can hold and a graph read: what is trained, what the model keeps beside it, a tensor that is neither,
+and a script object."""
+
+_EXPORTED = {
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant",
+    InputKind.CUSTOM_OBJ: "object",
+}
+INPUT_KIND = "fxopt_input_kind"
+"""Key of a placeholder's `meta` under which a capture notes `GraphInput.kind`, where the graph alone would not tell."""
+
+_DYNAMO_DICTIONARIES = {"_parameters": "parameter", "_buffers": "buffer"}
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_DYNAMO_STATE = re.compile(r"_(parameters|buffers)_")
-_EXPORT_STATE = re.compile(r"[pbc]_")
+_DYNAMO_STATE = re.compile(r"[lLgG]_\w*?_(parameters|buffers)_")
+# torch.export puts parameters before buffers, and both before constants and objects (in any order).
+_EXPORT_PREFIXES = {"p_": (0, "parameter"), "b_": (1, "buffer"), "c_": (2, "constant"), "obj_": (2, "object")}
+# Tensors that belong to no module are named by who holds them: FX, torch.export, the recorder and our passes. FX
+# registers them as buffers, and so do passes, since a buffer moves with the module to another device.
+_MADE = re.compile(r"_tensor_constant\d+|_?lifted_tensor_\w+|_constant\d+|_folded_\w+")
 _LONGEST_ARGUMENTS = 72
 
 
@@ -45,7 +71,7 @@ class NodeDescription:
         arguments: its arguments as text; nodes by `readable_parameter_name`, never an address.
         shape: such as `[4, 3]`; empty for a value without one, `?` where the graph does not say.
         dtype: such as `float32`; for anything but a tensor the name of its Python type; or `?`.
-        is_parameter: whether it stands for a parameter or buffer of the model.
+        state: which of `STATES` it stands for, handed in or read (`get_attr`); empty for anything else.
         inputs: names of the nodes that it reads, each once, in order.
     """
 
@@ -55,44 +81,103 @@ class NodeDescription:
     arguments: str
     shape: str
     dtype: str
-    is_parameter: bool
+    state: str
     inputs: tuple[str, ...]
 
+    @property
+    def is_state(self) -> bool:
+        """Whether it stands for something that the model holds: a parameter, a buffer, a constant or an object."""
+        return bool(self.state)
 
-def describe(graph: fx.Graph, parameters: frozenset[str] = frozenset()) -> list[NodeDescription]:
+    @property
+    def word(self) -> str:
+        """What the node is, in one word: `parameter`, `buffer`, `input`, `function`, …"""
+        return self.state or self.kind
+
+
+def describe(graph: fx.Graph, states: Mapping[str, str] | None = None) -> list[NodeDescription]:
     """Describe every node of `graph` in order.
 
     Args:
         graph: the graph; its nodes are not changed.
-        parameters: names of placeholders known to stand for parameters or buffers. Others are
-            recognised by what Dynamo, AOTAutograd and `torch.export` write into names and metadata.
+        states: what placeholders are known to stand for, by name (`exported_states`, `captured_states`): one of
+            `STATES`, or empty for an input. Others are recognised as `state` tells.
     """
-    states = parameters | _parameter_names(graph)
-    return [_describe_node(node, node.name in states) for node in graph.nodes]
+    known = states or {}
+    before_inputs = _exported_names(graph)
+    return [_describe_node(node, state(node, known, before_inputs)) for node in graph.nodes]
 
 
-def _describe_node(node: fx.Node, is_parameter: bool) -> NodeDescription:
+def state(node: fx.Node, known: Mapping[str, str], exported: Mapping[str, str]) -> str:
+    """Which of `STATES` a node stands for; empty for an input of the caller's, a call, a graph or what is unknown.
+
+    A `get_attr` node is what its module says: a `Parameter`, a registered buffer, or else a constant. Tensors that
+    tracing or folding made are constants, though they are kept as buffers. A placeholder is what is `known` of it, what
+    a capture wrote into its metadata, what AOTAutograd did, or what Dynamo and `torch.export` (`exported`) say by name.
+
+    Args:
+        node: any node.
+        known: by the names of placeholders, as for `describe`.
+        exported: by the names of placeholders, what names from `torch.export` tell.
+    """
+    if node.op == "get_attr":
+        return _held_state(node)
+    if node.op != "placeholder":
+        return ""
+    if node.name in known:
+        return known[node.name]
+    if INPUT_KIND in node.meta:
+        return _only_state(node.meta[INPUT_KIND])
+    return _described_state(node) or _dynamo_state(node) or exported.get(node.name, "")
+
+
+def exported_states(program: torch.export.ExportedProgram) -> dict[str, str]:
+    """What every placeholder of an exported program stands for, by its signature; empty for the caller's inputs."""
+    return {spec.arg.name: _EXPORTED.get(spec.kind, "") for spec in program.graph_signature.input_specs}
+
+
+def captured_states(captured: CapturedGraph) -> dict[str, str]:
+    """What every placeholder of a captured graph stands for; empty for inputs and sizes."""
+    nodes = {node.name: node for node in captured.graph_module.graph.find_nodes(op="placeholder")}
+    return {one.name: _only_state(one.kind) or _held_by_module(nodes[one.name]) for one in captured.inputs}
+
+
+def count_states(nodes: Iterable[NodeDescription]) -> dict[str, int]:
+    """How many nodes stand for each of `STATES`, in this order, and only for those of which there are some."""
+    counts = Counter(node.state for node in nodes)
+    return {one: counts[one] for one in STATES if counts[one]}
+
+
+def states_in_words(counts: Mapping[str, int]) -> str:
+    """Counts of states as text, such as `4 parameters, 3 buffers and 1 constant`."""
+    texts = [f"{count} {one}{'' if count == 1 else 's'}" for one, count in counts.items()]
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def _describe_node(node: fx.Node, state: str) -> NodeDescription:
     shape, dtype = shape_and_dtype(_value(node))
-    kind = "parameter" if node.op == "placeholder" and is_parameter else KINDS[node.op]
+    kind = KINDS[node.op]
+    if state:
+        kind = state if node.op == "placeholder" else f"get_attr {state}"
     if node.op == "output":
         shape = dtype = ""
     return NodeDescription(
         name=node.name,
         kind=kind,
-        operation=_operation(node, kind),
+        operation=_operation(node, state),
         arguments=_arguments(node),
         shape=shape,
         dtype=dtype,
-        is_parameter=is_parameter,
+        state=state,
         inputs=tuple(source.name for source in node.all_input_nodes),
     )
 
 
-def _operation(node: fx.Node, kind: str) -> str:
+def _operation(node: fx.Node, state: str) -> str:
     if node.op in ("placeholder", "output"):
-        return kind
+        return state or KINDS[node.op]
     if node.op == "get_attr":
-        return f"attribute:{node.target}"
+        return f"{state or KINDS[node.op]}:{node.target}"
     return operation_name(node)
 
 
@@ -175,34 +260,79 @@ def _argument(argument: Any) -> str:
     return _ADDRESS.sub("", repr(argument)).removeprefix("torch.")
 
 
-def _parameter_names(graph: fx.Graph) -> frozenset[str]:
-    """Names of the nodes that stand for parameters and buffers."""
-    names = set()
-    # torch.export puts parameters (p_), buffers (b_) and constants (c_) before the caller's inputs.
-    before_inputs = any(isinstance(node.target, torch._ops.OpOverload) for node in graph.nodes)
-    for node in graph.nodes:
-        if node.op == "get_attr":
-            if isinstance(_attribute(node), torch.nn.Parameter) or _is_buffer(node):
-                names.add(node.name)
-        elif node.op == "placeholder":
-            before_inputs = before_inputs and _EXPORT_STATE.match(node.name) is not None
-            by_name = before_inputs or _DYNAMO_STATE.search(f"{node.target}") is not None
-            if by_name or isinstance(_value(node), torch.nn.Parameter) or _described_as_state(node):
-                names.add(node.name)
-    return frozenset(names)
-
-
-def _described_as_state(node: fx.Node) -> bool:
-    """Whether AOTAutograd's own description (`node.meta["desc"]`) calls the placeholder a parameter or buffer."""
-    return type(node.meta.get("desc")).__name__ in ("ParamAOTInput", "BufferAOTInput")
-
-
-def _is_buffer(node: fx.Node) -> bool:
-    owner: Any = node.graph.owning_module
+def _held_state(node: fx.Node) -> str:
+    value = _attribute(node)
+    if isinstance(value, torch.nn.Parameter):
+        return "parameter"
+    if isinstance(value, torch.ScriptObject):
+        return "object"
+    if not isinstance(value, torch.Tensor):
+        return ""
     *path, last = str(node.target).split(".")
+    owner: Any = node.graph.owning_module
     for part in path:
         owner = getattr(owner, part, None)
-    return isinstance(owner, torch.nn.Module) and last in owner._buffers
+    registered = isinstance(owner, torch.nn.Module) and last in owner._buffers
+    return "buffer" if registered and not _MADE.fullmatch(last) else "constant"
+
+
+def _described_state(node: fx.Node) -> str:
+    """What AOTAutograd's own description (`node.meta["desc"]`) says of a placeholder, or of what it is a part of."""
+    description = node.meta.get("desc")
+    for word, question in (("parameter", "is_param"), ("buffer", "is_buffer")):
+        if getattr(description, question, bool)():
+            return word
+    return ""
+
+
+def _dynamo_state(node: fx.Node) -> str:
+    """What Dynamo says of a placeholder: by its class, by where it was found, or in a copied graph by its name."""
+    if isinstance(_value(node), torch.nn.Parameter):
+        return "parameter"
+    if hasattr(node, "_dynamo_source"):
+        return _held_by_module(node)
+    found = _DYNAMO_STATE.match(str(node.target))
+    if found is None:
+        return ""
+    # Dynamo's own example of a parameter would have been one: `L_my_parameters_w_` may be an argument, too.
+    if found[1] == "parameters" and isinstance(node.meta.get("example_value"), torch.Tensor):
+        return ""
+    return found[1].removesuffix("s")
+
+
+def _held_by_module(node: fx.Node) -> str:
+    """What a module holds the tensor as, by Dynamo's note on its placeholder of where it was found; empty without one.
+
+    Unlike a name, the note tells a buffer from an argument called `my_buffers_x`. A copied graph has lost it.
+    """
+    place = source = getattr(node, "_dynamo_source", None)
+    while place is not None and not isinstance(place, NNModuleSource):
+        place = getattr(place, "base", None)
+    if place is None or not isinstance(node.meta.get("example_value"), torch.Tensor):
+        return ""
+    return _DYNAMO_DICTIONARIES.get(getattr(getattr(source, "base", None), "member", ""), "constant")
+
+
+def _exported_names(graph: fx.Graph) -> dict[str, str]:
+    """What the placeholders of an exported graph without its signature stand for, as far as their names tell."""
+    # A graph that flattens its arguments has its state in the module: `ExportedProgram.module()`.
+    if isinstance(graph._codegen, _PyTreeCodeGen):
+        return {}
+    if not any(isinstance(node.target, torch._ops.OpOverload) for node in graph.nodes):
+        return {}
+    found: dict[str, str] = {}
+    reached = 0
+    for node in graph.find_nodes(op="placeholder"):
+        prefix = next((one for one in _EXPORT_PREFIXES if node.name.startswith(one)), None)
+        rank, word = _EXPORT_PREFIXES[prefix] if prefix else (-1, "")
+        if rank < reached:
+            break
+        reached, found[node.name] = rank, word
+    return found
+
+
+def _only_state(kind: str) -> str:
+    return kind if kind in STATES else ""
 
 
 def readable_parameter_name(name: str) -> str:
@@ -210,7 +340,7 @@ def readable_parameter_name(name: str) -> str:
 
     `l_self_modules_layers_modules_0_parameters_weight_` becomes `layers.0.weight`; other names stay.
     """
-    if not _DYNAMO_STATE.search(name):
+    if not _DYNAMO_STATE.match(name):
         return name
-    path = re.sub(r"^[lL]_.*?_(?=modules_|parameters_|buffers_)", "_", name).strip("_")
+    path = re.sub(r"^[lLgG]_.*?_(?=modules_|parameters_|buffers_)", "_", name).strip("_")
     return re.sub(r"_(?:modules|parameters|buffers)_", ".", f"_{path}").lstrip("._")

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from fxopt_workbench.pictures.nodes import UNKNOWN, NodeDescription, readable_parameter_name
+from fxopt_workbench.pictures.nodes import (
+    UNKNOWN,
+    NodeDescription,
+    count_states,
+    readable_parameter_name,
+    states_in_words,
+)
 
 LONGEST_LINE = 34
 """Characters in one line of a label; what is longer is cut in the middle (the table keeps it whole)."""
@@ -55,7 +61,7 @@ class Scene:
         boxes: in the order of the graph.
         arrows: in the order of the graph.
         header: names of the table's columns.
-        rows: the table, one row a box (and one for each parameter that is not drawn).
+        rows: the table, one row a box (and one for each parameter, buffer and constant that is not drawn).
         summary: one sentence for a reader who sees no picture.
     """
 
@@ -76,9 +82,9 @@ def shorten(text: str, longest: int = LONGEST_LINE) -> str:
     return f"{text[:head]}…{text[-(longest - 1 - head) :]}"
 
 
-def node_scene(nodes: list[NodeDescription], title: str, highlight: frozenset[str], show_parameters: bool) -> Scene:
-    """A drawing with one box a node; parameters are drawn or only listed in the table."""
-    drawn = [node for node in nodes if show_parameters or not node.is_parameter]
+def node_scene(nodes: list[NodeDescription], title: str, highlight: frozenset[str], show_states: bool) -> Scene:
+    """A drawing with one box a node; what the model holds is drawn or only listed in the table."""
+    drawn = [node for node in nodes if show_states or not node.is_state]
     names = {node.name for node in drawn}
     boxes = tuple(Box(node.name, node.kind, _label(node), node.name in highlight) for node in drawn)
     arrows = tuple(Arrow(source, node.name) for node in drawn for source in node.inputs if source in names)
@@ -94,7 +100,7 @@ def node_scene(nodes: list[NodeDescription], title: str, highlight: frozenset[st
     )
     notes = []
     if len(drawn) < len(nodes):
-        notes.append(f"{len(nodes) - len(drawn)} parameters and buffers are not drawn.")
+        notes.append(not_drawn(nodes))
     if highlight:
         notes.append("* highlighted")
     if any(UNKNOWN in (node.shape, node.dtype) for node in nodes):
@@ -110,15 +116,21 @@ def node_scene(nodes: list[NodeDescription], title: str, highlight: frozenset[st
     )
 
 
+def not_drawn(nodes: list[NodeDescription]) -> str:
+    """The sentence that says how many parameters, buffers and constants a drawing leaves out."""
+    counts = count_states(nodes)
+    return f"{states_in_words(counts)} {'is' if sum(counts.values()) == 1 else 'are'} not drawn."
+
+
 def _label(node: NodeDescription) -> tuple[str, ...]:
-    name = readable_parameter_name(node.name)
+    name = readable_parameter_name(node.name) if node.kind == node.word else node.operation.partition(":")[2]
     # The end of a parameter's path tells it from its neighbours.
-    name = f"…{name[1 - LONGEST_LINE :]}" if node.is_parameter and len(name) > LONGEST_LINE else shorten(name)
+    name = f"…{name[1 - LONGEST_LINE :]}" if node.is_state and len(name) > LONGEST_LINE else shorten(name)
     kind = f"{node.dtype}{node.shape}"
     last = () if UNKNOWN in (node.shape, node.dtype) or not kind else (shorten(kind),)
     match node.kind:
-        case "input" | "parameter":
-            first: tuple[str, ...] = (node.kind, name)
+        case _ if node.is_state or node.kind == "input":
+            first: tuple[str, ...] = (node.word, name)
         case "output":
             first = ("output",)
         case "attribute":
@@ -133,7 +145,7 @@ def _label(node: NodeDescription) -> tuple[str, ...]:
 
 def summarise(nodes: list[NodeDescription], title: str, highlight: frozenset[str]) -> str:
     """One sentence: how many nodes of which kind, and the most frequent operations."""
-    kinds = Counter(node.kind for node in nodes)
+    kinds = Counter(node.word for node in nodes)
     plural = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds.items())
     operations = most_frequent(nodes, 5)
     text = f"{title}: {len(nodes)} nodes ({plural})"

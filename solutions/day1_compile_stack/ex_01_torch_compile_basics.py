@@ -36,8 +36,9 @@ from autograder import check, submit
 # ```
 #
 # Write `GraphRecorder`, a backend that keeps each `torch.fx.GraphModule` that it is handed, in order of capture, in its
-# attribute `graphs`: a list or any other sequence. It holds the graph modules themselves, not copies. Beyond that the
-# recorder must change nothing: the compiled model returns, writes and learns what it does without it.
+# attribute `graphs`: a list or any other sequence. It holds the graph modules themselves, not copies, and in the mode in
+# which they came. Beyond that the recorder must change nothing: the compiled model returns, writes and learns what it
+# does without it.
 #
 # Out of reach: `fxopt_core.capture`, `torch._dynamo.testing`, `torch._dynamo.debug_utils`.
 #
@@ -80,8 +81,8 @@ check.day1.record_graphs(GraphRecorder)
 # | `call_module` | the path of a submodule | the name of its class: `Conv2d` |
 #
 # Each such node counts, also when nobody reads its value, or when another node calls the same module. The other three
-# kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping is empty. The cell below
-# lists the nodes of a small graph. Out of reach: `fxopt_core.capture`.
+# kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping is empty. Counting leaves the
+# list and its graphs as they are. The cell below lists the nodes of a small graph. Out of reach: `fxopt_core.capture`.
 #
 # <details><summary>Hint 1: a question</summary>Two nodes both call <code>relu</code>. In which attribute are they equal, and in which do they differ?</details>
 # <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name that depends on its kind.</details>
@@ -157,8 +158,8 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 # Write the `forward` of `UnbrokenModel` so that
 #
 # 1. `torch.compile(model, fullgraph=True)` captures it in **one** graph, which serves both sides of the branch;
-# 2. outputs *and gradients* are those of `BrokenModel`, also in eager mode, and also where the mean is exactly 0 (what it
-#    prints may go);
+# 2. outputs *and gradients* are those of `BrokenModel`, also in eager mode, and also where the mean is exactly 0 or `nan`
+#    (what it prints may go);
 # 3. no `.item()` is left: the peak stays a tensor. (`fullgraph=True` alone would tolerate it, plain `torch.compile`
 #    breaks there.)
 #
@@ -211,8 +212,8 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 #
 # 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and
 #    returns how many graphs Dynamo compiled. Measure it with a backend of your own. Don't foresee it: models differ.
-# 2. `compile_once(model, backend)` returns a callable that computes what `model` computes, for every batch size from 2 up,
-#    with *one* graph compiled by `backend`, which runs in each call.
+# 2. `compile_once(model, backend)` returns a callable that computes what `model` computes (the model itself, not a copy),
+#    for every batch size from 2 up, with *one* graph compiled by `backend`, which runs in each call.
 #
 # The batch is dimension 0 of each input, which has shape `(batch, width)`. Out of reach: `torch._dynamo.testing`.
 #

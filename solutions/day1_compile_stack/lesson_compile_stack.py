@@ -149,11 +149,14 @@ for name, count in sorted(captured.operation_counts().items()):
 # The weights are inputs of the graph.
 taken = [node for node in captured.graphs[0].graph.nodes if node.op == "placeholder"]
 assert len(taken) > len(list(model.parameters()))
+# So are the running statistics, which the picture calls buffers.
+words = {row[0]: row[1] for row in picture.scene.rows}
+assert {word for name, word in words.items() if "running_" in name} == {"buffer"}
 
 # %% [markdown]
 # Notice that the weights come into the graph from outside, as the image does: parameters are `placeholder` nodes, too,
-# drawn with dashes. Each call hands them in, so you can train the model
-# without compiling it again.
+# drawn with dashes. So are the running statistics of batch norm: they're [buffers](../Glossary.md#buffer), in boxes of
+# another shape. Each call hands them in, so you can train the model without compiling it again.
 #
 # ## Guards: when can it reuse the graph?
 #

@@ -182,16 +182,16 @@ check.day4.find_attention(find_attention)
 # scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=s)  # softmax(query @ keyᵀ * s + mask) @ value
 # ```
 #
-# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` in place of what `find_attention`
-# finds, and returns the module. The graph must compute what it did before.
+# Write `fuse_attention(graph_module)`. It puts `aten.scaled_dot_product_attention.default` for what `find_attention` finds,
+# and returns the module. The graph must compute what it did before.
 #
-# The operator knows one scale, a number, then one mask: of the scores' dtype, with two or more dimensions, not larger than
-# the scores. A block that says no more must be fused: its numbers may multiply or divide, several times or not at all. (Skip
-# idle dropouts and casts.) Others are yours to leave: several masks, a mask before the scale, a tensor as scale, a factor
-# after the softmax.
+# The operator knows one scale, a number, then one mask of the scores' dtype, two or more dimensions, not larger than they
+# are. A block that says no more must be fused: its numbers may multiply or divide, several times or not at all. (Skip
+# idle dropouts and casts.) Others are yours to leave: several masks, a mask before the scale, a tensor scale, a factor after
+# the softmax, a product of two blocks.
 #
-# Leave a block alone where others read its weights (or a step on the way), or its softmax runs over another dimension than
-# the last. Remove what nobody reads any more. A second run changes nothing.
+# Leave a block alone where others read its weights (or a step between), or its softmax runs over any dimension but the
+# last. Remove what nobody reads any more. A second run changes nothing.
 #
 # <details><summary>Hint 1: a question</summary>What does the operator do when you give it no <code>scale</code>? And how does the key lie in the first product?</details>
 # <details><summary>Hint 2: the idea</summary>Walk from the scores down to the output while there is one reader, and collect: <code>mul</code> and <code>div</code> change the scale, which begins at 1; what <code>add</code> adds is the mask; a dropout that is off and a cast to the dtype that is there already change nothing. One more transpose brings the key back.</details>
@@ -322,16 +322,16 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # ## Task 5. GPT-2 compiled once for every batch and length
 #
 # *10 minutes, medium.* Texts come in batches of any number of rows and of any length. The cell below shows what `torch.compile`
-# makes of them by default.
+# does by default.
 #
 # Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask`, both of shape
 # (rows, length), and returns the states, of shape (rows, length, width): the first thing that
 # `model(input_ids, attention_mask=…)` returns. Every call must go through the whole model, compiled by `torch.compile` with
 # this backend, with as many texts at a time as come.
 #
-# However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant, so a
-# text that comes alone may have a graph of its own. The judge runs your graph on sizes that it was not made from.
-# `torch._dynamo.testing` is out of reach.
+# However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant, so
+# a text that comes alone may have a graph of its own. Gradients aren't asked for. The judge runs your graph on sizes that
+# it was not made from. `torch._dynamo.testing` is out of reach.
 #
 # <details><summary>Hint 1: a question</summary>On Day 1 one size varied. Here two do, in two inputs. When does Dynamo learn that the second one varies, and what did that cost?</details>
 # <details><summary>Hint 2: the idea</summary>Say so beforehand: <code>torch.compile</code> has a switch for all sizes; <code>torch._dynamo.mark_dynamic(tensor, dimension)</code> is for single ones, on each call.</details>
@@ -382,7 +382,7 @@ check.day4.dynamic_gpt2(compile_gpt2)
 #
 # | function | returns |
 # | --- | --- |
-# | `compile_profile(functions, clock, synchronize, warmup, repeats)` | for each name in the dictionary `functions` a row: `call_seconds`, the median of the timed calls, and `cost_seconds`, by how much the *first* call took longer than that. Each function is called once, then `warmup` times, then `repeats` times timed, each call on its own |
+# | `compile_profile(functions, clock, synchronize, warmup, repeats)` | for each name in the dictionary `functions` a row, in any order: `call_seconds`, the median of the timed calls, and `cost_seconds`, by how much the *first* call took longer than that (negative if it took less). Each function is called once, then `warmup` times, then `repeats` times timed, each call on its own |
 # | `break_even(plain, compiled)` | for two such rows the least whole number of calls, from 1, after which `compiled` has taken no more time than `plain`: *cost + calls × call*. `math.inf` if a call saves nothing, whatever the costs are |
 # | `cheapest(profile, calls)` | the name whose total for so many calls is least; of several that are equal, the first in the dictionary |
 #

@@ -277,11 +277,10 @@ check.day5.dynamic_sizes(dynamic_sizes)
 #
 # - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up. Leave the caller's `model` as it is. If the
 #   exporter refuses, return the model itself.
-# - **Passes**: `passes` is a dictionary of functions that change a graph module in place. Try them in order. Some are wrong,
-#   and some raise.
+# - **Passes**: a dictionary of functions that change a graph module in place. Try them in order. Some are wrong, some raise.
 # - **Verify** after each pass: on `example` and on `others`, compare with the *model* in evaluation mode. Shapes have to be
-#   equal, and values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`). Reject a pass that fails, and undo all that
-#   it did.
+#   equal, and values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`, so `nan` is never right). Reject a pass that
+#   fails, and undo all that it did.
 # - **Benchmark**: `measure(function)` runs a function of one tensor once and returns seconds. Time the captured graph and the
 #   result: warm up once each, then time five calls each, alternately. Take the medians.
 #
@@ -366,12 +365,12 @@ check.day5.pipeline(pipeline)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Choose an engine honestly
 #
-# *20 minutes, medium, stretch.* Several engines could run your model. Which one do you take? Write
+# *20 minutes, medium, stretch.* Which of several engines do you take for your model? Write
 # `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
 # right. `clock()` gives seconds. The machine is busy.
 #
-# - **Refuse** an engine that raises on `example` or on one of `others`, is off by more than 1e-4 of the largest value, or lets
-#   a later call overwrite its result.
+# - **Refuse** an engine that raises on `example` or on one of `others`, is off by more than 1e-4 of `eager`'s largest value
+#   there, or lets a later call overwrite its result.
 # - **Time** the rest on `example`: `rounds` rounds, and in each round every engine once, warmed up, each call by itself.
 # - **Take** the engine with the largest speed-up among those that beat `eager` in at least three of four rounds, else
 #   `eager`. The speed-up is the median over the rounds: `eager`'s seconds divided by the engine's in the same round.

@@ -123,7 +123,7 @@ def test_the_tests_that_a_template_brings_pass(kind: str, tmp_path: Path) -> Non
     assert "2 passed" in done.stdout
 
 
-@pytest.mark.gate
+@pytest.mark.long
 def test_a_right_pass_is_right_on_every_program(tmp_path: Path) -> None:
     with Harness("test") as harness:
         report = harness.check(candidate("merged_layers", tmp_path / "merged"))

@@ -19,7 +19,14 @@ from autograder.course.sources import read_source
 from autograder.course.task import UNITS
 from autograder.course.tasks import find_task
 from autograder.exchange.markup import with_code
-from autograder.exchange.verdict import CaseVerdict, Finding, TaskOutcome, outcome_from_verdicts
+from autograder.exchange.verdict import (
+    DETAIL_LIMIT,
+    FIGURES_LIMIT,
+    CaseVerdict,
+    Finding,
+    TaskOutcome,
+    outcome_from_verdicts,
+)
 from autograder.lab.check_command import Exhibits, check_notebook, print_outcome
 from autograder.learner_side.check import EXHIBITS_SHOWN, CheckResult, run_check
 from autograder.learner_side.exhibits import before_and_after, table_of_change
@@ -208,5 +215,13 @@ def test_fxopt_check_shows_tables_and_writes_pictures(classroom: Classroom) -> N
     assert "3 changed" in text
     assert "three exact GELUs: before" in text
     pictures = sorted((path.parent / "pictures").iterdir())
-    assert [picture.name for picture in pictures] == [f"rewriting_backend-{number}.svg" for number in range(1, 7)]
+    assert [picture.name for picture in pictures] == [f"rewriting_backend-{number}.svg" for number in range(1, 9)]
     assert "<svg" in pictures[0].read_text()
+
+
+def test_figures_are_told_to_their_end_and_what_an_exception_quotes_is_not() -> None:
+    figures = f"(found {[0] * 200}, wanted {[1] * 200})"
+    assert DETAIL_LIMIT < len(figures) < FIGURES_LIMIT
+    for name, wanted in (("off by one", figures), ("raised", figures[:DETAIL_LIMIT])):
+        verdict = CaseVerdict("odd", False, (Finding(name, "Almost.", figures),))
+        assert outcome_from_verdicts("task", "A task", [verdict]).messages == [f"Almost. {wanted}"]

@@ -46,7 +46,8 @@ def exporter_of(folder: Path) -> FeedbackExporter:
 def page(kind: type[HTMLExporter], folder: Path, word: str) -> str:
     """A notebook as a page, its text and structure only."""
     exporter = exporter_of(folder)
-    written, _ = kind.from_notebook_node(exporter, notebook(word), {"nbgrader": NAMES})
+    # nbconvert's own does not look for the heading, which the page shows.
+    written, _ = kind.from_notebook_node(exporter, notebook(word), {"nbgrader": NAMES, "heading": f"{word} & more"})
     return str(BeautifulSoup(written, "html.parser"))
 
 

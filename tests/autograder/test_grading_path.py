@@ -84,7 +84,7 @@ def test_points_and_messages_of_four_students(classroom: Classroom) -> None:
         page = classroom.feedback(who)
         assert f"{status}: {points:g} of {POINTS:g} points" in page
         listed = page.partition('id="toc"')[2].partition("panel-body")[0]
-        assert f"{TASK.title}</a>: {status} ({float(points)} of {float(POINTS)} points)" in listed
+        assert f"{TASK.title}</a>: {status} ({points:g} of {POINTS:g} points)" in listed
         assert f"{who} / {TASK.notebook}: {points:g} of" in finished.stdout
         for message in outcome["messages"]:
             assert message in finished.stdout

@@ -284,12 +284,18 @@ def test_the_workspace_is_shown_and_filled(place: Place, server: LabServer) -> N
 
 
 def test_the_form_grader_of_an_instructor_reads_the_course(place: Place, tmp_path: Path) -> None:
+    graded = {"nbgrader": {"grade": True, "grade_id": "a_task", "points": 1}}
+    cell = {"cell_type": "markdown", "metadata": graded, "source": "# An exercise"}
+    (place.root / "curriculum" / "day1" / "graded.ipynb").write_text(
+        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    )
     with start(place, "--instructor", terminal=False) as instructor:
         status, page = instructor.request("GET", "/formgrader/manage_assignments")
         assert status == 200
         assert "fxopt" in page
         assignments = instructor.get("/formgrader/api/assignments")
-        assert "day1" in {assignment["name"] for assignment in assignments}
+        assert [assignment["name"] for assignment in assignments] == ["day1"]
+        assert [notebook["name"] for notebook in instructor.get("/formgrader/api/notebooks/day1")] == ["graded"]
         gradebook = instructor.get("/api/contents/course")
         assert "gradebook.db" in {entry["name"] for entry in gradebook["content"]}
 

@@ -83,28 +83,35 @@ def test_a_person_gives_the_points(room_with_question: Classroom) -> None:
         assert graded[who].outcome is not None
         assert [task["task"] for task in graded[who].outcome["tasks"]].count("deep_dive") == 0
         assert sum(task["max_points"] for task in graded[who].outcome["tasks"]) == 100
-    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, None, 20.0)]
-    assert gradebook.written_scores(course, graded["blank"]) == [(WRITTEN, 0.0, 20.0)]
+    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, None, 20.0, "waits for a person")]
+    assert gradebook.written_scores(course, graded["blank"]) == [(WRITTEN, 0.0, 20.0, "not written")]
     written, blank = (contents_of(graded[who].feedback) for who in ("written", "blank"))
     assert "(Score: 15.0 / 100.0)" in written
-    assert "A technical deep dive (waits for a person: up to 20.0 points)" in written
+    assert "A technical deep dive (waits for a person: up to 20 points)" in written
     assert "(Score: 15.0 / 120.0)" in blank
-    assert "A technical deep dive (0.0 of 20.0 points)" in blank
+    assert "A technical deep dive (not written: 0 of 20 points)" in blank
+    # Beside the answer, too.
+    for who, said in (("written", "waits for a person: up to 20 points"), ("blank", "not written: 0 of 20 points")):
+        page = graded[who].feedback
+        assert page is not None
+        beside = BeautifulSoup(page.read_text(), "html.parser").select(".panel-heading > .pull-right")
+        assert [" ".join(each.get_text().split()) for each in beside].count(f"{said} (Top)") == 1
+        assert "Score: 0.0 /" not in page.read_text()
     with Gradebook(course.database, "fxopt") as book:
         grade = book.find_grade("deep_dive", TASK.notebook, DAY, "written")
         grade.manual_score, grade.needs_manual_grade = 12.0, False
         book.db.commit()
-    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0)]
-    [page] = write_feedback(course, "written", DAY)
-    assert "(Score: 27.0 / 120.0)" in contents_of(page)
-    assert "A technical deep dive (12.0 of 20.0 points)" in contents_of(page)
+    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0, "given by a person")]
+    [written_page] = write_feedback(course, "written", DAY)
+    assert "(Score: 27.0 / 120.0)" in contents_of(written_page)
+    assert "A technical deep dive (12 of 20 points, given by a person)" in contents_of(written_page)
     # The same words, graded again: they keep their points. Other words wait, and what the person gave is not forgotten.
     graded = room_with_question.grade(force=True)
-    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0)]
+    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, 12.0, 20.0, "given by a person")]
     cell(notebook, "deep_dive").source = "Guards are checked before each call, in C."
     room_with_question.place(nbformat.writes(notebook).encode(), "written")
     graded = room_with_question.grade()
-    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, None, 20.0)]
+    assert gradebook.written_scores(course, graded["written"]) == [(WRITTEN, None, 20.0, "waits for a person")]
     with Gradebook(course.database, "fxopt") as book:
         assert book.find_grade("deep_dive", TASK.notebook, DAY, "written").manual_score == 12.0
     submitted = read_notebook(course.submitted / "written" / DAY / f"{TASK.notebook}.ipynb")

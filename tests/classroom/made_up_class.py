@@ -14,6 +14,7 @@ from autograder.course.notebooks import points_of
 from autograder.course.reading import read_notebook
 from autograder.course.task import Task
 from autograder.course.tasks import find_task
+from autograder.grading.endings import FAILED_HIDDEN, HIDDEN_FAILED
 from autograder.records.verdicts import TaskVerdict, Verdict, VerdictStore
 
 DAY, NOTEBOOK = "day1_compile_stack", "ex_01_torch_compile_basics"
@@ -58,5 +59,5 @@ def _verdict(task: Task, kind: str, most: float) -> TaskVerdict:
     name = documented.splitlines()[0].strip()
     if name in ("raised", "not defined") or "limit" in name:
         return TaskVerdict(task.name, task.title, "error", 0.0, most, ("Your cell raises.",), (name,))
-    message = judge_module(task).MISCONCEPTIONS[name]
+    message = HIDDEN_FAILED if name == FAILED_HIDDEN else judge_module(task).MISCONCEPTIONS[name]
     return TaskVerdict(task.name, task.title, "wrong", 0.0, most, (message,), (name,))

@@ -20,6 +20,7 @@ from test_browser import SWITCHES, browser_path
 
 from autograder.authoring.release import release
 from autograder.classroom import feedback
+from autograder.course.course import Course
 from autograder.course.progress import latest
 from autograder.course.task import WrittenTask
 from autograder.lab.lab import prepare
@@ -71,6 +72,53 @@ def until(found: object, *, seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
+def lists_have_titles(page: Page, server: LabServer) -> None:
+    """Units and notebooks have titles, and beside them the names that commands ask for; deadlines are the course's."""
+    page.goto(server.url("/formgrader/gradebook"))
+    rows = page.locator("#main-table tr")
+    expect(rows).to_have_count(1)
+    expect(rows.locator("td.name a")).to_have_text("Day 1: compile stack")
+    expect(rows.locator("td.name small")).to_have_text(DAY)
+    expect(rows.locator("td.duedate")).to_have_text("Fri 29 Nov 2030 18:00 +0100")
+    # What searches the list has read the title, too.
+    page.get_by_label("Search:").fill("compile stack")
+    expect(rows.locator("td.name a")).to_be_visible()
+    rows.locator("td.name a").click()
+    expect(page.locator(".breadcrumb .active")).to_have_text("Day 1: compile stack")
+    expect(rows.locator("td.name a")).to_have_text("Exercise 1: torch.compile basics")
+    page.goto(server.url("/formgrader/manage_students/ada"))
+    expect(rows.locator("td.name a")).to_have_text("Day 1: compile stack")
+    # nbgrader would build the notebooks of `curriculum/` in its own way, over ours.
+    page.goto(server.url("/formgrader/manage_assignments"))
+    page.locator(".assign a").click()
+    expect(page.locator(".modal", has_text="make notebooks")).to_be_visible()
+
+
+def what_is_not_there_is_said(page: Page, server: LabServer, course: Course, submission: str) -> None:
+    """An address at which nothing is leads on, by a page like the others."""
+    missing = course.records / "autograded" / "ada" / DAY / f"{TASK.notebook}.ipynb"
+    content = missing.read_bytes()
+    missing.unlink()
+    said = {
+        "/nothing": "Nothing is at this address",
+        "/submissions/nosuch/": "Nothing is at this address",
+        "/submissions/nosuch/next": "Nothing is at this address",
+        f"/submissions/{submission}/": f"fxopt grade --student ada --unit {DAY} --force",
+        "/gradebook/<b>nosuch": "There is no assignment <b>nosuch.",
+        f"/gradebook/{DAY}/nosuch": f"There is no graded notebook nosuch in {DAY}.",
+        "/manage_submissions/nosuch": "There is no assignment nosuch.",
+        "/manage_students/nosuch": "There is no student nosuch",
+    }
+    for address, told in said.items():
+        answer = page.goto(server.url(f"/formgrader{address}"))
+        assert answer is not None
+        assert answer.status == 404, address
+        expect(page.locator("#error-404")).to_contain_text(told)
+        expect(page.locator("#error-404").get_by_role("link", name="Manual Grading")).to_be_visible()
+    missing.write_bytes(content)
+    assert "Traceback" not in server.log()
+
+
 @pytest.mark.browser
 def test_a_person_fills_a_rubric_and_the_learner_reads_it(
     graded: SmallCourse, page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -78,6 +126,8 @@ def test_a_person_fills_a_rubric_and_the_learner_reads_it(
     home = tmp_path / "home"
     home.mkdir()
     course = graded.course
+    deadline = f"[assignments.{DAY}]\ndeadline = 2030-11-29T18:00:00+01:00\n"
+    (course.root / "course.toml").write_text(f'timezone = "Europe/Berlin"\n{deadline}')
     with Gradebook(course.database, "fxopt") as book:
         submission = book.find_submission_notebook(TASK.notebook, DAY, "ada").id
     with LabServer(course.root, home, "--instructor", environment={"FXOPT_STUDENT": "ada"}) as server:
@@ -97,10 +147,19 @@ def test_a_person_fills_a_rubric_and_the_learner_reads_it(
         expect(places.nth(2)).to_be_focused()
         assert broken == []
 
+        lists_have_titles(page, server)
+        what_is_not_there_is_said(page, server, course, submission)
+
         page.goto(server.url(f"/formgrader/submissions/{submission}/"))
+        expect(page.locator(".panel-title")).to_contain_text("Exercise 1: torch.compile basics")
+        expect(page.locator(".nbgrader-label", has_text=TASK.title)).to_have_count(1)
         fields = page.locator(".rubric-points")
         expect(fields).to_have_count(2)
         expect(page.locator(".rubric")).to_contain_text("names the mechanism </script>")
+        # Whose points there are: nobody has looked at the words yet, the judge at the rest.
+        said = page.locator(".nbgrader_cell", has=page.locator("input.score#deep_dive")).locator(".given-by")
+        expect(said).to_have_text("waits for you")
+        expect(page.locator(".given-by", has_text="given by the judge")).not_to_have_count(0)
         fields.nth(0).fill("4")
         fields.nth(0).blur()
         expect(page.locator(".rubric [role=status]")).to_contain_text("1 of 2 lines")
@@ -108,6 +167,7 @@ def test_a_person_fills_a_rubric_and_the_learner_reads_it(
         fields.nth(1).blur()
         expect(page.locator("input.score#deep_dive")).to_have_value("19")
         expect(fields.nth(1)).to_have_value("15")
+        expect(said).to_have_text("given by a person")
         page.screenshot(path=Path(os.environ.get("FXOPT_SCREENSHOTS", tmp_path)) / "rubric.png", full_page=True)
 
         def score() -> bool:
@@ -118,7 +178,7 @@ def test_a_person_fills_a_rubric_and_the_learner_reads_it(
         shown = course.workspace / "feedback" / f"{TASK.notebook}.html"
         until(lambda: shown.is_file() and "measures it: 15 of 15" in shown.read_text())
         text = shown.read_text()
-        assert "(19.0 of 20.0 points)" in text
+        assert "(19 of 20 points, given by a person)" in text
         assert re.search(r"names the mechanism .*: 4 of 5", text)
         # Opened again, the lines are as they were left.
         page.reload()

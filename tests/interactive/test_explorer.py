@@ -56,10 +56,10 @@ def test_every_node_with_shape_source_line_and_cost() -> None:
     node = rows(explorer)["linear_1"]
     assert (node["operation"], node["shape"], node["dtype"]) == ("aten.linear.default", "[2, 3]", "float32")
     assert (node["FLOPs"], node["read"], node["written"]) == ("84", "152 B", "24 B")
-    assert node["module or parameter"] == "last"
+    assert node["path"] == "last"
     assert re.match(r"test_explorer\.py:\d+: return self\.last\(torch\.relu\(self\.first\(x\)\)\)", node["source"])
     parameter = rows(explorer)["p_last_weight"]
-    assert (parameter["operation"], parameter["module or parameter"]) == ("parameter", "last.weight")
+    assert (parameter["operation"], parameter["path"]) == ("parameter", "last.weight")
     assert parameter["FLOPs"] == ""
     bundle = explorer._repr_mimebundle_()
     for words in ("linear_1", "[2, 3]", "84", "152 B", "return self.last("):

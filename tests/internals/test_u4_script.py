@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from io import BytesIO
@@ -16,8 +15,6 @@ from matplotlib.text import Annotation
 from fxopt_workbench.internals.backward_graph import MOST_NODES, draw, in_words, recorded
 from fxopt_workbench.internals.cpp_frontend import PROGRAM, CompilerMissingError, build, run
 from fxopt_workbench.internals.u4_autograd import LAYERS, Network, alive, compare, order, ways
-
-LONG = "FXOPT_LONG" in os.environ
 
 
 def diamond() -> torch.Tensor:
@@ -142,7 +139,7 @@ def test_a_program_that_prints_something_else_is_refused(tmp_path: Path) -> None
         run(program)
 
 
-@pytest.mark.skipif(not LONG, reason="compiles against torch's headers, which takes a minute; make test-long")
+@pytest.mark.long
 def test_the_model_in_cpp_learns(tmp_path: Path) -> None:
     losses = run(build(tmp_path, PROGRAM))
     assert [step for step, _ in losses] == [0, 50, 100, 150, 200]

@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from fxopt_workbench.pictures import draw
-from fxopt_workbench.pictures.nodes import describe, readable_parameter_name, shape_and_dtype
+from fxopt_workbench.pictures.nodes import readable_parameter_name, shape_and_dtype
 from fxopt_workbench.pictures.style import STYLES, TEXT_COLOUR
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -80,7 +80,7 @@ def test_kinds_differ_in_shape_and_in_label() -> None:
     boxes = drawn_boxes(draw(graph_module).svg)
     first_lines = {node.op: boxes[node.name][0] for node in graph_module.graph.nodes}
     assert first_lines["placeholder"] == "input"
-    assert first_lines["get_attr"] == "attribute"
+    assert first_lines["get_attr"] == "parameter"
     assert first_lines["call_module"] == "module Linear"
     assert first_lines["call_method"] == "method:view"
     assert first_lines["output"] == "output"
@@ -156,33 +156,13 @@ def test_values_that_are_no_tensors() -> None:
     assert shape_and_dtype([torch.ones(1)] * 9) == ("([1], [1], [1], … 9 in all)", "float32")
 
 
-@pytest.mark.parametrize("method", ["dynamo", "export", "export_module"])
-def test_parameters_are_told_from_inputs(method: str) -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.BatchNorm1d(4)
-
-        def forward(self, x: torch.Tensor, p_second: torch.Tensor) -> torch.Tensor:
-            return self.norm(x) + p_second
-
-    inputs = (torch.ones(2, 4), torch.ones(2, 4))
-    graph = dynamo_graph(Model().eval(), *inputs) if method == "dynamo" else torch.export.export(Model().eval(), inputs)
-    described = describe(graph.graph_module.graph if method == "export_module" else graph.graph)
-    kinds = [node.kind for node in described if node.kind in ("input", "parameter")]
-    assert kinds.count("input") == 2
-    assert kinds.count("parameter") in (4, 5)  # export also passes num_batches_tracked
-    hidden = draw(graph, parameters="hide")
-    assert set(drawn_boxes(hidden.svg)) == {node.name for node in described if not node.is_parameter}
-    assert "running_mean" in hidden.text
-    assert "not drawn" in hidden.text
-
-
 def test_dynamos_parameter_names_are_read_as_paths() -> None:
     name = "l_self_modules_layers_modules_0_parameters_weight_"
     assert readable_parameter_name(name) == "layers.0.weight"
     assert readable_parameter_name("L_self_buffers_running_mean_") == "running_mean"
+    assert readable_parameter_name("G_model_modules_norm_buffers_running_var_") == "norm.running_var"
     assert readable_parameter_name("x_1") == "x_1"
+    assert readable_parameter_name("my_buffers_dict") == "my_buffers_dict"
 
 
 def test_highlight_is_double_bordered_bold_and_marked_in_the_text() -> None:
@@ -202,7 +182,7 @@ def test_direction() -> None:
     graph_module = fx.symbolic_trace(EveryKind())
     sizes = {}
     for direction in ("TB", "LR"):
-        root = ElementTree.fromstring(draw(graph_module, direction=direction).svg)  # type: ignore[arg-type]
+        root = ElementTree.fromstring(draw(graph_module, direction=direction).svg)
         sizes[direction] = float(root.get("width", "").removesuffix("pt"))
     assert sizes["LR"] > sizes["TB"]
 

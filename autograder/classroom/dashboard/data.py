@@ -21,7 +21,6 @@ from autograder.course.course import Course
 from autograder.course.notebooks import grade_id
 from autograder.course.reading import UnreadableNotebookError, parse_notebook
 from autograder.course.tasks import all_tasks
-from autograder.course.tracks import TRACKS
 from autograder.records.admission import graded, refusal
 from autograder.records.intake import IntakeError, content_of, handed_in, handed_in_at, look_into
 from autograder.records.verdicts import Attempt, TaskVerdict
@@ -473,12 +472,3 @@ def _content(path: Path, command: str) -> bytes | Matrix:
 
 def _unreadable(path: Path, command: str, error: Exception) -> Matrix:
     return Matrix(problem=f"{path.name} is not what `{command} --json` writes ({error}); run it again.")
-
-
-def unit_title(folder: str) -> str:
-    """An assignment's folder in words, such as `Day 1: compile stack`."""
-    unit = next((unit for track in TRACKS for unit in track.units if unit.folder == folder), None)
-    if unit is None:
-        return folder
-    words = folder.removeprefix(unit.name).replace("_", " ").strip()
-    return f"{unit.heading}: {words}"

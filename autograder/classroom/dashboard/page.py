@@ -10,7 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from autograder.classroom.dashboard import charts
-from autograder.classroom.dashboard.data import RESULTS, Matrix, Snapshot, unit_title
+from autograder.classroom.dashboard.data import RESULTS, Matrix, Snapshot
+from autograder.course.tracks import unit_title
 from autograder.exchange.markup import with_code
 
 FOLDER = Path(__file__).parent

@@ -30,8 +30,28 @@ def geometry(found: Any) -> dict[str, Any]:
 
 
 def ask(question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What an answer came to, or `{"refused": message}` where it raised `ValueError` or `IndexError`."""
+    """What an answer came to, or `{"refused": message}` where it raised `ValueError`.
+
+    An error of another kind that a refusal could be mistaken for is evidence, too: its name stands beside the message,
+    as `kind`. Whatever else is raised ends the case.
+    """
     try:
         return question()
-    except (ValueError, IndexError) as error:
+    except ValueError as error:
         return {"refused": str(error)[:LONGEST]}
+    except (LookupError, ArithmeticError, AssertionError) as error:
+        return {"refused": str(error)[:LONGEST], "kind": type(error).__name__}
+
+
+OTHER_ERROR = "not a ValueError"
+"""The misconception of refusing with an error of another kind."""
+
+OTHER_ERROR_TOLD = (
+    "Where the text asks for a `ValueError`, your code raises an error of another kind, and nobody who waits for a "
+    "`ValueError` will catch it."
+)
+
+
+def refusal(found: dict[str, Any]) -> str:
+    """A refusal in words."""
+    return f"an error of the kind {found['kind']}" if "kind" in found else "a ValueError"

@@ -603,12 +603,12 @@ check.u1.layers_of_a_call(take_apart)
 # | method | what it does |
 # | --- | --- |
 # | `register_parameter(name, value)` | registers a `Parameter` or `None` (`TypeError` for anything else), like an assignment |
-# | `register_buffer(name, value, persistent=True)` | the same with a `Tensor` or `None`, as a buffer |
+# | `register_buffer(name, value, persistent=True)` | the same with a `Tensor` (perhaps a `Parameter`) or `None`, as a buffer |
 # | `named_children()` | pairs of name and child, each child once |
 # | `named_modules()` | pairs of path and module: itself under `""`, then each child with everything below it; each module once |
 # | `named_parameters()`, `named_buffers()` | pairs of path and tensor, in the order of `named_modules`; each tensor once |
 # | `state_dict()` | a dictionary from path to the tensor itself: its parameters, its persistent buffers, then the state of each child; a shared tensor under each of its paths |
-# | `load_state_dict(state, strict=True)` | copies what fits into the tensors that are there; returns a pair of lists: missing and unexpected paths |
+# | `load_state_dict(state, strict=True)` | copies what fits into the tensors that are there, even if it raises then; returns a pair of lists: missing and unexpected paths |
 # | `train(mode=True)`, `eval()` | set `training` here and below, and return the module |
 # | `apply(function)` | applies it to each of its children, then calls `function(self)`; returns the module |
 #

@@ -31,8 +31,8 @@ from autograder import check, submit
 # `longest_run(Tensor x, float limit=0.0) -> Tensor` in the namespace `u5`, with a kernel for the CPU.
 #
 # `x` is a matrix of `float32` or `float64`, wherever its numbers lie in memory. The result has one `int64` number a row: the
-# length of the longest run of neighbours that are all greater than `limit`. A row that has no elements gives 0. NaN is greater
-# than no number. Don't write into `x`.
+# length of the longest run of neighbours that are all greater than `limit`, which is a number of double precision for both
+# dtypes. A row that has no elements gives 0. NaN is greater than no number. Don't write into `x`.
 #
 # Any other `x` must be refused with an error: another number of dimensions, another dtype, another device.
 #
@@ -380,7 +380,7 @@ check.u5.silu_dropout(silu_dropout_source)
 # `torch/csrc/stable` and `torch/headeronly`.
 #
 # `x` is a matrix of `float32` or `float64`, with any strides, and so is the result. In each row, `y[0] = x[0]` and
-# `y[t] = x[t] + rate * y[t-1]`. Other numbers of dimensions and other dtypes must be refused.
+# `y[t] = x[t] + rate * y[t-1]`, infinities and NaN as they come. Other numbers of dimensions and other dtypes must be refused.
 #
 # And the check reads which names the built library expects from outside: none may come from the C++ namespaces `at`, `c10`
 # or `torch`.

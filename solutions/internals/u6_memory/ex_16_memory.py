@@ -367,8 +367,8 @@ check.u6.find_leak(find_leak)
 # The traces here come from a simulated device, so that you know what's true. A real one has the same form.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "read_trace-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# *30 minutes, medium.* Write `diagnose(events)`. It returns a dictionary of microseconds, and under `"bottleneck"` the name of the
-# largest of the first five:
+# *30 minutes, medium.* Write `diagnose(events)`. It returns microseconds by name, and as `"bottleneck"` the largest of the first
+# five:
 #
 # - `"device"`: at least one activity runs. A **gap** is the time between two such stretches.
 # - An activity ends the gap (of several, the one launched first). If its launch began before the gap did, all of it is
@@ -378,7 +378,9 @@ check.u6.find_leak(find_leak)
 #     start, both included. If not, it's `"launches"`.
 # - `"hidden"`: a copy (`gpu_memcpy`) and a kernel run at the same time.
 #
-# For example, *slow loading* has 1,390 for `"data"`, its bottleneck.
+# Events come in any order. If no activity is there, all are 0, and any name will do.
+#
+# *Slow loading* has 1,390 for `"data"`.
 #
 # <details><summary>Hint 1: a question</summary>A hundred tiny kernels, or one <code>loss.item()</code> per step: both leave gaps. Where does the launch after such a gap stand, and what stands right before it?</details>
 # <details><summary>Hint 2: the idea</summary>Turn events into pairs (start, end) and unite those that touch or overlap. What lies between two united pairs is a gap. The same function serves ranges, copies and kernels.</details>

@@ -38,7 +38,7 @@ if absent:
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_all_reduce-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *30 minutes, medium.* Write `all_reduce`. Every rank runs it at the same time, with its own list of whole numbers, all of one
-# length. On every rank it must return the list of sums over all ranks, element by element.
+# length. On every rank it must return the list of sums over all ranks, element by element. You may write into `numbers`.
 #
 # | | what it does |
 # | --- | --- |
@@ -86,13 +86,13 @@ check.u7.own_all_reduce(all_reduce)
 # *35 minutes, medium.* Write `average_gradients`. Every rank runs it, with its own `gradients` and `rows`:
 #
 # - `gradients[p]` is a list of `sizes[p]` numbers, the gradient of the *mean* loss over this rank's rows. It's `None` where
-#   parameter `p` took no part here.
+#   parameter `p` took no part, as with 0 rows. Some rank has rows.
 # - `all_reduce(numbers)` returns the sums over all ranks. It answers once every rank has called it, with lists of one length.
 #
-# Return, for each parameter, the gradient of the mean loss over the rows of *all* ranks; `None` if no rank used it.
+# Lists may be overwritten. Return, for each parameter, the gradient of the mean loss over the rows of *all* ranks; `None` if no rank used it.
 #
 # Fill **buckets**: from the last parameter to the first, each goes whole into the open bucket, or into a new one if the open
-# one would get more than `most` numbers. What no rank used doesn't travel. Each bucket is one call. Before them, one further
+# one would hold over `most` numbers. What no rank used doesn't travel. Each bucket is one call. Before them, one
 # call of at most `1 + len(sizes)` numbers is free.
 #
 # <details><summary>Hint 1: a question</summary>Rank 0 has a gradient for parameter 3 and rank 1 has none. How does rank 1 learn that it has to send zeros?</details>
@@ -144,21 +144,23 @@ check.u7.average_gradients(average_gradients)
 # | `aten.permute` | `Transpose` with `perm` |
 # | `aten.cat`, `aten._softmax` | `Concat`, `Softmax`, each with `axis` |
 # | `aten.mean.dim(x, dims, keepdim)` | `ReduceMean`, whose second input is the axes; `keepdims` is 1 unless you say 0 |
-# | `aten.addmm(bias, a, b)` | `Gemm(a, b, bias)` |
+# | `aten.addmm(bias, a, b)`, `aten.mm(a, b)` | `Gemm(a, b, bias)`, `MatMul(a, b)` |
+# | `relu`, `tanh`, `sigmoid`, `add`, `sub`, `mul`, `div` of `aten` | see `ONE_INPUT` and `TWO_INPUTS` |
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_exporter-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *45 minutes, hard.* Write `to_onnx(graph, weights, sizes)`, which returns the bytes of an ONNX model. These three are what an
 # exported program consists of after `run_decompositions()`:
 #
-# - `graph`: an `fx.Graph`. Its placeholders are the weights, then the inputs; its output is a tuple of nodes.
+# - `graph`: an `fx.Graph`, no node of which has `meta`. Its placeholders are the weights, then the inputs; its output is a
+#   tuple of nodes, maybe one twice, or an input.
 # - `weights`: the tensor of each weight's placeholder, by name.
 # - `sizes`: for each input a list such as `["batch", 4]`. A name is a size that varies.
 #
-# The model has the inputs and outputs of the graph, in its order, and the inputs have the names of their placeholders. The
-# check runs it in ONNX Runtime with sizes that you don't know.
+# The model has the inputs and outputs of the graph, in its order. Inputs keep their placeholders' names. ONNX Runtime runs it
+# with sizes that you don't know.
 #
-# Second arguments of `add`, `sub`, `mul` and `div` may be Python numbers; `add` and `sub` may have `alpha`, by which they
-# scale that argument. Dimensions may be negative. For any other operator, raise a `NotImplementedError` that names it, such as
+# Second arguments of `add`, `sub`, `mul` and `div` may be Python numbers; `alpha` of `add` and `sub` scales that argument.
+# Dimensions may be negative. For any other operator, raise a `NotImplementedError` that names it, such as
 # `aten.erf.default`.
 #
 # <details><summary>Hint 1: a question</summary><code>view(x, [batch, -1, 6])</code>: which of these three do you know while you write the file, and which only the model, when it runs?</details>
@@ -258,13 +260,13 @@ check.u7.own_exporter(to_onnx)
 # | `"input"` | what is written to a tensor of the caller | of the argument |
 # | `"argument"` | the freedom to pass another value: it became a constant | of the argument |
 # | `"operator"` | an operator that isn't in `target["operators"]` | `aten.relu.default` |
-# | `"training"` | the right result: the node gives True for an argument `train` or `training` of its operator | of the operator |
+# | `"training"` | the right result: the node gives True, by position or by keyword, for an argument `train` or `training` | of the operator |
 #
 # Operators stand in branches of `cond`, too. `getitem` and `cond` itself work everywhere and are none.
 #
 # <details><summary>Hint 1: a question</summary>A branch of <code>cond</code> is a graph, too. Where in the module is it kept, and what about a <code>cond</code> inside it?</details>
 # <details><summary>Hint 2: the idea</summary>State, inputs and arguments are all in the signature: <code>buffers_to_mutate</code>, <code>parameters_to_mutate</code>, <code>user_inputs_to_mutate</code>, and <code>input_specs</code> with a <code>ConstantArgument</code>. Operators are in the graphs of all <code>module.modules()</code>.</details>
-# <details><summary>Hint 3: the shape</summary>Collect into a set. An operator is a node whose target is a <code>torch._ops.OpOverload</code>. <code>zip(target._schema.arguments, node.args)</code> tells which argument is called what.</details>
+# <details><summary>Hint 3: the shape</summary>Collect into a set. An operator is a node whose target is a <code>torch._ops.OpOverload</code>. <code>zip(target._schema.arguments, node.args)</code> tells which argument is called what; others stand in <code>node.kwargs</code>.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "before_shipping-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -287,9 +289,10 @@ def losses(module: fx.GraphModule, signature, target: dict) -> list[tuple[str, s
             continue
         if str(node.target) not in target["operators"]:
             found.add(("operator", str(node.target)))
-        for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
-            if argument.name in ("train", "training") and value is True:
-                found.add(("training", str(node.target)))
+        named = zip((argument.name for argument in node.target._schema.arguments), node.args, strict=False)
+        given = {**dict(named), **node.kwargs}
+        if given.get("train") is True or given.get("training") is True:
+            found.add(("training", str(node.target)))
     return sorted(found)
     ### END SOLUTION
 

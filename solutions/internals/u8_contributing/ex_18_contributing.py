@@ -203,13 +203,13 @@ check.u8.operator_tests(sample_inputs, reference)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "first_bad_commit-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Who broke it?
 #
-# *30 minutes, medium.* A model went wrong somewhere in 2,000 commits. `git bisect` finds the culprit with 11 tests. Write what it does: `first_bad(parents, good, bad, test)`.
+# *30 minutes, medium.* A model went wrong in 2,000 commits. `git bisect` finds the culprit with 11 tests. Write what it does: `first_bad(parents, good, bad, test)`.
 #
 # - `parents` names the parents of each commit; a merge has two. `good` is an ancestor of `bad`.
 # - One commit brought the fault in. It and its descendants are bad, all others good.
 # - `test(commit)` returns `"good"`, `"bad"`, or `"skip"` if the commit doesn't build, which says nothing.
 #
-# Return a list of the commits that may be to blame: one, or more if skips hide it and no test would help. Use few tests: at most log2(n), rounded up, for n suspects on a straight line without skips. Never test a commit whose answer is
+# Return a list, no name twice, of commits that may be to blame: one, or more if skips hide it and no test would help. Use few tests: at most log2(n), rounded up, for n suspects on a straight line without skips. Never test a commit whose answer is
 # known.
 #
 # For example, 3 tests must be enough on the line c0 … c8, with c0 good and c8 bad.
@@ -267,7 +267,7 @@ check.u8.first_bad_commit(first_bad)
 #
 # - leave out a step;
 # - leave out a step and let whoever read its result read its first input instead;
-# - make a number in the sizes smaller, by one or by half, in one place or wherever that number stands.
+# - make a number in the sizes smaller, but at least 1, by one or by half, in one place or wherever that number stands.
 #
 # A run may take minutes: you have 100 for each step of the given program. Names may be given twice.
 #

@@ -109,8 +109,8 @@ def test_break_even_is_where_the_totals_cross(case: Case) -> None:
         assert calls == 1 or profile.total(other, calls - 1) > profile.total(plain, calls - 1)
 
 
-@pytest.mark.parametrize("case", CASES[2:], ids=lambda case: case.name)
-def test_hidden_jobs_have_different_winners(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES[2:5], ids=lambda case: case.name)
+def test_drawn_jobs_have_different_winners(case: Case) -> None:
     """So no fixed choice and no habit wins them all."""
     winners = [
         min(rows, key=lambda name: profile.total(rows[name], calls)) for rows, calls in case.parameters["jobs"][-3:]

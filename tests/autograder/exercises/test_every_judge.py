@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +34,26 @@ EARLIER = {"fuse_attention": "find_attention"}
 TASKS = pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
 
 
+@cache
+def drawn(task: Task) -> list[Case]:
+    """The hidden cases of one seed, drawn once for the tests below. Nobody may change them."""
+    return hidden_cases(task, "one")
+
+
 def described(cases: list[Case]) -> list[dict[str, Any]]:
     return [{"name": case.name, **case.parameters} for case in cases]
 
 
 @TASKS
 def test_hidden_cases_come_from_the_seed(task: Task) -> None:
-    assert described(hidden_cases(task, "one")) == described(hidden_cases(task, "one"))
-    assert described(hidden_cases(task, "one")) != described(hidden_cases(task, "two"))
+    assert described(hidden_cases(task, "one")) == described(drawn(task))
+    assert described(hidden_cases(task, "two")) != described(drawn(task))
 
 
 @TASKS
 def test_no_hidden_case_is_a_visible_one(task: Task) -> None:
     visible = [case.parameters for case in visible_cases(task)]
-    assert all(case.parameters not in visible for case in hidden_cases(task, "one"))
+    assert all(case.parameters not in visible for case in drawn(task))
 
 
 def passes(task: Task, case: Case, evidence: Evidence) -> bool:
@@ -59,20 +66,25 @@ def passes(task: Task, case: Case, evidence: Evidence) -> bool:
 
 @TASKS
 def test_evidence_that_says_nothing_does_not_pass(task: Task) -> None:
-    for case in [*visible_cases(task), *hidden_cases(task, "one")]:
+    for case in [*visible_cases(task), *drawn(task)]:
         assert not passes(task, case, Evidence())
 
 
 @TASKS
 def test_evidence_of_one_case_does_not_pass_another(task: Task) -> None:
     """The evidence of the right answer to one hidden case is wrong for every other one."""
-    answers = reference_answers(task)
-    first, *others = hidden_cases(task, "one")
-    evidence = observed(task, first, answers)
+    first, *others = drawn(task)
+    evidence = of_first(task)
     assert passes(task, first, evidence)
     assert others, "one hidden case is not enough to tell an answer from a constant"
     for other in others:
         assert not passes(task, other, evidence)
+
+
+@cache
+def of_first(task: Task) -> Evidence:
+    """What the probe sees of a right answer in the first of the drawn cases."""
+    return observed(task, drawn(task)[0], reference_answers(task))
 
 
 def observed(task: Task, case: Case, answers: list[Any]) -> Evidence:
@@ -127,7 +139,9 @@ class Elsewhere:
 def test_no_judge_executes_what_a_learner_sent(task: Task) -> None:
     """Where a judge runs, executing a learner's graph raises: each judge asks for all that it wants to know."""
     answers = reference_answers(task)
-    for case in [visible_cases(task)[0], *hidden_cases(task, "one")[:2]]:
-        evidence = observed(task, case, answers)
+    first, *others = drawn(task)
+    seen = [(first, of_first(task))]
+    seen += [(case, observed(task, case, answers)) for case in (visible_cases(task)[0], *others[:1])]
+    for case, evidence in seen:
         with graphs_run_by(Elsewhere()):
             assert judge_case(task, case, evidence, hidden=True).passed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from torch.nn import functional
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.u2.broadcast_strides import judge as broadcasting
 from autograder.exercises.u2.common_elements import judge as common
 from autograder.exercises.u2.common_elements import visible as common_visible
@@ -148,13 +150,19 @@ def test_what_is_never_read_is_not_compared() -> None:
     """Strides of dimensions of size 0 and 1, and of tensors without elements, are the learner's choice."""
     given = strided_visible.program([1, 4], ["slice", 1, 2, 2, 1])
     case = Case("never read", {"programs": [given]})
-    first = {"sizes": [1, 4], "strides": [99, 1], "offset": 0, "contiguous": True, "shares": True}
-    first["elements"] = given["data"][:4]
-    second = {"sizes": [1, 0], "strides": [5, 6], "offset": 77, "contiguous": True, "shares": True, "elements": []}
-    assert list(strided.judge(case, Evidence({"runs": [[first, second]], "torch_calls": []}))) == []
-    wrong = first | {"strides": [99, 2]}
-    found = strided.judge(case, Evidence({"runs": [[wrong, second]], "torch_calls": []}))
-    assert [name for name, _ in found] == ["wrong strides"]
+    every = {"contiguous": True, "shares": True, "new": True}
+    first = {"sizes": [1, 4], "strides": [99, 1], "offset": 0, "elements": given["data"][:4], **every}
+    second = {"sizes": [1, 0], "strides": [5, 6], "offset": 77, "elements": [], **every}
+
+    def told(*states: dict[str, Any]) -> list[str]:
+        found = strided.judge(case, Evidence({"runs": [list(states)], "torch_calls": []}))
+        return [
+            one.question if isinstance(one, Deviation) else one[0] for one in found if not isinstance(one, Agreement)
+        ]
+
+    assert told(first, second) == []
+    assert told(first | {"strides": [99, 2]}, second) == ["wrong strides"]
+    assert told(first, second | {"contiguous": False}) == ["wrong contiguity"]
 
 
 def test_a_program_of_which_steps_are_missing_does_not_pass() -> None:
@@ -187,10 +195,24 @@ def test_truth_values_are_no_numbers_and_errors_are_refusals() -> None:
     assert common_visible.position(None) == {"position": None}
     assert common_visible.position(True) == {"kind": "bool"}
 
-    def refusing() -> dict[str, Any]:
-        raise IndexError("x" * 999)
+    def refusing(error: Exception) -> dict[str, Any]:
+        raise error
 
-    assert ask(refusing) == {"refused": "x" * 200}
+    assert ask(partial(refusing, ValueError("x" * 999))) == {"refused": "x" * 200}
+    assert ask(partial(refusing, IndexError("x" * 999))) == {"refused": "x" * 200, "kind": "IndexError"}
+    with pytest.raises(NotImplementedError):
+        ask(partial(refusing, NotImplementedError()))
+
+
+def test_a_refusal_is_explained_by_what_stands_in_the_way_and_by_that_alone() -> None:
+    for request, reasons in (
+        ([[1], [4], []], ["no dimensions"]),
+        ([[4, 6], [6, 1], [24]], []),
+        ([[4, 1, 6], [6, 999, 1], [24]], ["size 1 in the way"]),
+        ([[1, 6], [7, 1], [2, 3]], []),
+        ([[6, 4], [0, 1], [2, 3, 4]], ["stride 0 joined or cut", "refused what is not contiguous"]),
+    ):
+        assert list(views._in_the_way(request)) == reasons
 
 
 COUNTED = {

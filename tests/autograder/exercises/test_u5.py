@@ -73,7 +73,7 @@ def _evidence(case: Case, flaw: Any) -> Evidence:
         calls.append({"raised": "refused" if refused else "", "written": False})
         if not refused:
             tensors[str(number)] = torch.tensor(flaw(x, one["limit"] or 0.0), dtype=torch.int64)
-    return Evidence({"schema": longest_visible.SCHEMA, "calls": calls}, tensors)
+    return Evidence({"schema": longest_visible.SCHEMA, "calls": calls, "for the CPU": True}, tensors)
 
 
 @pytest.mark.parametrize("name", longest.FLAWS)

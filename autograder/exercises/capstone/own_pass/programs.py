@@ -108,11 +108,16 @@ def random_of(key: str) -> Program:
 
 def model_of(family: str, level: str, seed: str) -> Program:
     """The model of this family from this seed, as a graph."""
-    source = random.Random(f"{seed}/{family}")
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(source.getrandbits(32))
-        model, inputs = FAMILIES[family](source)
+        model, inputs = _drawn(family, seed)
         return LEVELS[level](model.eval(), inputs), inputs
+
+
+def _drawn(family: str, seed: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+    """The model itself and its inputs. Seeds torch: the caller puts its random state back."""
+    source = random.Random(f"{seed}/{family}")
+    torch.manual_seed(source.getrandbits(32))
+    return FAMILIES[family](source)
 
 
 def inputs_of(case: Case) -> tuple[Any, ...]:
@@ -125,5 +130,7 @@ def inputs_of(case: Case) -> tuple[Any, ...]:
     elif "random" in given:
         inputs = random_of(given["random"])[1]
     else:
-        inputs = model_of(*given["model"])[1]
+        family, _, seed = given["model"]
+        with torch.random.fork_rng(devices=[]):
+            inputs = _drawn(family, seed)[1]  # to capture the model again would take a second
     return inputs

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.node import map_aggregate
+from torch.fx.node import map_aggregate, map_arg
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
         "You returned the value of the last operation. What a graph returns stands in the arguments of its output node."
     ),
     "only one result": "The output node may hold several values: return all of them, nested as they are there.",
+    "method of a tensor": (
+        "A method belongs to its first argument, which need not be a tensor: a shape has methods, too. Ask the value "
+        "that came, `getattr(value, node.target)`."
+    ),
     "inputs mixed up": "Placeholders take the inputs in the order in which they stand in the graph.",
     "forward called": (
         "You called the submodule's `forward`. Call the submodule itself: then its hooks run, too, as they do when the "
@@ -72,7 +76,7 @@ MISCONCEPTIONS = {
 
 UNNAMED = ("wrong values",)
 
-STATE = LAYER | {"scaled": "Scaled(4)", "count": "torch.zeros(1)"}
+STATE = LAYER | {"scaled": "Scaled(4)", "count": "torch.zeros(1)", "picked": "Picked()"}
 FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(24))
 
 FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -94,6 +98,42 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "d = torch.einsum('ij,kj->ik', [x, y])\nreturn a.sum(0), torch.where(x > 0, input=x, other=y), c + b, d",
         {},
     ),
+    (
+        "nested keywords",
+        "n = x.size(1)\na = torch.cat(tensors=[x, y], dim=1)\nb = torch.einsum('ij,kj->ik', x, y)\n"
+        "return a, torch.stack(tensors=(b, b.t()), dim=n - 4)",
+        {},
+    ),
+    (
+        "nested arguments of methods",
+        "n = x.size(1)\na = x.reshape((n, -1))\nreturn a, x.index_put((y > 0,), y.sum()), x.sum(dim=(n - 3,))",
+        {},
+    ),
+    (
+        "nested keywords of methods",
+        "n = x.size(1)\na = x.index_put(indices=[x > 0], values=y.sum())\n"
+        "return a, y.sum(dim=[n - 4, n - 3]), x.permute(dims=(n - 3, 0))",
+        {},
+    ),
+    (
+        "nested arguments of modules",
+        "a = self.block.picked({'first': x, 'others': [y, x * 2.0]})\n"
+        "return a, self.block.picked({'first': a, 'others': (a, y)})",
+        {},
+    ),
+    (
+        "nested keywords of modules",
+        "n = x.size(0)\na = self.block.picked(parts={'first': x, 'others': (y, y)}, named={'less': x * 0.5})\n"
+        "b = self.block.picked(parts={'first': y, 'others': [x, a]}, named={'less': y}, rows=slice(n - 1, n))\n"
+        "return a + y, b",
+        {},
+    ),
+    (
+        "methods of what is no tensor",
+        "s = x.size()\nn = s.numel()\nreturn x * n + s.count(4), y.view(s)",
+        {},
+    ),
+    ("an input that comes late", "a = torch.sin(x)\nb = self.block.scale * a\nreturn b + y, a - x", {"late": True}),
     (
         "modules with keywords, called twice",
         "a = self.block.scaled(x, by=2.0)\nb = self.block.scaled(y, other=a)\nc = self.block.scaled(a, b, by=-1.0)\n"
@@ -249,6 +289,28 @@ class _OneLevelDeepInTheOutput(_OneLevelDeep):
         return args, {key: self.env[v] if isinstance(v, fx.Node) else v for key, v in n.kwargs.items()}
 
 
+class _OneLevelDeepInKeywords(_Variant):
+    def fetch_args_kwargs_from_env(self, n: fx.Node) -> Any:
+        args, kwargs = super().fetch_args_kwargs_from_env(n)
+        return args, kwargs if n.op == "output" else self._one_level(n.kwargs)
+
+    def _one_level(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {key: self.env[v] if isinstance(v, fx.Node) else v for key, v in kwargs.items()}
+
+
+class _OneLevelDeepInMethods(_OneLevelDeep):
+    op = "call_method"
+
+    def fetch_args_kwargs_from_env(self, n: fx.Node) -> Any:
+        if n.op == self.op:
+            return super().fetch_args_kwargs_from_env(n)
+        return _Variant.fetch_args_kwargs_from_env(self, n)
+
+
+class _OneLevelDeepInModules(_OneLevelDeepInMethods):
+    op = "call_module"
+
+
 class _NotInSlices(_Variant):
     def fetch_args_kwargs_from_env(self, n: fx.Node) -> Any:
         args, kwargs = self._looked_up(n.args), self._looked_up(n.kwargs)
@@ -295,6 +357,21 @@ class _BareMethods(_Variant):
 class _MethodsWithKeywordsOnly(_Variant):
     def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return super().call_method(target, args[:1], kwargs)
+
+
+class _MethodsOfTensors(_Variant):
+    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return getattr(torch.Tensor, target)(*args, **kwargs)
+
+
+class _InputsByPlace(_Variant):
+    def run(self, *args: Any, **options: Any) -> Any:
+        self.given = args
+        self.places = {node: place for place, node in enumerate(self.graph.nodes)}
+        return super().run(*args, **options)
+
+    def run_node(self, n: fx.Node) -> Any:
+        return self.given[self.places[n]] if n.op == "placeholder" else super().run_node(n)
 
 
 class _NamesForPaths(_Variant):
@@ -351,12 +428,13 @@ class _ModulesByTarget(_ByTarget):
 
 class _Tuples(_Variant):
     def fetch_args_kwargs_from_env(self, n: fx.Node) -> Any:
-        args, kwargs = super().fetch_args_kwargs_from_env(n)
-        return tuple(map(_as_tuples, args)), {key: _as_tuples(value) for key, value in kwargs.items()}
+        return tuple(map(self._plain, n.args)), {key: self._plain(value) for key, value in n.kwargs.items()}
 
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, (list, tuple)) else value
+    def _plain(self, value: Any) -> Any:
+        """The values of nodes, which stay what they are: a shape is a tuple with methods of its own."""
+        if isinstance(value, (list, tuple)):
+            return tuple(map(self._plain, value))
+        return map_arg(value, self.env.__getitem__)
 
 
 def _detached(graph_module: fx.GraphModule, *inputs: Any) -> Any:
@@ -384,8 +462,21 @@ RIGHT = by(fx.Interpreter)
 MISTAKES: dict[str, tuple[Run, ...]] = {
     "called the module": (lambda graph_module, *inputs: graph_module(*inputs),),
     "nodes instead of values": tuple(
-        map(by, (_RawArguments, _OneLevelDeep, _OneLevelDeepInTheOutput, _NotInSlices, _RawKeywords))
+        map(
+            by,
+            (
+                _RawArguments,
+                _OneLevelDeep,
+                _OneLevelDeepInTheOutput,
+                _OneLevelDeepInKeywords,
+                _OneLevelDeepInMethods,
+                _OneLevelDeepInModules,
+                _NotInSlices,
+                _RawKeywords,
+            ),
+        )
     ),
+    "method of a tensor": (by(_MethodsOfTensors),),
     "path taken for a name": tuple(map(by, (_NamesForPaths, _NamesForAllPaths))),
     "keywords dropped": tuple(
         map(by, (_NoKeywords, _FunctionsWithoutKeywords, _MethodsWithoutKeywords, _ModulesWithoutKeywords))
@@ -393,7 +484,10 @@ MISTAKES: dict[str, tuple[Run, ...]] = {
     "method without its arguments": tuple(map(by, (_BareMethods, _MethodsWithKeywordsOnly))),
     "last value returned": (by(_Recording),),
     "only one result": (_first_result,),
-    "inputs mixed up": (lambda graph_module, *inputs: fx.Interpreter(graph_module).run(*inputs[::-1]),),
+    "inputs mixed up": (
+        lambda graph_module, *inputs: fx.Interpreter(graph_module).run(*inputs[::-1]),
+        by(_InputsByPlace),
+    ),
     "forward called": (by(_Forward),),
     "skipped what nobody reads": tuple(map(by, (_OnlyWhatIsRead, _OnlyWhatIsNeeded))),
     "one value for a target": (by(_ByTarget), by(_ModulesByTarget)),

@@ -44,6 +44,18 @@ class Scaled(nn.Module):
         return x * self.weight * by if other is None else x * self.weight * by + other
 
 
+class Picked(nn.Module):
+    """A layer that takes its tensors in a dictionary, by position and by keyword."""
+
+    def forward(
+        self, parts: dict[str, Any], *, named: dict[str, torch.Tensor] | None = None, rows: slice = slice(None)
+    ) -> torch.Tensor:
+        """Three tensors of one shape, of which rows are taken, to those rows."""
+        first, second = parts["others"]
+        total = parts["first"] + first * second
+        return (total if named is None else total - named["less"])[rows]
+
+
 def program(
     name: str,
     body: str,
@@ -53,6 +65,7 @@ def program(
     seed: int = 0,
     hooked: tuple[str, ...] = (),
     training: bool = False,
+    late: bool = False,
 ) -> Case:
     """A case that holds a program.
 
@@ -64,9 +77,10 @@ def program(
         seed: of all values.
         hooked: paths of modules with a hook that doubles what they return.
         training: whether the module is in training.
+        late: whether the placeholder of y stands before its first reader, behind other nodes.
     """
     given = {"body": body, "state": state or {}, "shapes": [list(shape) for shape in shapes], "seed": seed}
-    return Case(name, given | {"hooked": list(hooked), "training": training})
+    return Case(name, given | {"hooked": list(hooked), "training": training, "late": late})
 
 
 LAYER = {"layer": "nn.Linear(4, 4)", "scale": "nn.Parameter(torch.randn(4))"}
@@ -127,7 +141,8 @@ def build(case: Case) -> fx.GraphModule:
     """
     given = case.parameters
     lines = "\n".join(f"    {line}" for line in given["body"].splitlines())
-    names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional, "Scaled": Scaled, "operator": operator}
+    names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional, "operator": operator}
+    names |= {"Scaled": Scaled, "Picked": Picked}
     exec(compile(f"def forward(self, x, y):\n{lines}\n", "<program>", "exec"), names)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
@@ -145,6 +160,9 @@ def build(case: Case) -> fx.GraphModule:
     inputs = [fx.Proxy(graph.placeholder(name), tracer) for name in ("x", "y")]
     with NodesOfCreations(tracer, READS_NOTHING):
         graph.output(tracer.create_arg(names["forward"](_Path(tracer, root), *inputs)))
+    if given["late"]:
+        late = inputs[1].node
+        next(node for node in graph.nodes if node in late.users).prepend(late)
     graph_module = fx.GraphModule(root, graph)
     for path in given["hooked"]:
         graph_module.get_submodule(path).register_forward_hook(lambda module, args, output: output * 2)

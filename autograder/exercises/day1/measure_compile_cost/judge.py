@@ -89,6 +89,13 @@ def hidden_cases(random: Random) -> list[Case]:
         )
         for i, (name, warmup, seconds) in enumerate(SCRIPTS)
     ]
+    cases.append(
+        Case(
+            "hidden a device at work already",
+            {"warmup": 1, "repeats": 3, "comparisons": FREE},
+            kept={"compile_seconds": 4.0, "run_seconds": [0.5, 0.4, 0.1, 0.2, 0.125], "pending_seconds": 0.75},
+        )
+    )
     for number in range(2):
         warmup, repeats = random.randint(1, 4), random.randint(5, 9)
         steady = random.uniform(0.05, 0.3)

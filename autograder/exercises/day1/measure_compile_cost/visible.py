@@ -22,11 +22,12 @@ class ScriptedDevice:
 
     The first call of `function` compiles; each call then hands work to the device and returns at once. `synchronize`
     waits for the work. `record` is what happened, in order; `busy` counts readings of the clock while work was pending.
+    It may have work to do already when it is handed over.
     """
 
-    def __init__(self, compile_seconds: float, run_seconds: Sequence[float]) -> None:
+    def __init__(self, compile_seconds: float, run_seconds: Sequence[float], pending_seconds: float = 0.0) -> None:
         self._compile_seconds, self._run_seconds = compile_seconds, list(run_seconds)
-        self._now = self._pending = 0.0
+        self._now, self._pending = 0.0, pending_seconds
         self.calls = self.busy = 0
         self.record: list[str] = []
 
@@ -81,7 +82,7 @@ def visible_cases() -> list[Case]:
 
 def instrument(case: Case) -> ScriptedDevice:
     """The scripted device of a case, as new."""
-    return ScriptedDevice(case.kept["compile_seconds"], case.kept["run_seconds"])
+    return ScriptedDevice(case.kept["compile_seconds"], case.kept["run_seconds"], case.kept.get("pending_seconds", 0.0))
 
 
 def probe(case: Case, measure: Any, break_even_calls: Any) -> Evidence:

@@ -48,9 +48,18 @@ MISCONCEPTIONS = {
         "You left out operations whose value nobody reads. They run, too (a write such as `add_` may well be one), so "
         "they count."
     ),
+    "graphs used up": (
+        "After your count, the graphs are no longer what they were: you took them out of the list, or changed their "
+        "nodes. The next who reads them needs them whole. Loop over the list, and only look."
+    ),
+    "names without graphs": "Without any graph there is nothing to count: the mapping must be empty, without names.",
     "forms merged": (
         "You cut the names: `relu_` and `relu`, or `add.Tensor` and `add`, are different names. Count each under its "
         "whole name."
+    ),
+    "class name": (
+        "For a module, the histogram has the name of its class: `type(module).__name__`. `__qualname__` also says "
+        "where the class was defined, and a module may print itself under another name."
     ),
     "wrong counts": "These are not the counts.",
 }
@@ -70,6 +79,15 @@ FIXED: dict[str, list[list[str]]] = {
         ["method relu", "function relu_", "method relu_", "function iadd", "function add.Tensor", "weight"],
     ],
     "equal graphs, and one without operations": [*[["function tanh", "method exp"]] * 3, []],
+    "one path, another class": [
+        ["module ReLU", "module Tanh"],
+        ["module Tanh", "module Hardtanh", "module Gate"],
+        ["module Gate", "same", "module ReLU"],
+    ],
+    "every operation, one of each": [
+        [f"function {name}" for name in FUNCTIONS],
+        [f"method {name}" for name in METHODS] + [f"module {name}" for name in MODULES],
+    ],
 }
 """Graphs of a hidden case for each class, the same for every seed."""
 
@@ -114,7 +132,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if evidence.values["kind"] != "mapping":
         yield "not a mapping", f"(found {evidence.values['kind']})"
         return
+    if not evidence.values["list left"] or not evidence.values["graphs left"]:
+        yield "graphs used up", "(the list)" if not evidence.values["list left"] else "(nodes of a graph)"
+        return
     graphs = build(case)
+    if not graphs and evidence.values["counts"]:
+        yield "names without graphs", f"(found {_short(dict(evidence.values['counts']))})"
+        return
     found = {name: number for name, number in evidence.values["counts"] if number != 0}
     wanted = dict(count(graphs, name_of, OPERATIONS))
     if any(" at 0x" in name or name.startswith("<") for name in found):
@@ -134,6 +158,18 @@ def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]
 
     def target_or_name(node: fx.Node) -> str:
         return name_of(node) if node.op in OPERATIONS else str(node.target)
+
+    def other_name(node: fx.Node, name: Callable[[Any], str]) -> str:
+        owner = node.graph.owning_module
+        if node.op != "call_module" or owner is None:
+            return name_of(node)
+        return name(owner.get_submodule(str(node.target)))
+
+    def whole_name(node: fx.Node) -> str:
+        return other_name(node, lambda module: type(module).__qualname__)
+
+    def printed_name(node: fx.Node) -> str:
+        return other_name(node, lambda module: module._get_name())
 
     def cut(node: fx.Node) -> str:
         return name_of(node).rstrip("_").partition(".")[0]
@@ -167,6 +203,7 @@ def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]
         "each module once": [others + modules],
         "unread nodes missed": [read],
         "forms merged": [count(graphs, cut, OPERATIONS)],
+        "class name": [count(graphs, naming, OPERATIONS) for naming in (whole_name, printed_name)],
     }
 
 

@@ -24,7 +24,28 @@ FUNCTIONS: dict[str, Any] = {
 }
 OF_TWO = ("iadd", "getitem", "add.Tensor")
 METHODS = ("abs", "exp", "sigmoid", "relu", "add_", "relu_", "getitem")
-MODULES: dict[str, type[nn.Module]] = {"ReLU": nn.ReLU, "Hardtanh": nn.Hardtanh, "Tanh": nn.Tanh}
+
+
+class Blocks:
+    """Where a layer is defined, which its whole name would tell."""
+
+    class Gate(nn.Module):
+        """A layer that prints itself under another name than its class has."""
+
+        def _get_name(self) -> str:
+            return "Valve"
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            """Any shape to the same."""
+            return torch.sigmoid(x)
+
+
+MODULES: dict[str, type[nn.Module]] = {
+    "ReLU": nn.ReLU,
+    "Hardtanh": nn.Hardtanh,
+    "Tanh": nn.Tanh,
+    "Gate": Blocks.Gate,
+}
 
 
 def visible_cases() -> list[Case]:
@@ -87,12 +108,25 @@ def build_graph(steps: list[str]) -> fx.GraphModule:
 
 
 def probe(case: Case, operation_histogram: Any) -> Evidence:
-    """Ask for the histogram of all graphs."""
-    found = operation_histogram(build(case))
-    if not isinstance(found, Mapping):
-        return Evidence({"kind": type(found).__name__, "counts": []})
-    counts = [[str(name), count if type(count) is int else None] for name, count in found.items()]
-    return Evidence({"kind": "mapping", "counts": counts})
+    """Ask for the histogram of all graphs, and see whether they are still there."""
+    given = build(case)
+    graphs = list(given)
+    before = [nodes_of(graph) for graph in graphs]
+    found = operation_histogram(given)
+    values = {
+        "kind": "mapping" if isinstance(found, Mapping) else type(found).__name__,
+        "counts": [],
+        "list left": len(given) == len(graphs) and all(map(operator.is_, given, graphs)),
+        "graphs left": [nodes_of(graph) for graph in graphs] == before,
+    }
+    if isinstance(found, Mapping):
+        values["counts"] = [[str(name), count if type(count) is int else None] for name, count in found.items()]
+    return Evidence(values)
+
+
+def nodes_of(graph_module: fx.GraphModule) -> list[str]:
+    """The nodes of a graph in text, with what each reads."""
+    return [f"{node.op} {node.name} {node.target} {node.args}" for node in graph_module.graph.nodes]
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -10,6 +10,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import EncodedGraph, run
+from autograder.exercises.composed import once_a_case
 from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build, of_calls
 
 MISCONCEPTIONS = {
@@ -40,6 +41,13 @@ MISCONCEPTIONS = {
     "ran while compiling": (
         "The model wrote into its buffers more often than it was called: you ran the graph while it was compiled. Only "
         "record it, and return what is to run later."
+    ),
+    "writes lost": (
+        "The compiled model writes into its buffers less often than it was called: what ran was given copies. Hand the "
+        "graph back as it is, so that it gets the tensors themselves."
+    ),
+    "mode switched": (
+        "You switched a graph module between training and evaluation. Keep each one as it was handed to you."
     ),
     "shared between recorders": (
         "A new recorder already holds the graphs of another one: `graphs` is an attribute of the class, shared by all "
@@ -78,6 +86,7 @@ def hidden_cases(random: Random) -> list[Case]:
     ]
 
 
+@once_a_case
 def capture(case: Case) -> tuple[list[tuple[torch.fx.GraphModule, list[Any]]], dict[str, torch.Tensor]]:
     """The judge's own capture, graphs with their example inputs; and what calling the model in eager mode comes to."""
     model, inputs = build(case)
@@ -133,6 +142,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             reverse = all(one is not None and _same_function(one, *ours) for one, ours in turned)
             yield ("wrong order" if reverse else "other graph"), f"(graph number {same.index(False)})"
             return
+    if not all(values["modes kept"]):
+        yield "mode switched", ""
+        return
     if not all(values["handed"]) or len(values["handed"]) != recorded:
         yield "copies kept", ""
 
@@ -142,7 +154,10 @@ def _other_results(expected: dict[str, torch.Tensor], found: dict[str, torch.Ten
     wrong = [name for name, want in expected.items() if not agrees(found.get(name), want, absolute=1e-6)]
     figures = f"(in {', '.join(wrong)})"
     if any(name.startswith("buffer") for name in wrong):
-        return "ran while compiling", figures
+        # What the buffers hold is a count of calls.
+        counts = [(found[name], expected[name]) for name in wrong if name.startswith("buffer") and name in found]
+        fewer = any(one.shape == want.shape and bool((one < want).any()) for one, want in counts)
+        return ("writes lost" if fewer else "ran while compiling"), figures
     if any(name.startswith("output") for name in wrong):
         first, second = (found.get(f"output{i}") for i in range(2))
         same = first is not None and second is not None and torch.equal(first, second)

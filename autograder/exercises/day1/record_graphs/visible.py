@@ -125,10 +125,13 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     recorder = recorder_class()
     returned: list[bool] = []
     handed: list[torch.fx.GraphModule] = []
+    modes_kept: list[bool] = []
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
         handed.append(graph_module)
+        modes = [module.training for module in graph_module.modules()]
         result = recorder(graph_module, example_inputs)
+        modes_kept.append([module.training for module in graph_module.modules()] == modes)
         returned.append(callable(result))
         return _run_by(result, graph_module)
 
@@ -146,6 +149,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
             "returned_callable": returned,
             "recorded": len(recorded_after_two_calls),
             "held": held,
+            "modes kept": modes_kept,
             "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
             "handed": [any(graph is other for other in handed) for graph in recorded_after_two_calls[:MOST_GRAPHS]],
         },

@@ -69,6 +69,10 @@ MISCONCEPTIONS = {
         "Where the mean is exactly 0, the given model takes the tanh side: it asks whether the mean is *greater* than "
         "0."
     ),
+    "choice that spreads NaN": (
+        "Where the mean is `nan`, `mean > 0` is False and the given model takes the tanh side. You compute with the "
+        "mean (clamped, rounded up, divided), so its `nan` gets into every row. Only a comparison makes a choice of it."
+    ),
     "sides swapped": "Your graph takes the relu side when the given model takes the tanh side, and the reverse.",
     "decides for each element": (
         "The given `if` decides once for the whole tensor, by the mean of all its elements. Yours decides for "
@@ -194,7 +198,14 @@ def _given_output(given: BrokenModel, x: torch.Tensor, parameters: Tensors | Non
 
 
 def _close(ours: Any, theirs: torch.Tensor) -> bool:
-    return agrees(ours, theirs, relative=1e-4, absolute=1e-5)
+    """Whether two outputs agree; NaN agrees with NaN only."""
+    if (
+        not isinstance(ours, torch.Tensor)
+        or ours.shape != theirs.shape
+        or not torch.equal(ours.isnan(), theirs.isnan())
+    ):
+        return False
+    return agrees(ours.nan_to_num(nan=0.0), theirs.nan_to_num(nan=0.0), relative=1e-4, absolute=1e-5)
 
 
 def samples_of(case: Case) -> Iterator[tuple[Tensors, torch.Tensor]]:
@@ -240,6 +251,15 @@ def balanced(case: Case) -> tuple[Tensors, torch.Tensor]:
     return {name: value.requires_grad_() for name, value in parameters.items()}, x.requires_grad_()
 
 
+def overflowing(case: Case) -> tuple[Tensors, torch.Tensor]:
+    """Parameters and an input with which one row is infinite: the mean is NaN, and the other rows stay finite."""
+    parameters, x = balanced(case)
+    with torch.no_grad():
+        parameters["first.weight"].fill_(1.0)
+        x[0, 0] = torch.inf
+    return parameters, x
+
+
 def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[torch.Tensor | None]:
     return gradients(function(parameters, x), [*parameters.values(), x])
 
@@ -247,7 +267,8 @@ def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[to
 def _compare(
     case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: TheirGraph
 ) -> Iterator[tuple[str, str]]:
-    samples = [*samples_of(case), balanced(case)]
+    ordinary = [*samples_of(case), balanced(case)]
+    samples = [*ordinary, overflowing(case)]
     wanted = [_given_output(given, x, parameters).detach() for parameters, x in samples]
     try:
         found = [graph(parameters, x).detach() for parameters, x in samples]
@@ -272,7 +293,7 @@ def _compare(
         return _given_output(given, x, parameters)
 
     try:
-        ours_and_theirs = [(_gradients(reference, *sample), graph.gradients(*sample)) for sample in samples]
+        ours_and_theirs = [(_gradients(reference, *sample), graph.gradients(*sample)) for sample in ordinary]
     except RuntimeError as error:  # a value that backward needs was overwritten in place
         yield "gradients differ", f"(backward raises {error})"
         return
@@ -282,7 +303,7 @@ def _compare(
     if any(ours is not None and ours.any() and (theirs is None or not theirs.any()) for ours, theirs in pairs):
         yield "gradient lost", ""
         return
-    through = [_gradients(_variant("right", "right", detached=False), *sample) for sample in samples]
+    through = [_gradients(_variant("right", "right", detached=False), *sample) for sample in ordinary]
     others = [
         pair
         for ours, (_, theirs) in zip(through, ours_and_theirs, strict=True)
@@ -306,6 +327,7 @@ SIDES = {
     "relu": "one side only",
     "tanh": "one side only",
     "zero": "relu at exactly 0",
+    "arithmetic": "choice that spreads NaN",
     "swapped": "sides swapped",
     "elements": "decides for each element",
     "rows": "decides for each element",
@@ -336,7 +358,11 @@ def _variant(scale: str, side: str, *, detached: bool = True, frozen: float = 0.
             "rows": hidden.mean(dim=1, keepdim=True) > 0,
             "columns": hidden.mean(dim=0, keepdim=True) > 0,
         }
-        hidden = torch.where(takes_relu[side], torch.relu(hidden), torch.tanh(hidden))
+        if side == "arithmetic":
+            step = hidden.mean().detach().clamp(0.0, 1.0).ceil()
+            hidden = step * torch.relu(hidden) + (1 - step) * torch.tanh(hidden)
+        else:
+            hidden = torch.where(takes_relu[side], torch.relu(hidden), torch.tanh(hidden))
         return torch.nn.functional.linear(hidden, parameters["second.weight"], parameters["second.bias"])
 
     return compute
@@ -353,4 +379,6 @@ def _explain(
             variant = _variant(scale, side, frozen=frozen)
             if all(_close(variant(*sample).detach(), theirs) for sample, theirs in zip(samples, found, strict=True)):
                 explained.append([name for name in (scale_name, side_name) if name])
-    return explained[0] if len(explained) == 1 else ["computes something else"]
+    fewest = min(map(len, explained), default=0)
+    simplest = [names for names in explained if len(names) == fewest]  # some mistakes show only beside others
+    return simplest[0] if len(simplest) == 1 else ["computes something else"]

@@ -13,6 +13,8 @@ from torch import fx
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
 from autograder.exchange.graph_form.nodes import all_nodes, own_nodes
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.composed import once_a_case
 from autograder.exercises.day1.rewriting_backend.visible import FORMS, SIGNATURE, build
 from fxopt_core.graphs import is_operation, operation_name
 
@@ -55,13 +57,29 @@ MISCONCEPTIONS = {
         "`graph_module.recompile()`, or the module goes on computing the old thing."
     ),
     "only one rewritten": (
-        "Some exact GELUs are left. Go through all nodes, past the first match, and tell a GELU by its `target`: a "
-        "name says nothing about what a node calls."
+        "You rewrote the first exact GELU of a graph and left others. Go through all nodes, past the first match, and "
+        "tell a GELU by its `target`: a name says nothing about what a node calls."
     ),
-    "one form missed": (
-        "An exact GELU in another form is left: it says so explicitly (`approximate='none'`), or does not say "
-        "anything, or takes its input by name."
+    "told by name": (
+        "You looked for nodes that are *named* after GELU. Dynamo names nodes after Python variables: here a ReLU is "
+        "called `gelu`, and a GELU `relu`. Look at `node.target`."
     ),
+    "first graph only": (
+        "The exact GELUs of the first graph are rewritten, those of a later graph are all left. Your backend is called "
+        "once for each graph, and must do its work each time."
+    ),
+    "default missed": (
+        'The exact GELUs that do not mention `approximate` are left. `"none"` is its default, so a GELU that says '
+        "nothing is exact, too."
+    ),
+    "said so missed": (
+        'The exact GELUs that spell it out, `approximate="none"`, are left. They are as exact as those that do not '
+        "mention it."
+    ),
+    "input by name missed": (
+        "The exact GELUs that take their input by name, `gelu(input=x)`, are left: they have no positional arguments."
+    ),
+    "GELUs left": 'Some exact GELUs are left. Each of them is to become `gelu(x, approximate="tanh")`.',
     "argument lost": (
         "A GELU in your graph has no input any more: it took it by name (`gelu(input=x)`), and you replaced all "
         "keyword arguments. Change only `approximate` and keep the others."
@@ -69,17 +87,40 @@ MISCONCEPTIONS = {
     "other operations changed": (
         "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
     ),
+    "result wrapped": (
+        "Your backend returns something else than what `compile_inner` returned. Return its result itself: a wrapper "
+        "may cut off gradients, or hide how it wants to be called."
+    ),
     "wrong inputs": (
         "The GELUs are rewritten, but the graph computes something else: each new node must read what the old one "
         "read, and every user of the old one must read the new one."
     ),
 }
 
+UNNAMED = ("GELUs left",)
+
+FIXED: dict[str, dict[str, Any]] = {
+    "no GELU": {"activations": ["relu", "sigmoid"]},
+    "the second graph has none": {"activations": ["exact", "relu", "sigmoid"], "breaks": 1},
+    "every form in both graphs": {
+        "activations": ["exact", "exact, said so", "exact, by keyword"] * 2,
+        "breaks": 3,
+        "writes": True,
+    },
+}
+"""Activations of a hidden case for each class, the same for every seed."""
+
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Stacks of random widths, with exact GELUs in several forms and others; two graphs, misleading names, writes."""
-    cases = []
-    for number in range(3):
+    """The fixed ones, then stacks of random widths with exact GELUs in several forms; two graphs, names, writes."""
+    cases = [
+        Case(
+            f"hidden {name}",
+            {"widths": [4, 5, 3, 6, 2, 4, 3][: 1 + len(given["activations"])], "batch": 3, "seed": 5} | given,
+        )
+        for name, given in FIXED.items()
+    ]
+    for number in range(2):
         activations = [
             "exact",
             random.choice(["exact, said so", "exact module"]),
@@ -95,7 +136,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "batch": random.randint(2, 5),
             "seed": random.randrange(2**31),
         }
-        more = ({"breaks": 2}, {"misleading": True, "writes": True}, {})[number]
+        more = ({"breaks": 2}, {"misleading": True, "writes": True})[number]
         cases.append(Case(f"hidden {number}", parameters | more))
     return cases
 
@@ -113,6 +154,20 @@ def capture(model: torch.nn.Module, x: torch.Tensor) -> list[tuple[fx.GraphModul
         torch.compile(model, backend=backend, dynamic=False)(x)
     torch._dynamo.reset()
     return captured
+
+
+@once_a_case
+def captured_of(case: Case) -> list[tuple[fx.GraphModule, list[Any]]]:
+    """The captured graphs of a case. Nobody may change them: see `copy_of`."""
+    model, inputs = build(case)
+    return capture(model, inputs[0])
+
+
+def copy_of(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """The same graph once more, with the same modules and tensors."""
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    return fx.GraphModule(graph_module, graph)
 
 
 def compiled_by(model: torch.nn.Module, factor: float, change: Callable[[fx.GraphModule], Any]) -> Callable[..., Any]:
@@ -139,11 +194,6 @@ def is_exact_gelu(node: fx.Node) -> bool:
     return is_gelu(node) and approximate == "none"
 
 
-def form(node: fx.Node) -> tuple[bool, bool]:
-    """How a GELU is written: whether it names `approximate`, and whether it takes its input by keyword."""
-    return "approximate" in node.kwargs, "input" in node.kwargs
-
-
 def rewritten(graph_module: fx.GraphModule) -> fx.GraphModule:
     """The judge's own rewrite, in place."""
     for node in own_nodes(graph_module):
@@ -153,10 +203,9 @@ def rewritten(graph_module: fx.GraphModule) -> fx.GraphModule:
     return graph_module
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """Names of misconceptions with the figures of this case, the most telling first."""
-    model, inputs = build(case)
-    captured = capture(model, inputs[0])
+    captured = captured_of(case)
     values = evidence.values
     if not all(values["returned_callable"]):
         yield "returned nothing callable", ""
@@ -169,6 +218,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "compiler never called", ""
         return
     graphs = f"for {len(captured)} graphs" if len(captured) > 1 else "for one graph"
+    if values.get("failed"):
+        captured = captured[: len(values["received"])]  # the first graph that does not run ended it
+        received = received[: len(captured)]
     if len(values["received"]) < len(captured):
         yield "one graph for all", f"({len(values['received'])} calls of the compiler {graphs})"
         return
@@ -179,8 +231,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "example inputs not passed on", f"(the graph takes {len(captured[0][1])})"
         return
     theirs = [decode(graph) for graph in received if graph is not None]
-    if finding := _left(theirs, [graph for graph, _ in captured]):
-        yield finding
+    left = _left(theirs, [graph for graph, _ in captured])
+    yield left
+    if isinstance(left, Deviation):
         return
     for graph, (ours, example_inputs) in zip(theirs, captured, strict=True):
         if finding := _changed(graph, ours, example_inputs, case.parameters["seed"], values.get("failed", "")):
@@ -189,17 +242,37 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     yield from _what_ran(case, evidence)
 
 
-def _left(theirs: list[fx.GraphModule], ours: list[fx.GraphModule]) -> tuple[str, str] | None:
-    """Which exact GELUs are left."""
-    exact = [node for graph in ours for node in all_nodes(graph) if is_exact_gelu(node)]
-    left = [node for graph in theirs for node in all_nodes(graph) if is_exact_gelu(node)]
-    if left and len(left) == len(exact):
-        return "original handed on", f"({len(exact)} exact GELUs before and after)"
-    if left:
-        before, after = Counter(map(form, exact)), Counter(map(form, left))
-        whole_forms = all(count == before[kind] for kind, count in after.items())
-        return ("one form missed" if whole_forms else "only one rewritten"), f"({len(left)} of {len(exact)} left)"
-    return None
+def _left(theirs: list[fx.GraphModule], ours: list[fx.GraphModule]) -> Deviation | Agreement:
+    """Which exact GELUs are left, and the mistakes that would have left just these."""
+    exact = [(number, node) for number, graph in enumerate(ours) for node in all_nodes(graph) if is_exact_gelu(node)]
+    left = {
+        (number, node.name) for number, graph in enumerate(theirs) for node in all_nodes(graph) if is_exact_gelu(node)
+    }
+
+    def those(belongs: Callable[[int, fx.Node], bool]) -> set[tuple[int, str]]:
+        return {(number, node.name) for number, node in exact if belongs(number, node)}
+
+    firsts = dict(reversed(exact))
+    mistakes = {
+        "original handed on": [those(lambda number, node: True)],
+        "default missed": [
+            those(lambda number, node: "approximate" not in node.kwargs),
+            those(lambda number, node: not node.kwargs),
+        ],
+        "said so missed": [those(lambda number, node: "approximate" in node.kwargs)],
+        "input by name missed": [those(lambda number, node: "input" in node.kwargs)],
+        "only one rewritten": [
+            those(lambda number, node: node is not firsts[number]),
+            those(lambda number, node: node.name != "gelu"),
+        ],
+        "told by name": [those(lambda number, node: not node.name.startswith("gelu"))],
+        "first graph only": [those(lambda number, node: number > 0)],
+    }
+    if not left:
+        return Agreement("GELUs left", tuple(name for name, ways in mistakes.items() if all(ways)))
+    fits = tuple(name for name, ways in mistakes.items() if left in ways)
+    names = ", ".join(name for _, name in sorted(left))
+    return Deviation("GELUs left", fits, f"({len(left)} of {len(exact)} exact GELUs left: {names})", len(exact))
 
 
 def _changed(
@@ -218,28 +291,39 @@ def _changed(
     generator = torch.Generator().manual_seed(seed % 1000)
     fresh = [torch.randn(value.shape, generator=generator) for value in example_inputs]
     with torch.no_grad():
-        wanted = rewritten(original)(*(value.clone() for value in fresh))
+        wanted = rewritten(copy_of(original))(*(value.clone() for value in fresh))
         found = run(theirs, fresh)
     if len(found) != len(wanted) or not all(agrees(a, b, absolute=1e-6) for a, b in zip(found, wanted, strict=True)):
         return "wrong inputs", ""
     return None
 
 
+def outputs(case: Case, factor: float, change: Callable[[fx.GraphModule], Any]) -> list[torch.Tensor]:
+    """What the case's model returns call by call, compiled by `compiled_by`."""
+    model, inputs = build(case)
+    with torch.no_grad():
+        compiled = compiled_by(model, factor, change)
+        return [compiled(x) for x in inputs]
+
+
+@once_a_case
+def right_outputs(case: Case) -> list[torch.Tensor]:
+    """What it returns where the rewritten graph is what runs."""
+    return outputs(case, SIGNATURE, rewritten)
+
+
 def _what_ran(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Whether what the compiler made is what ran, and in each call."""
 
-    def outputs(factor: float, change: Callable[[fx.GraphModule], Any]) -> list[torch.Tensor]:
-        model, inputs = build(case)
-        with torch.no_grad():
-            compiled = compiled_by(model, factor, change)
-            return [compiled(x) for x in inputs]
-
     found = [evidence.tensors[f"output{i}"] for i in range(2)]
 
-    def same(factor: float, change: Callable[[fx.GraphModule], Any]) -> bool:
-        return all(_close(one, other) for one, other in zip(found, outputs(factor, change), strict=True))
+    def agree(others: list[torch.Tensor]) -> bool:
+        return all(_close(one, other) for one, other in zip(found, others, strict=True))
 
-    if not same(SIGNATURE, rewritten):
+    def same(factor: float, change: Callable[[fx.GraphModule], Any]) -> bool:
+        return agree(outputs(case, factor, change))
+
+    if not agree(right_outputs(case)):
         if same(1.0, rewritten) or same(1.0, lambda graph_module: None):
             yield "compiled code thrown away", ""
         else:
@@ -252,6 +336,8 @@ def _what_ran(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             model(x)
     if not agrees(evidence.tensors.get("count"), model.count):
         yield "write lost", ""
+    if any(evidence.values["wrapped"]):
+        yield "result wrapped", ""
 
 
 def _close(output: torch.Tensor, want: torch.Tensor) -> bool:

@@ -61,9 +61,17 @@ class Stack(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, first width) to (batch, last width)."""
-        for number, (layer, name) in enumerate(zip(self.layers, self.activations, strict=True)):
-            if self.breaks and number == self.breaks:
-                torch._dynamo.graph_break()
+        first = self.breaks or len(self.layers)
+        x = self._part(x, 0, first)
+        if self.breaks:
+            # Not within the loop: Dynamo would give the whole function up, and capture what it calls.
+            torch._dynamo.graph_break()
+            x = self._part(x, first, len(self.layers))
+        return x
+
+    def _part(self, x: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+        """Some of the layers, one after the other."""
+        for layer, name in zip(self.layers[start:stop], self.activations[start:stop], strict=True):
             hidden = layer(x)
             scaled = hidden * 2.0
             past = hidden - 1.0  # stands between the activation and what it reads
@@ -130,6 +138,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
     model, inputs = build(case)
     evidence = Evidence({"another": False})
     received: list[list[list[int]] | None] = []
+    made: list[Callable[..., Any]] = []
 
     def compile_inner(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
         if len(received) < MOST_GRAPHS:
@@ -141,6 +150,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
         def run(*arguments: Any) -> Any:
             return [output * SIGNATURE for output in forward(*arguments)]
 
+        made.append(run)
         return run
 
     def compile_for_another(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
@@ -151,12 +161,14 @@ def probe(case: Case, make_backend: Any) -> Evidence:
     backend = make_backend(compile_inner)
     make_backend(compile_for_another)  # a backend of its own, which the first has nothing to do with
     returned: list[bool] = []
+    wrapped: list[bool] = []
 
     def recording(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
         # Dynamo's own module writes its code when it first runs; a plain one has it already, as most graph modules do.
         graph_module = torch.fx.GraphModule(graph_module, graph_module.graph)
         result = backend(graph_module, example_inputs)
         returned.append(callable(result))
+        wrapped.append(not any(result is run for run in made))
         return result if callable(result) else graph_module.forward
 
     compiled = torch.compile(model, backend=recording, dynamic=False)
@@ -171,7 +183,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
         outputs = []
     finally:
         torch._dynamo.reset()
-    evidence.values |= {"returned_callable": returned, "received": received}
+    evidence.values |= {"returned_callable": returned, "received": received, "wrapped": wrapped}
     evidence.tensors = {f"output{i}": output for i, output in enumerate(outputs)} | {"count": model.count.clone()}
     return evidence
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import run
 from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.composed import once_a_case
 from autograder.exercises.day1.stop_recompilations.visible import MODELS, BatchAware, build, build_counted, counted
 from autograder.exercises.explaining import compared
 
@@ -55,6 +56,10 @@ MISCONCEPTIONS = {
     ),
     "ran without the graph": (
         "Some calls ran without the compiled graph: it has to serve every batch size from 2 up, with no limit above."
+    ),
+    "model copied": (
+        "You compiled a copy of the model: the graph works with parameters of its own, which stay behind when the "
+        "model is trained on. Compile the model itself."
     ),
     "results changed": (
         "The compiled model returns something else than the model: every row of the input must take part, and no row "
@@ -105,10 +110,17 @@ def true_count(model: BatchAware, inputs: list[torch.Tensor]) -> int:
     return compiled
 
 
+@once_a_case
+def true_counts(case: Case) -> Sequence[int]:
+    """The count of each model that the case names."""
+    return [true_count(*build_counted(case, name, batches)) for name, batches in counted(case)]
+
+
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """Names of misconceptions with the figures of this case, the most telling first."""
-    for (name, batches), counts in zip(counted(case), evidence.values["counts"], strict=True):
-        yield from _judge_count(batches, counts, true_count(*build_counted(case, name, batches)), name)
+    given = zip(counted(case), evidence.values["counts"], true_counts(case), strict=True)
+    for (name, batches), counts, expected in given:
+        yield from _judge_count(batches, counts, expected, name)
     yield from _judge_compiling(case, evidence, *build(case))
 
 
@@ -146,6 +158,9 @@ def _judge_compiling(
                 return
     if values["compilations"] > 1:
         yield "still compiles again", f"({values['compilations']} graphs)"
+        return
+    if copied := [role for role in values["placeholders"] if role.startswith("copy of ")]:
+        yield "model copied", f"({', '.join(copied)})"
         return
     if not _serves_other_batches(case, evidence, model):
         yield "frozen batch size", ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -157,15 +157,17 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
         evidence.graphs["graph"] = encode(captured[0])
     except GraphFormatError:
         return evidence
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    evidence.values["placeholders"] = [_role(value, names, inputs[0]) for value in first_arguments[0]]
+    parameters = dict(model.named_parameters())
+    evidence.values["placeholders"] = [_role(value, parameters, inputs[0]) for value in first_arguments[0]]
     return evidence
 
 
-def _role(value: Any, names: dict[int, str], x: torch.Tensor) -> str:
-    """What an argument of the graph stands for: a parameter, the input, or one of its sizes."""
+def _role(value: Any, parameters: Mapping[str, torch.Tensor], x: torch.Tensor) -> str:
+    """What an argument of the graph stands for: a parameter, a copy of one, the input, or one of its sizes."""
     if isinstance(value, torch.Tensor):
-        return names.get(id(value), "input")
+        equal = {name: one for name, one in parameters.items() if one.shape == value.shape and torch.equal(one, value)}
+        own = next((name for name, one in equal.items() if one is value), None)
+        return own or (f"copy of {next(iter(equal))}" if equal else "input")
     return f"size {list(x.shape).index(int(value))}" if int(value) in x.shape else "number"
 
 

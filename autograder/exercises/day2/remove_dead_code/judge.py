@@ -86,7 +86,7 @@ UNNAMED = ("something else", "left what is dead")
 
 WEIGHT = {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}
 LAYERS = {"layer": "nn.Linear(4, 4)", "norm": "nn.BatchNorm1d(4)", "drop": "nn.Dropout(0.5)"}
-DIAMONDS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(20))
+DIAMONDS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(40))
 DEAD_DIAMONDS = DIAMONDS.replace("a", "d")
 
 FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
@@ -198,7 +198,7 @@ FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
     ("nothing to compute", "d = torch.sin(x)\nreturn x", {}, {}),
     ("nothing at all", "return x", {}, {}),
     ("nested results", "a = torch.sin(x)\nb = torch.cos(x)\nd = a + b\nreturn {'a': [a, (b, 1)], 'x': x}", {}, {}),
-    ("many forks", f"a0 = x\nd0 = x\n{DIAMONDS}\n{DEAD_DIAMONDS}\nreturn a20", {}, {}),
+    ("many forks", f"a0 = x\nd0 = x\n{DIAMONDS}\n{DEAD_DIAMONDS}\nreturn a40", {}, {}),
     (
         "misleading names",
         "self.relu_(x)\nself.rand(x)\nself.norm(x)\na = torch.neg(x)\nself.linear(a)\nreturn a",

@@ -40,6 +40,10 @@ MISCONCEPTIONS = COMMON | {
     "in-place forms missed": (
         "A ReLU that works in place is left: `relu_`, `inplace=True` as an argument, or `nn.ReLU(inplace=True)`."
     ),
+    "unread ones left": (
+        "You left the ReLUs whose value nobody reads. One that works in place writes all the same, and every ReLU "
+        "becomes a SiLU."
+    ),
     "left a ReLU": "A ReLU is left that should have become a SiLU.",
     "lost the write": (
         "You replaced a ReLU that works in place by a SiLU that returns a new tensor. Whoever reads the written tensor "
@@ -423,6 +427,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     original, theirs = build(case), decode(evidence.graphs["graph"])
     size, forms, left = len(own_nodes(original)), _forms(original), _forms(theirs)
+    unread = Counter(form for node in all_nodes(original) if not node.users and (form := form_of(node)) is not None)
     more = _silus(theirs) - _silus(original)
     before, after = _classes(original), _classes(theirs)
     for path in sorted(before.keys() & after.keys()):
@@ -438,9 +443,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if left:
         fits = tuple(name for name, ways in LEFT.items() if any(left == _some(forms, way) for way in ways))
+        fits += ("unread ones left",) * (left == unread)
         yield Deviation("left a ReLU", fits, f"(left: {_told(left)})", size)
         return
-    yield Agreement("left a ReLU", tuple(name for name, ways in LEFT.items() if all(_some(forms, w) for w in ways)))
+    shown = tuple(name for name, ways in LEFT.items() if all(_some(forms, w) for w in ways))
+    yield Agreement("left a ReLU", shown + ("unread ones left",) * bool(unread))
     found = behaviour(theirs, calls_of(case))
     if different := first_difference(_wanted(case), found, absolute=1e-6):
         gone = _others(original) - _others(theirs)

@@ -23,7 +23,8 @@ def visible_cases() -> list[Case]:
         program("a method that writes", "h = x * 2\nh.relu_()\nreturn h - x", trap="in place"),
         program(
             "functions and modules that write",
-            "h = x * 2\nF.relu(h, inplace=True)\ng = x - 1\nself.act(g)\nreturn h + g",
+            # The last one is read by nobody: what an answer leaves then tells why.
+            "h = x * 2\nF.relu(h, inplace=True)\ng = x - 1\nself.act(g)\ntorch.relu(g)\nreturn h + g",
             state={"act": "nn.ReLU(inplace=True)"},
             trap="in place, by flag",
         ),

@@ -40,6 +40,15 @@ MISCONCEPTIONS = {
         "Your opportunities are not the entries of `find_duplicates`: `Opportunity(node, stand_in)`, one for each node "
         "that can go."
     ),
+    "another stand-in": (
+        "An opportunity must carry the node that stands in, `Opportunity(node, stand_in)`: it is all that whoever "
+        "takes the place later has to go by."
+    ),
+    "needs its own analysis": (
+        "`transform` must get by with the opportunity that it is given. Another instance of your class looked for it, "
+        "as verification does, and yours did not take it: what `analyze` keeps in the pass is not there then."
+    ),
+    "refused twice": "You refused a node more than once: each draw is one refusal.",
     "takes them all": (
         "When the pass runs without one of its opportunities, as verification does to find the one that is wrong, the "
         "others must still be taken, and that one left: `transform` takes one opportunity, the one that it is given."
@@ -217,6 +226,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if refused - draws:
         yield "refused too much", f"({', '.join(sorted(refused - draws))})"
         return
+    if twice := [name for name, count in Counter(name for name, _ in values["refusals"]).items() if count > 1]:
+        yield "refused twice", f"({', '.join(twice)})"
+        return
     if short := [reason for _, reason in values["refusals"] if len(reason.split()) < 3]:
         yield "refused without a reason", f"(found {short[0]!r})"
         return
@@ -251,6 +263,19 @@ def _opportunities(case: Case, evidence: Evidence, merged: int) -> tuple[str, st
     earlier = {first.name for first in oracle.pairs_of(case).values()}
     if swapped := sorted(earlier & set(found)):
         return "other opportunities", f"({', '.join(swapped)}: the earlier node stays)"
+    stand_ins = {node.name: first.name for node, first in oracle.pairs_of(case).items()}
+    told_stand_ins = dict(zip(found, evidence.values["stand-ins"], strict=True))
+    if other := sorted(node for node in stand_ins.keys() & set(found) if told_stand_ins[node] != stand_ins[node]):
+        asked = f"{other[0]}: expected {stand_ins[other[0]]}, found {told_stand_ins[other[0]]}"
+        return "another stand-in", f"({asked})"
+    if "alone" in evidence.graphs:
+        alone = decode(evidence.graphs["alone"])
+        if found[-1] in {node.name for node in own_nodes(alone)}:
+            taken = operations(original_of(case).graph_module) - operations(alone)
+            name = "takes them all" if taken else "needs its own analysis"
+            return name, f"(asked to take {found[-1]} only; it is still there, and {taken} others went)"
+        if different := _differs(case, alone):
+            return "takes them all", f"(asked to take {found[-1]} only; {different})"
     kept = {node.name for node in own_nodes(decode(evidence.graphs["graph"]))}
     if left := sorted(kept & set(found)):
         return "other opportunities", f"(still in the graph: {', '.join(left)})"

@@ -44,7 +44,17 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
         return evidence
     evidence.graphs["looked at"] = encode(looked_at)
     evidence.values["opportunities"] = [str(opportunity.node) for opportunity in found.opportunities]
+    evidence.values["stand-ins"] = [str(opportunity.data) for opportunity in found.opportunities]
     evidence.values["refusals"] = [[str(name), str(reason)] for name, reason in found.refusals]
+    if found.opportunities:
+        # Another pass than the one that looked takes a place: all that it knows is the opportunity.
+        alone = build(case)
+        editor = GraphEditor(alone)
+        last = merge_pass().analyze(editor).opportunities[-1]
+        with editor.rewrite(NAME, last.node):
+            merge_pass().transform(editor, last)
+        editor.finish()
+        evidence.graphs["alone"] = encode(alone)
     rewritten = build(case)
     editor = GraphEditor(rewritten)
     result = merge_pass().run(editor)

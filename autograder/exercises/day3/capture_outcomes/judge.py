@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from random import Random
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import fx, nn
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.composed import once_a_case
 from autograder.exercises.day3.capture_outcomes.visible import MODELS, PREDICTED, WORDS, build
 
 MISCONCEPTIONS = {
@@ -76,7 +77,7 @@ def hidden_cases(random: Random) -> list[Case]:
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The first method whose word is not what the judge measures."""
-    wanted = {method: measure(method, case) for method in CAPTURES}
+    wanted = measured(case)
     found = evidence.values["words"]
     if any(found.get(method) not in WORDS for method in wanted):
         yield "unknown word", f"(found {sorted(set(found.values()) - set(WORDS))})"
@@ -115,6 +116,12 @@ CAPTURES: dict[str, Callable[[nn.Module, torch.Tensor], Any]] = {
     "export": lambda model, example: torch.export.export(model, (example,)).module(),
     "dynamo": _dynamo,
 }
+
+
+@once_a_case
+def measured(case: Case) -> Mapping[str, str]:
+    """The word for each method."""
+    return {method: measure(method, case) for method in CAPTURES}
 
 
 def measure(method: str, case: Case) -> str:

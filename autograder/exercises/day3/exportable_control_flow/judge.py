@@ -185,9 +185,14 @@ def small_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tens
 
 
 def zero_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
-    """An input of zeros, of which the level is exactly 0, where the case's model has no bias in its first layer."""
+    """Inputs of which the level is exactly 0, where the case's model has no bias in its first layer.
+
+    One is of zeros, and so is its hidden layer. In the other whole numbers and their negatives cancel out.
+    """
     if not case.parameters["bias"]:
         yield torch.zeros(3, given.first.in_features), given.most_steps
+        numbers = torch.arange(1.0, given.first.in_features + 1)
+        yield torch.stack([numbers, -numbers]), given.most_steps
 
 
 SIDES = {

@@ -14,7 +14,8 @@ from autograder.exercises.day3.read_signature.visible import KEYS, KINDS, build
 
 MISCONCEPTIONS = {
     "not the four lists": (
-        "Return a dictionary with the keys parameters, buffers, inputs and unused, each with a list of names."
+        "Return a dictionary with the keys parameters, buffers, inputs and unused, each with a list of names, which "
+        "are strings (`node.name`, not the node)."
     ),
     "names of the graph": (
         "You named parameters or buffers as the graph calls its placeholders (`p_shift`). What they are called in the "

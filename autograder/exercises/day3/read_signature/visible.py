@@ -80,12 +80,43 @@ class Bare(nn.Module):
         return torch.ones(3), second
 
 
+class Joined(nn.Module):
+    """Two parameters whose names look alike in the graph, and an input that is read within a list only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.layer_weight = nn.Linear(3, 3, bias=False), nn.Parameter(torch.ones(3))
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """(batch, 3) twice to (batch, 6)."""
+        return torch.cat([left * self.layer_weight, right], dim=1)
+
+
+class Penalised(nn.Module):
+    """A penalty that only training needs: once dead code is gone, nothing reads the constant and the buffer in it."""
+
+    strength: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.goal = nn.Linear(3, 3), torch.full((3,), 0.5)
+        self.register_buffer("strength", torch.ones(3))
+
+    def forward(self, signal: torch.Tensor) -> torch.Tensor:
+        """(batch, 3) to (batch, 3)."""
+        _penalty = ((signal - self.goal) * self.strength).square().mean()
+        result: torch.Tensor = self.layer(signal)
+        return result
+
+
 KINDS: dict[str, Any] = {
-    "tangled": (Tangled, lambda x: (x, x, x)),
-    "listed": (Listed, lambda x: ([x, x], {"left": x, "right": x})),
-    "bare": (Bare, lambda x: (x, x)),
+    "tangled": (Tangled, lambda x: (x, x.clone(), x.clone())),
+    "listed": (Listed, lambda x: ([x, x.clone()], {"left": x.clone(), "right": x.clone()})),
+    "bare": (Bare, lambda x: (x, x.clone())),
+    "joined": (Joined, lambda x: (x, x.clone())),
+    "cleaned": (Penalised, lambda x: (x,)),
 }
-"""Further models, each with its inputs made of one of shape (batch, 3)."""
+"""Further models, each with its inputs made of one of shape (batch, 3). No two are one tensor: export joins those."""
 
 
 def visible_cases() -> list[Case]:
@@ -100,7 +131,11 @@ def build(case: Case) -> ExportedProgram:
     """The case's model as an exported program."""
     if "kind" in case.parameters:
         model_class, inputs = KINDS[case.parameters["kind"]]
-        return export(model_class().eval(), inputs(torch.ones(case.parameters["batch"], 3)))
+        program = export(model_class().eval(), inputs(torch.ones(case.parameters["batch"], 3)))
+        if case.parameters["kind"] == "cleaned":
+            program.graph.eliminate_dead_code()
+            program.graph_module.recompile()
+        return program
     model = Mixed(**case.parameters).eval()
     return export(model, (torch.ones(2, 3), torch.ones(2, 3), torch.ones(2)))
 
@@ -113,7 +148,9 @@ def probe(case: Case, read_signature: Any) -> Evidence:
     values: dict[str, Any] = {"kind": "mapping"}
     for key in KEYS:
         names = found.get(key)
-        values[key] = None if names is None or isinstance(names, str) else sorted(str(name) for name in names)
+        listed = [] if names is None or isinstance(names, str) else list(names)
+        no_names = names is None or isinstance(names, str) or not all(isinstance(name, str) for name in listed)
+        values[key] = None if no_names else sorted(listed)
     return Evidence(values)
 
 

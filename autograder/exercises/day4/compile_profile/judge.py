@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
         "The first call of the plain model costs more than the others, too: it loads kernels and reserves memory. Its "
         "row has a cost like the others."
     ),
+    "cost cut at 0": (
+        "You cut a cost off at 0. A first call may be shorter than the others, and what it saved belongs into the "
+        "total: the cost is the difference as it is."
+    ),
     "wrong cost": "`cost_seconds` is by how much the first call took longer than a call in the steady state.",
     "forgot what the plain model costs": (
         "In your break-even the plain model has no first call. Only what compiling costs *more* has to be earned."
@@ -72,6 +76,10 @@ MISCONCEPTIONS = {
         "totals."
     ),
     "least cost wins": "You choose by the cost alone. For a long job what each call takes decides: compare the totals.",
+    "first call apart": (
+        "You count the first call apart from the others, and so one call too few. `cost_seconds` is what the first "
+        "call takes *longer*: the total of so many calls is the cost, and `call_seconds` for each of them."
+    ),
     "another of two that are equal": (
         "Two ways take exactly as long for this number of calls. The task asks for the first of them in the dictionary."
     ),
@@ -87,6 +95,17 @@ def hidden_cases(random: Random) -> list[Case]:
         # What is compared and chosen among is drawn apart from the script, of which it would tell something.
         figures = {"warmup": warmup, "repeats": repeats} | _figures(random)
         cases.append(Case(f"hidden {number}", figures, kept=_script(random, warmup, repeats)))
+    shorter = {"first": 0.0, "runs": [0.25, 0.5, 0.75, 0.75, 0.5, 0.75]}
+    slower = {"first": 1.0, "runs": [0.25, 0.5, 0.5, 0.25, 0.25, 0.5]}
+    figures = {
+        "warmup": 1,
+        "repeats": 4,
+        "comparisons": [[-0.5, 0.5, 1.0, 0.25]],
+        "jobs": [*map(list, JOBS_AT_ONE_CALL)],
+    }
+    names = [NAMES[2], PLAIN, NAMES[1]]
+    kept = dict(zip(names, (shorter, shorter, slower), strict=True))
+    cases.append(Case("hidden first calls that are shorter", figures | {"names": names}, kept=kept))
     return cases
 
 
@@ -161,6 +180,17 @@ EXACT_JOBS = (
 """Two ways take exactly as long: the first of them in the dictionary is meant."""
 
 
+JOBS_AT_ONE_CALL = (
+    ({"eager": {"cost_seconds": 0.0, "call_seconds": 4.0}, "inductor": {"cost_seconds": 3.0, "call_seconds": 0.5}}, 1),
+    (
+        {"eager": {"cost_seconds": -1.0, "call_seconds": 1.0}, "inductor": {"cost_seconds": 0.5, "call_seconds": 0.75}},
+        5,
+    ),
+    ({"eager": {"cost_seconds": 0.0, "call_seconds": 1.0}, "inductor": {"cost_seconds": 3.5, "call_seconds": 0.5}}, 6),
+)
+"""Where one call more or less decides, or a cost below 0."""
+
+
 def total(row: dict[str, float], calls: float) -> float:
     """Seconds that so many calls take, with all that comes before them."""
     return row["cost_seconds"] + calls * row["call_seconds"]
@@ -192,7 +222,7 @@ def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
         yield "device still busy", f"({busy} readings)"
         return
     spans = {name: _spans(row, 1 + warmup + repeats) for name, row in case.kept.items()}
-    medians = {name: statistics.median(all_[1 + warmup :]) for name, all_ in spans.items()}
+    medians = medians_of(spans, warmup)
     wrong = [name for name in spans if not _close(profile[name]["call_seconds"], medians[name])]
     miscounted = [name for name in spans if events.count(name) != 1 + warmup + repeats]
     if wrong:
@@ -215,14 +245,21 @@ def _judge_cost(
 ) -> Iterator[tuple[str, str]]:
     for name in sorted(spans, key=lambda name: name == PLAIN):
         found, first = profile[name]["cost_seconds"], spans[name][0]
-        if _close(found, first - statistics.median(spans[name][1 + warmup :])):
+        if _close(found, first - medians_of(spans, warmup)[name]):
             continue
         if _close(found, first):
             why = "cost holds a run"
         else:
+            cut = found == 0 and first < medians_of(spans, warmup)[name]
             why = "plain model is not free" if name == PLAIN and found == 0 else "wrong cost"
+            why = "cost cut at 0" if cut else why
         yield why, f"({name}: found {found:.4g} s)"
         return
+
+
+def medians_of(spans: dict[str, list[float]], warmup: int) -> dict[str, float]:
+    """For each function the median of its timed calls."""
+    return {name: statistics.median(all_[1 + warmup :]) for name, all_ in spans.items()}
 
 
 def _spans(row: dict[str, Any], calls: int) -> list[float]:
@@ -294,21 +331,33 @@ def _why_not_the_break_even(
 
 
 def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    for (rows, calls), found in zip(case.parameters["jobs"], evidence.values["chosen"], strict=True):
-        wanted = min(rows, key=lambda name: total(rows[name], calls))
-        if found == wanted:
-            continue
-        said = f"(for {calls} calls: found {found}, wanted {wanted})"
-        if found in rows and total(rows[found], calls) == total(rows[wanted], calls):
-            yield "another of two that are equal", said
-            return
-        habits = {
-            "fastest call wins": min(rows, key=lambda name: rows[name]["call_seconds"]),
-            "least cost wins": min(rows, key=lambda name: rows[name]["cost_seconds"]),
-        }
-        fits = [name for name, other in habits.items() if other == found]
-        yield (fits[0] if len(fits) == 1 else "not the cheapest"), said
+    jobs, chosen = case.parameters["jobs"], evidence.values["chosen"]
+    wanted = [_least_total(rows, calls) for rows, calls in jobs]
+    wrong = [number for number, found in enumerate(chosen) if found != wanted[number]]
+    if not wrong:
         return
+    rows, calls = jobs[wrong[0]]
+    found = chosen[wrong[0]]
+    totals = ", ".join(f"{name} {total(row, calls):.4g} s" for name, row in rows.items())
+    habits = {
+        "fastest call wins": [_least(rows, lambda row: row["call_seconds"]) for rows, _ in jobs],
+        "least cost wins": [_least(rows, lambda row: row["cost_seconds"]) for rows, _ in jobs],
+        "first call apart": [_least_total(rows, calls - 1) for rows, calls in jobs],
+        "another of two that are equal": [_least_total(dict(reversed(rows.items())), calls) for rows, calls in jobs],
+    }
+    fits = [name for name, choices in habits.items() if choices == chosen]
+    why = fits[0] if len(fits) == 1 else "not the cheapest"
+    yield why, f"(for {calls} calls: expected {wanted[wrong[0]]}, found {found}; in total {totals})"
+
+
+def _least_total(rows: dict[str, dict[str, float]], calls: float) -> str:
+    """The first of those that take least for so many calls."""
+    return _least(rows, lambda row: total(row, calls))
+
+
+def _least(rows: dict[str, dict[str, float]], key: Callable[[dict[str, float]], float]) -> str:
+    """The first of those names whose row comes out least."""
+    return min(rows, key=lambda name: key(rows[name]))
 
 
 def _close(found: float, wanted: float) -> bool:

@@ -112,6 +112,49 @@ return matmul(softmax(unary("tanh", matmul(q, T(k))), -1), v)
 == a tanh on the weights
 return matmul(unary("tanh", softmax(matmul(q, T(k)), -1)), v)
 
+== scores that divide
+return matmul(softmax(div(m, matmul(q, T(k))), -1), v)
+
+== a difference
+return matmul(softmax(aten.sub.Tensor(matmul(q, T(k)), m), -1), v)
+
+== scores that are turned
+return matmul(softmax(T(matmul(q, T(k))), -1), v)
+
+== scores and weights that are moved
+s = aten.reshape.default(matmul(q, T(k)), [2, 3, 5, 5])
+return matmul(softmax(s, -1), v), matmul(aten.clone.default(softmax(matmul(v, T(k)), -1)), q)
+
+== scores that are filled
+return matmul(softmax(aten.masked_fill.Scalar(matmul(q, T(k)), b, -1.0), -1), v)
+
+== operators whose names contain a step's
+s = aten.logaddexp.default(matmul(q, T(k)), m)
+return matmul(softmax(s, -1), v), matmul(aten.addcmul.default(softmax(matmul(v, T(k)), -1), m, m), q)
+
+== a cast by another overload
+s = aten.to.dtype_layout(matmul(q, T(k)), dtype=torch.float64)
+return matmul(softmax(s, -1), aten.to.dtype(v, torch.float64))
+
+== a divisor that is a tensor
+return matmul(softmax(div(matmul(q, T(k)), f), -1), v)
+
+== a mask with a factor
+return matmul(softmax(add(matmul(q, T(k)), m, alpha=2), -1), v)
+
+== a key that comes turned
+return matmul(softmax(matmul(q, t), -1), v)
+
+== one matrix for all
+return matmul(softmax(matmul(w, w), -1), w)
+
+== matrices without a batch
+return matmul(softmax(matmul(a, T(c)), -1), c)
+
+== a block that nobody reads
+h = matmul(softmax(matmul(q, T(k)), -1), v)
+return unary("sin", q)
+
 == a dropout that is on
 return matmul(dropout(softmax(matmul(q, T(k)), -1), 0.1, True), v)
 
@@ -196,6 +239,11 @@ return unary("sin", q)
 
 MORE: dict[str, dict[str, Any]] = {
     "a tensor first, then the scores": {"inputs": {"f": (5,)}},
+    "scores that are filled": {"inputs": {"b": [(2, 1, 5, 5), "bool"]}},
+    "a divisor that is a tensor": {"inputs": {"f": (5,)}},
+    "a key that comes turned": {"inputs": {"t": (2, 3, 4, 5)}},
+    "one matrix for all": {"inputs": {"w": (2, 3, 5, 5)}},
+    "matrices without a batch": {"inputs": {"a": (5, 4), "c": (5, 4)}},
     "a mask from a product": {"inputs": {"e": (2, 5, 4)}},
     "a mask from a softmax": {"inputs": {"e": (2, 5, 4)}},
     "a mask that is a product itself": {"inputs": {"p": SHAPE}},

@@ -165,6 +165,12 @@ return matmul(softmax(matmul(q, T(k)), -1), v)
 a = matmul(softmax(mul(matmul(q, T(k)), 0.2), -1), v)
 return a, matmul(softmax(mul(matmul(q, T(k)), 0.2), -1), v)
 
+== a product of two blocks
+a = matmul(softmax(mul(matmul(q, T(k)), 0.2), -1), w)
+b = matmul(softmax(a, -1), v)
+c = matmul(softmax(mul(matmul(q, T(k)), 0.2), -1), w)
+return b, matmul(softmax(matmul(softmax(add(c, m), -1), w), -1), v), matmul(softmax(matmul(b, T(k)), -1), v)
+
 == blocks of different scales
 a = matmul(softmax(mul(matmul(q, T(k)), 0.2), -1), v)
 b = matmul(softmax(div(matmul(a, T(k)), 0.4), -1), v)
@@ -286,6 +292,7 @@ MORE: dict[str, dict[str, Any]] = {
     "as many keys as the head is wide": {"inputs": dict.fromkeys("qkv", (2, 3, 4, 4))},
     "fewer queries than keys, wider values": {"inputs": {"q": (2, 3, 2, 4), "v": (2, 3, 5, 7)}},
     "one query, one key": {"inputs": dict.fromkeys("qkv", (1, 1, 1, 4))},
+    "a product of two blocks": {"inputs": {"w": (2, 3, 5, 5)}},
     "a mask from a product": {"inputs": {"e": (2, 5, 4)}},
     "double precision": {"inputs": DOUBLE},
     "two masks": {"inputs": {"m4": (2, 3, 1, 5)}},

@@ -12,7 +12,7 @@ from torch import fx, nn
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
 from autograder.exchange.graph_form.nodes import placeholders
-from autograder.exercises.day4.models import POSITIONS, draw_text
+from autograder.exercises.day4.models import POSITIONS, WORDS, draw_text
 from autograder.exercises.day4.text_to_bert.visible import (
     SENTENCES,
     SPECIAL,
@@ -60,6 +60,10 @@ MISCONCEPTIONS = {
     "lost the mask": (
         "Your program does not look at the mask: it was not an input when the model was exported, so that filling "
         "counts as text for ever. Export with `input_ids` and `attention_mask`."
+    ),
+    "mask from the tokens": (
+        "Your program makes a mask of its own, out of the tokens. What counts is the caller's to say: a row may be "
+        "filled with any token, and `[PAD]` may be part of a text. Hand `attention_mask` on to the model."
     ),
     "exported in training mode": (
         "Two runs of your program on the same input differ: dropout is in its graph. The model came in training mode; "
@@ -243,11 +247,13 @@ def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     example = model_inputs(case)["input_ids"].shape
     rows, length = int(example[0]), int(example[1])
-    runs = outputs(graph, rows, length), outputs(graph, rows, length, seed=1)
+    tokens, mask = draw_text(rows, length, 100 * rows + length)
+    inputs = {"input_ids": tokens, "attention_mask": mask}
+    runs = outputs(graph, inputs), outputs(graph, inputs, seed=1)
     if runs[0] and runs[1] and not torch.equal(runs[0][0], runs[1][0]):
         yield "exported in training mode", ""
     elif not right(model, graph, rows, length):
-        blind = outputs(graph, rows, length, ones=True)
+        blind = outputs(graph, inputs | {"attention_mask": torch.ones_like(mask)})
         lost = runs[0] is not None and blind is not None and torch.equal(runs[0][0], blind[0])
         yield ("lost the mask" if lost else "computes something else"), f"(at {rows} texts of {length} tokens)"
     elif not right(model, graph, rows, length - 1):
@@ -259,6 +265,9 @@ def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             if not right(model, graph, batch, size):
                 yield "computes something else", f"(at {batch} texts of {size} tokens)"
                 return
+        if not right(model, graph, rows, length, filled_otherwise):
+            yield "mask from the tokens", f"(at {rows} texts of {length} tokens, filled with other tokens than [PAD])"
+            return
         yield from promised(graph, evidence.values["ranges"])
 
 
@@ -277,23 +286,34 @@ def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]]) -> Iter
                 return
 
 
-def outputs(
-    graph: fx.GraphModule, rows: int, length: int, seed: int = 0, ones: bool = False
-) -> list[torch.Tensor] | None:
-    """What the graph gives for random text; `None` where it fails. With `ones`, every token counts."""
-    tokens, mask = draw_text(rows, length, 100 * rows + length)
+def outputs(graph: fx.GraphModule, inputs: dict[str, torch.Tensor], seed: int = 0) -> list[torch.Tensor] | None:
+    """What the graph gives for these inputs; `None` where it fails."""
     try:
-        return run_flat(graph, {"input_ids": tokens, "attention_mask": torch.ones_like(mask) if ones else mask}, seed)
+        return run_flat(graph, inputs, seed)
     except Exception:  # a graph from outside fails in any way; it is not right then
         return None
 
 
-def right(model: nn.Module, graph: fx.GraphModule, rows: int, length: int) -> bool:
+def filled_otherwise(rows: int, length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random tokens and a mask that cannot be told from them: `[PAD]` stands in a text, words in the filling."""
+    _, mask = draw_text(rows, length, seed)
+    tokens = torch.randint(3, WORDS, (rows, length), generator=torch.Generator().manual_seed(seed))
+    tokens[:, 0] = 0
+    return tokens, mask
+
+
+def right(
+    model: nn.Module,
+    graph: fx.GraphModule,
+    rows: int,
+    length: int,
+    draw: Callable[[int, int, int], tuple[torch.Tensor, torch.Tensor]] = draw_text,
+) -> bool:
     """Whether the graph gives both of the model's outputs for random text."""
-    tokens, mask = draw_text(rows, length, 100 * rows + length)
+    tokens, mask = draw(rows, length, 100 * rows + length)
     with torch.no_grad():
         wanted = model(input_ids=tokens, attention_mask=mask)
-        found = outputs(graph, rows, length) or []
+    found = outputs(graph, {"input_ids": tokens, "attention_mask": mask}) or []
     return len(found) == len(wanted) and all(
         agrees(one, other, relative=1e-4, absolute=1e-4) for one, other in zip(found, wanted, strict=True)
     )

@@ -115,8 +115,26 @@ class OneRow(nn.Module):
         return torch.zeros(1)
 
 
+class Nearly(nn.Module):
+    """Numbers near 0 and near 1000, and branches that change the ones or the others by about a ten-thousandth."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 2 * width)."""
+        small, large = x * 0, x * 0 + 1000
+        if x.max() > 50:
+            small = small + 0.00007
+        elif x.max() > 20:
+            small = small + 0.00015
+        elif x.max() > 10:
+            large = large + 0.07
+        elif x.max() > 5:
+            large = large + 0.15
+        return torch.cat([small, large], 1)
+
+
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
 MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
+MODELS |= {"nearly": Nearly}
 """By name. The first three are shown in the task."""
 
 SHOWN = ("one branch", "nested", "plain")

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.day5.choose_engine.visible import EAGER, engines_case, instrument
+from autograder.exercises.day5.choose_engine.visible import EAGER, RIGHT, Values, engines_case, instrument
 
 MISCONCEPTIONS = {
     "no decision": (
@@ -20,14 +20,32 @@ MISCONCEPTIONS = {
         "Compare on all inputs."
     ),
     "error is no refusal": (
-        "You kept an engine that raises on an input of another size. What cannot answer every call is refused."
+        "You kept an engine that raises, or your function raised with it. What cannot answer every call is refused, "
+        "whatever the kind of its error."
     ),
-    "too generous": "You kept an engine that rounds to three digits: off by more than 1e-4 of the largest value.",
+    "too generous": (
+        "You kept an engine that is off by more than 1e-4 of the largest value, as one is that rounds to three digits."
+    ),
+    "tolerance by itself": (
+        "You kept an engine that is off by a thousandth of the largest value, where all values are small: the "
+        "tolerance is 1e-4 *times* the largest value that `eager` gives."
+    ),
+    "NaN let through": (
+        "You kept an engine that gives NaN. Every comparison with NaN is false: ask whether the error is small enough, "
+        "not whether it is too large."
+    ),
+    "length not compared": (
+        "You kept an engine that gives more or fewer values than `eager`. `zip` stops where the shorter list ends."
+    ),
     "overwritten result": (
         "You kept an engine that hands out one list for all calls: a later call overwrites an earlier result. Keep a "
         "result, call again with another input, and look at the first one once more."
     ),
     "right one refused": "You refused an engine that is right on every input.",
+    "near one refused": (
+        "You refused an engine that is off by half of what is allowed: 1e-4 of the *largest* value that `eager` gives "
+        "for this input, for each of its values."
+    ),
     "compilation timed": "The first call of an engine compiles. Call each one before you time any.",
     "wrong number of rounds": "Each engine that is not refused is timed `rounds` times, each call by itself.",
     "one after the other": (
@@ -39,6 +57,10 @@ MISCONCEPTIONS = {
         "round*. Two medians by themselves, or means, let through what disturbed one round."
     ),
     "upside down": "A `speed_up` above 1 says that the engine is faster: divide eager's seconds by its own.",
+    "too few rounds won": (
+        "You took an engine that beats eager in fewer than three of four rounds. As fast is not faster, and of 6 "
+        "rounds 4 are not enough."
+    ),
     "spread ignored": (
         "You took an engine that is not faster in three of four rounds. Where the gain is no larger than the spread, "
         "keep eager."
@@ -50,7 +72,13 @@ MISCONCEPTIONS = {
 WHY = {  # the most telling first, since who compares on the example only keeps nearly all of them
     "remembers": "example only",
     "rounds": "too generous",
+    "not a number": "NaN let through",
+    "longer": "length not compared",
+    "shorter": "length not compared",
+    "above": "tolerance by itself",
+    "below": "too generous",
     "refuses": "error is no refusal",
+    "fails": "error is no refusal",
     "overwrites": "overwritten result",
 }
 
@@ -59,7 +87,44 @@ CLOSE = 1e-6
 
 def hidden_cases(random: Random) -> list[Case]:
     """Other engines of every kind, other weather; and one where the best engine gains less than the spread."""
-    return [_case(f"hidden {number}", random, gains=number != 1) for number in range(3)]
+    return [*_fixed_cases(), *(_case(f"hidden {number}", random, gains=number != 1) for number in range(3))]
+
+
+def _row(seconds: float | list[float], kind: str = "right") -> dict[str, Any]:
+    return {"kind": kind, "first": 3.0, "seconds": seconds}
+
+
+def _fixed_cases() -> list[Case]:
+    """What is easily forgotten, on a machine that nobody else uses: in any order of calls the rounds are the same."""
+    usual, small, large = [[1.5, -2.0, 3.0], [0.5, 4.0, 1.0]], [[0.01, 0.02], [0.03, -0.01]], [[300.0, 0.1, -7.0]]
+    eager = _row(1.0)
+    told: list[tuple[str, int, list[Values], dict[str, dict[str, Any]]]] = [
+        (
+            "three of four rounds",
+            8,
+            usual,
+            {EAGER: eager, "five": _row([0.1] * 5 + [2.0] * 3), "six": _row([0.5] * 6 + [2.0] * 2), "nine": _row(0.9)},
+        ),
+        (
+            "a number of rounds that four does not divide",
+            6,
+            usual,
+            {EAGER: eager, "four": _row([0.1] * 4 + [2.0] * 2), "five": _row([0.5] * 5 + [2.0])},
+        ),
+        ("as fast as eager", 4, usual, {EAGER: eager, "equal": _row(1.0), "half": _row([0.5, 0.5, 1.0, 1.0])}),
+        ("one round", 1, usual, {EAGER: eager, "faster": _row(0.5), "slower": _row(2.0)}),
+        ("equal speed-ups", 4, usual, {EAGER: eager, "one": _row(0.5), "slow": _row(1.5), "other": _row(0.5)}),
+        ("eager is not the first", 4, usual, {"slow": _row(3.0), "fast": _row(0.5), EAGER: eager}),
+        ("nothing but eager", 4, usual, {EAGER: eager}),
+        ("small values", 4, small, {EAGER: eager, "off": _row(0.1, "above"), "near": _row(0.5, "near")}),
+        ("large values beside small ones", 4, large, {EAGER: eager, "near": _row(0.5, "near"), "right": _row(0.9)}),
+        ("too small", 4, usual, {EAGER: eager, "off": _row(0.1, "below"), "right": _row(0.5)}),
+        ("not a number", 4, usual, {EAGER: eager, "off": _row(0.1, "not a number"), "right": _row(0.5)}),
+        ("a value too many", 4, usual, {EAGER: eager, "off": _row(0.1, "longer"), "right": _row(0.5)}),
+        ("a value too few", 4, usual, {EAGER: eager, "off": _row(0.1, "shorter"), "right": _row(0.5)}),
+        ("an error at once", 4, usual, {EAGER: eager, "out": _row(0.1, "fails"), "right": _row(0.5)}),
+    ]
+    return [engines_case(name, script, [1.0], rounds, inputs) for name, rounds, inputs, script in told]
 
 
 def _case(name: str, random: Random, *, gains: bool) -> Case:
@@ -95,11 +160,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if kept:
             yield why, f"({kept[0]})"
             return
-    too_many = [name for name, row in script.items() if row["kind"] == "right" and name in refused]
+    too_many = [name for name, row in script.items() if row["kind"] in RIGHT and name in refused]
     if too_many:
-        yield "right one refused", f"({too_many[0]})"
+        near = script[too_many[0]]["kind"] == "near"
+        yield ("near one refused" if near else "right one refused"), f"({too_many[0]})"
         return
-    right = [name for name, row in script.items() if row["kind"] == "right"]
+    right = [name for name, row in script.items() if row["kind"] in RIGHT]
     timed = _timed(case, values["seen"])
     if any(first for name in right for first, _, _ in timed.get(name, [])):
         yield "compilation timed", ""
@@ -134,12 +200,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             return
     worth = {name: statistics.median(own) for name, own in ratios.items() if _beyond_the_spread(own)}
     best = max(worth, key=lambda name: worth[name]) if worth else EAGER
-    if taken == best:
+    if taken == best or (taken in worth and worth[taken] >= (1 - CLOSE) * worth[best]):
         return
     if taken == EAGER:
         yield "eager kept", f"(instead of {best})"
+    elif taken in worth:
+        yield "not the fastest", f"({taken} instead of {best})"
     else:
-        yield ("not the fastest" if taken in worth else "spread ignored"), f"({taken} instead of {best})"
+        # Without weather nothing is disturbed: there is no spread, the rounds were counted otherwise.
+        alone = set(case.kept["weather"]) == {1.0}
+        yield ("too few rounds won" if alone else "spread ignored"), f"({taken} instead of {best})"
 
 
 def _beyond_the_spread(ratios: list[float]) -> bool:

@@ -18,9 +18,17 @@ Values = list[float]
 MOST_NUMBERS, LARGEST = 1000, 1e100
 """How many numbers an engine takes at once, and how large they may be: their squares are numbers, too."""
 
-KINDS = ("right", "remembers", "rounds", "refuses", "overwrites")
-"""What an engine may be: right; with the first result for every input of that length; with three digits; with an error
-for inputs of another length than the first; with one list for all results."""
+KINDS = (
+    *("right", "near", "remembers", "rounds", "above", "below", "not a number", "longer", "shorter"),
+    *("refuses", "fails", "overwrites"),
+)
+"""What an engine may be: right; off by 5e-5 of the largest value, up and down; with the first result for every input of
+that length; with three digits; too large or too small by a thousandth of the largest value; with a NaN at the end; with
+a value too many or too few; with a ValueError for inputs of another length than the first; with a RuntimeError for all;
+with one list for all results."""
+
+RIGHT = ("right", "near")
+"""The kinds that are within the tolerance on every input."""
 
 
 class ScriptedEngines:
@@ -37,12 +45,13 @@ class ScriptedEngines:
         """Prepare the machine.
 
         Args:
-            script: for each engine its `kind` (see `KINDS`), `first` and `seconds` of a call.
+            script: for each engine its `kind` (see `KINDS`), `first` and `seconds` of a call; a list of seconds is
+                gone through again and again, call after call of this engine.
             weather: factors.
         """
         self._script, self._weather = script, weather
         self._now, self._calls = 0.0, 0
-        self._compiled: set[str] = set()
+        self._called = dict.fromkeys(script, 0)
         self._first: dict[str, Values] = {}
         self._kept: dict[str, Values] = {}
         self._lists: list[Values] = []
@@ -56,7 +65,7 @@ class ScriptedEngines:
         """Do one thing from outside: tell the time (`clock`), or call an engine (its name, and a list of numbers).
 
         The answer to a call is `result` with the number of the list that it is: an engine that hands out one list for
-        all calls says the same number each time. Or it is the text of an `error`.
+        all calls says the same number each time. Or it is the text of an `error` and its `kind`.
         """
         if question == "clock":
             return self.clock()
@@ -69,8 +78,8 @@ class ScriptedEngines:
             raise ValueError("there is no such engine")
         try:
             result = self.call(name, values)
-        except ValueError as error:
-            return {"error": str(error)}
+        except (ValueError, RuntimeError) as error:
+            return {"error": str(error), "kind": type(error).__name__}
         if all(kept is not result for kept in self._lists):
             self._lists.append(result)
         number = next(place for place, kept in enumerate(self._lists) if kept is result)
@@ -87,8 +96,10 @@ class ScriptedEngines:
         row = self._script[name]
         factor = self._weather[self._calls % len(self._weather)]
         self._calls += 1
-        self._now += factor * (row["seconds"] + (0 if name in self._compiled else row["first"]))
-        self._compiled.add(name)
+        called, seconds = self._called[name], row["seconds"]
+        self._called[name] += 1
+        span = seconds[called % len(seconds)] if isinstance(seconds, list) else seconds
+        self._now += factor * (span + (0 if called else row["first"]))
 
     def call(self, name: str, values: Values) -> Values:
         """One call of an engine."""
@@ -99,14 +110,35 @@ class ScriptedEngines:
             return list(first)
         if row["kind"] == "refuses" and len(first) != len(values):
             raise ValueError(f"compiled for {len(first)} numbers")
-        result = [value * value for value in values]
-        if row["kind"] == "rounds":
-            result = [float(f"{value:.3g}") for value in result]
+        if row["kind"] == "fails":
+            raise RuntimeError("out of memory")
+        result = _flawed(row["kind"], [value * value for value in values])
         if row["kind"] == "overwrites":
             kept = self._kept.setdefault(name, result)
             kept[:] = result
             return kept
         return result
+
+
+def _flawed(kind: str, right: Values) -> Values:
+    """What an engine of a kind gives in the place of the right values."""
+    largest = max(right, default=0.0)
+    match kind:
+        case "rounds":
+            return [float(f"{value:.3g}") for value in right]
+        case "near":
+            return [value + 5e-5 * largest * (-1) ** place for place, value in enumerate(right)]
+        case "above":
+            return [value + 1e-3 * largest for value in right]
+        case "below":
+            return [value - 1e-3 * largest for value in right]
+        case "not a number":
+            return [*right[:-1], math.nan]
+        case "longer":
+            return [*right, 0.0]
+        case "shorter":
+            return right[:-1]
+    return right
 
 
 def _check(values: Any) -> None:
@@ -138,7 +170,7 @@ class Engines:
         _check(values)
         answer = self._ask([name, values])
         if "error" in answer:
-            raise ValueError(answer["error"])
+            raise RuntimeError(answer["error"]) if answer["kind"] == "RuntimeError" else ValueError(answer["error"])
         # An engine that overwrites its one list overwrites it here, too.
         result = self._lists.setdefault(answer["list"], [])
         result[:] = answer["result"]

@@ -32,6 +32,13 @@ MISCONCEPTIONS = {
         "is, and says so: `captured` is `False`."
     ),
     "pretended to capture": "This model has a branch on its data: say `captured: False`, and return the model itself.",
+    "not the model itself": (
+        "You say `captured: False`, and hand back another module than the one you were given. Return the caller's "
+        "`model` itself, not a copy of it."
+    ),
+    "figures of nothing": (
+        "You say `captured: False`, and report figures. Without a graph both lists are empty and all numbers 0."
+    ),
     "a pass ended everything": (
         "One pass raised an error, and your pipeline ended with it. Reject that pass, and go on with the others."
     ),
@@ -140,7 +147,7 @@ def hidden_cases(random: Random) -> list[Case]:
     for name, (parts, passes) in FIXED.items():
         more = {"width": 4, "training": name in IN_TRAINING, "seed": 3}
         cases.append(Case(f"hidden {name}", {"parts": parts, "passes": passes} | more, kept=_script(random)))
-    given = {"width": 3, "training": False, "seed": random.randrange(2**31)}
+    given = {"width": 3, "training": True, "seed": random.randrange(2**31)}
     branching = {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given
     cases.append(Case("hidden branch", branching, kept=_script(random)))
     return cases
@@ -218,8 +225,15 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "no report", ""
         return
     if "branch" in case.parameters["parts"]:
-        if values["report"]["captured"] or not values["same_model"]:
+        report = values["report"]
+        if report["captured"]:
             yield "pretended to capture", ""
+        elif not values["same_model"]:
+            yield "not the model itself", ""
+        elif values["training"] != [module.training for module in build(case).modules()]:
+            yield "model left in another mode", ""
+        elif any(any(report[name]) for name in ("kept", "rejected", "operations", "seconds")):
+            yield "figures of nothing", f"({', '.join(f'{name} {report[name]}' for name in report)})"
         return
     with torch.no_grad():
         found = (

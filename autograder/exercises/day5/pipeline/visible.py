@@ -150,6 +150,7 @@ def probe(case: Case, pipeline: Any) -> Evidence:
     except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
         return Evidence({"raised": "capture"})
     evidence = Evidence({"report": _plain(report), "same_model": result is model, "seen": seen})
+    evidence.values["training"] = [module.training for module in model.modules()]
     if "branch" not in case.parameters["parts"]:
         # The caller's model as it is now: its weights, and which of its modules are in training.
         evidence.graphs["model"] = encode(fx.symbolic_trace(model))

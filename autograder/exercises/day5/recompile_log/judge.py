@@ -112,7 +112,10 @@ def fixed_cases() -> list[Case]:
         {"bright": False, "note": "b"},
         {"image": tensor([5, 3], seed=4)},
     ]
+    off: dict[str, Any] = {"values": tensor([3]), "amount": 2, "on": False}
+    sides: list[dict[str, Any]] = [{"amount": 3}, {"amount": 3, "on": True}, {"amount": 4, "on": True}, {"on": True}]
     return [
+        Case("hidden one side", {"function": "shift", "calls": [off, *(off | change for change in sides), off]}),
         Case("hidden unguarded", {"function": "blend", "calls": [one, *(one | change for change in unguarded), one]}),
         Case("hidden versions", {"function": "shade", "calls": [image, *(image | change for change in versions)]}),
         Case("hidden one call", {"function": "settle", "calls": [

@@ -27,7 +27,12 @@ def blend(label: str, left: torch.Tensor, note: int, right: torch.Tensor, sharp:
     return left * right if sharp else left + right
 
 
-FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": settle, "blend": blend}
+def shift(values: torch.Tensor, amount: int, on: bool) -> torch.Tensor:
+    """Values (width,), moved by an amount, or not. Where they are not, `amount` is not looked at."""
+    return values + amount if on else values * 2
+
+
+FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": settle, "blend": blend, "shift": shift}
 
 
 def tensor(shape: list[int], dtype: str = "float32", seed: int = 0) -> list[Any]:

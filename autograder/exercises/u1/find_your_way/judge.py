@@ -62,6 +62,9 @@ MISCONCEPTIONS = {
     "wrong formulas": "The formulas aren't those of derivatives.yaml.",
 }
 
+LONGEST_TOLD = 900
+"""Characters of a fact in a message: what was found and what was wanted are both told (see `verdict.FIGURES_LIMIT`)."""
+
 OF_A_FACT = {
     "line": "wrong line",
     "function": "wrong function",
@@ -160,4 +163,4 @@ def _cut(fact: Any) -> Any:
 
 def _short(fact: Any) -> str:
     told = str(fact)
-    return told if len(told) <= 120 else told[:117] + "…"
+    return told if len(told) <= LONGEST_TOLD else told[: LONGEST_TOLD - 1] + "…"

@@ -190,6 +190,48 @@ FIXED: dict[str, list[list[Step]]] = {
             ["set", "M0", "layer1", None],
         ),
     ],
+    "equal, but not the same": [
+        program(
+            ["set", "M1", "w", "P1"],
+            ["set", "M2", "w", "P4"],
+            ["buffer", "M1", "mean", "T1", True],
+            ["buffer", "M2", "mean", "T4", True],
+            ["set", "M0", "layer1", "M1"],
+            ["set", "M0", "layer2", "M2"],
+            ["set", "M0", "empty1", "M3"],
+            ["set", "M0", "empty2", "M4"],
+            [
+                "load",
+                "M0",
+                {name: [8, 9] for name in ("layer1.w", "layer2.w", "layer1.mean", "layer2.mean")},
+                True,
+            ],
+            ["apply", "M0"],
+            ["eval", "M0"],
+        ),
+    ],
+    "shared, and loaded with other numbers": [
+        program(
+            ["set", "M0", "w", "P1"],
+            ["set", "M0", "bias", "P1"],
+            ["set", "M1", "w", "P1"],
+            ["set", "M0", "layer1", "M1"],
+            ["set", "M0", "layer2", "M1"],
+            ["load", "M0", {"w": [1, 2], "bias": [3, 4], "layer1.w": [5, 6], "layer2.w": [7, 8]}, True],
+            ["load", "M0", {"w": [1, 2], "bias": [3, 4]}, False],
+            ["load", "M0", {"w": [5, 6], "bias": [3], "layer1.w": [1, 2, 3]}, False],
+            ["load", "M0", {"w": [5, 6]}, True],
+        ),
+    ],
+    "a parameter as a buffer": [
+        program(
+            ["buffer", "M0", "mean", "P1", True],
+            ["buffer", "M0", "mask", "P2", False],
+            ["set", "M0", "w", "P1"],
+            ["set", "M0", "mean", "T1"],
+            ["load", "M0", {"mean": [4, 5], "w": [6, 7]}, True],
+        ),
+    ],
     "deleting": [
         program(
             ["set", "M0", "w", "P1"],

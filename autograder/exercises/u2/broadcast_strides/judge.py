@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 from random import Random
 from typing import Any
 
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Deviation
 from autograder.exercises.u2.broadcast_strides.visible import Operand
+from autograder.exercises.u2.reading import OTHER_ERROR, OTHER_ERROR_TOLD
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your function asks PyTorch. Work it out from the numbers: there is little to it.",
     "not a shape and strides": "Return a shape and a list with the strides of each operand, all of them whole numbers.",
+    OTHER_ERROR: OTHER_ERROR_TOLD,
     "lined up at the front": (
         "Shapes line up at their *last* dimensions; the shorter one gets new dimensions in front."
     ),
@@ -35,8 +39,12 @@ MISCONCEPTIONS = {
         "stretched keep the strides that they came with."
     ),
     "0 for all": "Only dimensions that were stretched have stride 0; the others must still move on.",
+    "another order": "The strides come in another order than the operands.",
     "wrong strides": "These are not the strides of the operands in the common shape.",
 }
+
+MOST_ORDERED = 4
+"""So many operands are tried in every order."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -110,34 +118,44 @@ def misfit(operands: list[Operand]) -> int | None:
     return None
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The misconception behind each wrong answer, once each."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation]:
+    """The misconception behind each wrong answer, once each; for wrong strides and refusals, those that fit."""
     said: set[str] = set()
     for operands, found in zip(case.parameters["questions"], evidence.values["answers"], strict=True):
         wanted = by_pytorch(operands)
         name = _difference(operands, wanted, found)
-        if name is not None and name not in said:
+        shapes = " and ".join(f"{sizes} strides {strides}" for sizes, strides in operands)
+        figures = f"({shapes}: found {_in_words(found)}, wanted {_right(operands, wanted)})"
+        size = sum(len(sizes) for sizes, _ in operands)
+        if name == "refused what fits":
             said.add(name)
-            shapes = " and ".join(f"{sizes} strides {strides}" for sizes, strides in operands)
-            yield name, f"({shapes}: found {_in_words(found)}, wanted {_right(operands, wanted)})"
+            yield Deviation(name, ("lined up at the front",) * _misfit_in_front(operands), figures, size)
+        elif name == "wrong strides" and wanted is not None:
+            said.add(name)
+            yield Deviation(name, tuple(_why_these_strides(operands, found, wanted)), figures, size)
+        elif name is not None and name not in said:
+            said.add(name)
+            yield name, figures
     if not said and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 
 
 def _in_words(found: dict[str, Any]) -> str:
     if "refused" in found:
-        return f"an error that begins {found['refused'][:30]!r}"
+        return f"{found.get('kind', 'ValueError')} with the message {found['refused'][:60]!r}"
     return f"{found['sizes']}, strides {found['strides']}"
 
 
 def _right(operands: list[Operand], wanted: dict[str, Any] | None) -> str:
-    return f"an error for dimension {misfit(operands)}" if wanted is None else _in_words(wanted)
+    return f"ValueError for dimension {misfit(operands)}" if wanted is None else _in_words(wanted)
 
 
 def _difference(operands: list[Operand], wanted: dict[str, Any] | None, found: dict[str, Any]) -> str | None:
     if "refused" in found:
         if wanted is not None:
-            return "lined up at the front" if len({len(sizes) for sizes, _ in operands}) > 1 else "refused what fits"
+            return "refused what fits"
+        if "kind" in found:
+            return OTHER_ERROR
         if found["dimension"] is None:
             return "dimension not named"
         return None if found["dimension"] == misfit(operands) else "wrong dimension"
@@ -152,11 +170,19 @@ def _difference(operands: list[Operand], wanted: dict[str, Any] | None, found: d
         return "not a shape and strides"
     if 0 in wanted["sizes"]:
         return None
+    return None if _used(found["strides"], wanted) == _used(wanted["strides"], wanted) else "wrong strides"
+
+
+def _used(strides: list[list[int]], wanted: dict[str, Any]) -> list[list[int]]:
+    """Those strides that are ever looked at."""
     used = [dim for dim, size in enumerate(wanted["sizes"]) if size > 1]
-    for operand, one, right in zip(operands, found["strides"], wanted["strides"], strict=True):
-        if any(one[dim] != right[dim] for dim in used):
-            return _why_these_strides(operand, one, right, used)
-    return None
+    return [[one[dim] for dim in used] for one in strides]
+
+
+def _misfit_in_front(operands: list[Operand]) -> bool:
+    """Whether shapes do not go together when they line up at their first dimensions."""
+    rank = max(len(sizes) for sizes, _ in operands)
+    return any(len({sizes[dim] for sizes, _ in operands if dim < len(sizes)} - {1}) > 1 for dim in range(rank))
 
 
 def _largest(operands: list[Operand]) -> list[int]:
@@ -165,13 +191,26 @@ def _largest(operands: list[Operand]) -> list[int]:
     return [max(column) for column in zip(*filled, strict=True)]
 
 
-def _why_these_strides(operand: Operand, found: list[int], right: list[int], used: list[int]) -> str:
-    if any(not right[dim] and found[dim] for dim in used):
-        stretched = [dim for dim in used if not right[dim]]
-        if all(found[dim] == right[dim] for dim in used if dim not in stretched):
-            return "kept the stride"
-    if all(found[dim] == 0 for dim in used):
-        return "0 for all"
-    sizes, _ = operand
-    fresh = [0] * (len(right) - len(sizes)) + list(torch.empty(sizes, device="meta").stride())
-    return "as if contiguous" if all(found[dim] in (fresh[dim], 0) for dim in used) else "wrong strides"
+def _why_these_strides(operands: list[Operand], found: dict[str, Any], wanted: dict[str, Any]) -> Iterator[str]:
+    """The mistakes that would have given these strides of all operands."""
+    rank = len(wanted["sizes"])
+    kept, fresh, nothing, nothing_else = [], [], [], []
+    for (sizes, strides), right in zip(operands, wanted["strides"], strict=True):
+        new = rank - len(sizes)
+        contiguous = list(torch.empty(sizes, device="meta").stride())
+        stretched = [dim < new or sizes[dim - new] != size for dim, size in enumerate(wanted["sizes"])]
+        kept.append([0] * new + strides)
+        fresh.append([0 if zero else one for zero, one in zip(stretched, [0] * new + contiguous, strict=True)])
+        nothing.append([0] * rank)
+        nothing_else.append([0] * rank if any(stretched) else right)
+    made = {
+        "kept the stride": [kept],
+        "as if contiguous": [fresh],
+        "0 for all": [nothing, nothing_else],
+        "another order": [[wanted["strides"][place] for place in order] for order in permutations(range(len(operands)))]
+        if len(operands) <= MOST_ORDERED
+        else [],
+    }
+    for name, several in made.items():
+        if _used(found["strides"], wanted) in [_used(one, wanted) for one in several]:
+            yield name

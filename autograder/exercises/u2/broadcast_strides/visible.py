@@ -56,7 +56,7 @@ def probe(case: Case, broadcast: Any) -> Evidence:
         answers = [ask(partial(answer, operands)) for operands in case.parameters["questions"]]
     for one in answers:
         if "refused" in one:
-            named = re.match(r"dimension (-\d+)\b", one["refused"])
+            named = re.match(r"dimension (-\d+):", one["refused"])
             one["dimension"] = int(named[1]) if named else None
     return Evidence({"answers": answers, "torch_calls": called[:3]})
 
@@ -67,6 +67,10 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     for operands, found in zip(case.parameters["questions"], evidence.values["answers"], strict=True):
         shapes = " and ".join(f"{sizes} strides {strides}" for sizes, strides in operands)
         refused = "refused" in found
-        answer = f"refused: {found['refused']}" if refused else f"{found['sizes']}, strides {found['strides']}"
+        answer = (
+            f"refused ({found.get('kind', 'ValueError')}): {found['refused']}"
+            if refused
+            else f"{found['sizes']}, strides {found['strides']}"
+        )
         lines += [f"  {shapes}", f"    {answer}"]
     return ["\n".join(lines)]

@@ -9,12 +9,20 @@ from typing import Any
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.explaining import compared
+from autograder.exercises.u2.reading import OTHER_ERROR, OTHER_ERROR_TOLD, refusal
 from autograder.exercises.u2.strided_tensor.visible import MOST_ELEMENTS, Operation, program
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your class asks PyTorch. Compute the three sets of numbers yourself: that is the whole of a "
     "view.",
     "no tensor": "This operation must return a new `Strided`.",
+    "the same tensor": (
+        "Each operation must return a new `Strided`, also where no number changes: yours returned the tensor that it "
+        "was called on."
+    ),
+    OTHER_ERROR: OTHER_ERROR_TOLD,
     "not whole numbers": (
         "`sizes` and `strides` are tuples of whole numbers, `offset` is one, and `is_contiguous()` is `True` or "
         "`False`."
@@ -32,6 +40,9 @@ MISCONCEPTIONS = {
     "expanded what is not 1": (
         "Only a dimension of size 1 can be repeated, and only a new dimension in front can be added: with a stride of "
         "0 every index reads the same place. A longer dimension would have to read places that do not belong to it."
+    ),
+    "too many or too few indices": (
+        "`element` needs one index for each dimension: one that is missing, or left over, must be refused."
     ),
     "out of range accepted": (
         "An index or a dimension that is out of range went through, and read something that is not there."
@@ -66,10 +77,11 @@ MISCONCEPTIONS = {
     ),
     "wrong offset": "The result begins at another place of the list.",
     "size 1 counts": ("The stride of a dimension of size 1 is never used, so `is_contiguous` does not look at it."),
+    "offset counts": "`is_contiguous` asks about sizes and strides: where the tensor begins does not matter.",
     "empty is contiguous": "A tensor without elements is contiguous, whatever its strides.",
     "wrong contiguity": (
         "`is_contiguous` asks whether the strides are those of a fresh tensor of these sizes: 1 for the last "
-        "dimension, and from there the product of all faster sizes. Where the tensor begins does not matter."
+        "dimension, and from there the product of all faster sizes."
     ),
     "wrong element": (
         "`element` reads another place: it is the offset plus the sum of index times stride, with negative indices "
@@ -102,6 +114,20 @@ def hidden_cases(random: Random) -> list[Case]:
             [2, 2, 3], ["select", -1, 2], ["transpose", 0, -1], ["element", [-1, -2]], strides=[1, 12, 3], offset=5
         ),
     ]
+    indices = [
+        program([3, 4], ["element", [1, 2, 0]], ["element", [1, 2, 3, 4]], ["element", [2]], ["element", []]),
+        program([], ["element", [0]], ["element", []]),
+        program([1, 1], ["element", [0, 0, 0]], ["element", [0]], ["element", [0, 0]]),
+    ]
+    nothing_changes = [
+        program([3, 4], ["slice", 0, None, None, 1], ["slice", 1, 0, 4, 1], ["transpose", 1, 1], ["expand", [3, 4]]),
+        program([], ["expand", []]),
+    ]
+    no_such_dimension = [
+        program([3, 4], ["slice", 2, None, None, 1], ["slice", -3, None, None, 1], ["transpose", 2, 2]),
+        program([3, 4], ["select", 2, 0], ["select", -3, 0], ["select", 1, -5], ["transpose", -3, -3]),
+        program([], ["slice", 0, None, None, 1], ["select", 0, 0]),
+    ]
     slices = [
         program([9], ["slice", 0, -100, 100, 4], ["slice", 0, -2, -1, 1], ["slice", -1, None, None, 0]),
         program(
@@ -118,6 +144,9 @@ def hidden_cases(random: Random) -> list[Case]:
     fixed = {
         "enormous": enormous,
         "no dimensions": no_dimension,
+        "indices": indices,
+        "nothing changes": nothing_changes,
+        "no such dimension": no_such_dimension,
         "no elements": empty,
         "sizes of one": ones,
         "offsets": offsets,
@@ -192,8 +221,11 @@ def apply(now: torch.Tensor, operation: Operation) -> torch.Tensor | int | None:
         return None
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The misconception at the first step of each program that went otherwise than with PyTorch, once each."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """The misconception at the first step of each program that went otherwise than with PyTorch, once each.
+
+    About contiguity: each answer with the mistakes that would have given it.
+    """
     said: set[str] = set()
     runs = evidence.values["runs"]
     for given, states in zip(case.parameters["programs"], runs, strict=True):
@@ -213,6 +245,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
                     yield name, f"({call}: found {_in_words(found)}, wanted {_in_words(_as_state(wanted))})"
                 said.add(name)
                 break
+            if isinstance(wanted, torch.Tensor):
+                right = wanted.is_contiguous()
+                told = compared(CONTIGUITY, found["contiguous"], right, _contiguous_if(wanted), call, wanted.dim())
+                yield told
+                if isinstance(told, Deviation):
+                    said.add(CONTIGUITY)
+                    break
             now = wanted if isinstance(wanted, torch.Tensor) else now
     if not said and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
@@ -230,12 +269,13 @@ def _as_state(wanted: torch.Tensor | int | None) -> dict[str, Any]:
         "contiguous": wanted.is_contiguous(),
         "elements": wanted.flatten().tolist() if wanted.numel() <= MOST_ELEMENTS else None,
         "shares": True,
+        "new": True,
     }
 
 
 def _in_words(state: dict[str, Any]) -> str:
     if "refused" in state:
-        return "that it is refused"
+        return refusal(state)
     if "sizes" not in state:
         return str(next(iter(state.values())))
     names = ("sizes", "strides", "offset", "contiguous")
@@ -250,7 +290,9 @@ def _difference(
     if "changed" in found:
         return "changed in place"
     if wanted is None:
-        return None if "refused" in found else _accepted(kind, operation)
+        if "refused" in found:
+            return OTHER_ERROR if "kind" in found else None
+        return _accepted(kind, operation, before)
     if "refused" in found:
         return _refused(kind, operation)
     right = _as_state(wanted)
@@ -263,6 +305,8 @@ def _difference(
         return "not whole numbers"
     if found["shares"] is not True:
         return "copied"
+    if found["new"] is not True:
+        return "the same tensor"
     if found["sizes"] != right["sizes"]:
         return "one too many or too few" if kind == "slice" else "wrong sizes"
     if len(found["strides"]) != wanted.dim():
@@ -273,14 +317,34 @@ def _difference(
             return _why_these_strides(operation, wanted, found["strides"], used)
         if found["offset"] != right["offset"]:
             return _why_this_offset(before, right["offset"], found["offset"])
-    if found["contiguous"] is not right["contiguous"]:
-        if not wanted.numel():
-            return "empty is contiguous"
-        return "size 1 counts" if 1 in wanted.shape and right["contiguous"] else "wrong contiguity"
     return None if found["elements"] == right["elements"] else "wrong element"
 
 
-def _accepted(kind: str, operation: Operation | None) -> str:
+CONTIGUITY = "wrong contiguity"
+
+
+def _contiguous_if(tensor: torch.Tensor) -> dict[str, list[bool]]:
+    """What `is_contiguous` would say under each mistake."""
+    sizes, strides = list(tensor.shape), list(tensor.stride())
+
+    def fresh(ones: bool) -> bool:
+        expected, found = 1, True
+        for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+            found = found and (stride == expected or (size == 1 and not ones))
+            expected *= size
+        return found
+
+    right, empty = tensor.is_contiguous(), not tensor.numel()
+    return {
+        "size 1 counts": [empty or fresh(ones=True)],
+        "empty is contiguous": [fresh(ones=False)],
+        "offset counts": [right and not tensor.storage_offset()],
+    }
+
+
+def _accepted(kind: str, operation: Operation | None, before: torch.Tensor | None) -> str:
+    if kind == "element" and operation is not None and before is not None and len(operation[1]) != before.dim():
+        return "too many or too few indices"
     if kind == "slice" and operation is not None and operation[-1] < 1:
         return "negative step accepted"
     return "expanded what is not 1" if kind == "expand" else "out of range accepted"

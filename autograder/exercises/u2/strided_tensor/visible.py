@@ -78,7 +78,7 @@ def probe(case: Case, strided: Any) -> Evidence:
         for given in case.parameters["programs"]:
             data = list(given["data"])
             now = strided(data, tuple(given["sizes"]), tuple(given["strides"]), given["offset"])
-            states = [state(now, data)]
+            states = [state(now, data) | {"new": True}]
             for name, *arguments in given["operations"]:
                 arguments = [tuple(one) if isinstance(one, list) else one for one in arguments]
                 made: list[Any] = []
@@ -95,7 +95,7 @@ def probe(case: Case, strided: Any) -> Evidence:
                     if not isinstance(found, strided):
                         return {"kind": type(found).__name__}
                     made.append(found)
-                    return state(found, data)
+                    return state(found, data) | {"new": found is not now}
 
                 states.append(ask(apply))
                 now = made[0] if made else now
@@ -116,7 +116,7 @@ def state(tensor: Any, data: list[int]) -> dict[str, Any]:
         indices = product(*(range(size) for size in sizes))
         try:
             elements = [whole_number(tensor.element(index)) for index in indices]
-        except (ValueError, IndexError):
+        except (ValueError, LookupError):
             elements = None  # The numbers beside it say why.
     return {
         "sizes": sizes,
@@ -142,7 +142,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
 
 def _in_words(found: dict[str, Any]) -> str:
     if "refused" in found:
-        return f"refused: {found['refused']}"
+        return f"refused ({found.get('kind', 'ValueError')}): {found['refused']}"
     if "value" in found:
         return f"{found['value']}"
     if "changed" in found:

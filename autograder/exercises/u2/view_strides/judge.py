@@ -10,11 +10,15 @@ from typing import Any
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.u2.reading import OTHER_ERROR, OTHER_ERROR_TOLD, refusal
 from autograder.exercises.u2.view_strides.visible import Request
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your function asks PyTorch. Work it out from the numbers: that is what `view` itself must do.",
     "not a pair": "Return a pair of tuples of whole numbers: the new sizes, and a stride for each.",
+    OTHER_ERROR: OTHER_ERROR_TOLD,
+    "negative size accepted": "No size is below -1: PyTorch refuses it, whatever the product of all sizes is.",
     "count not checked": "A view has as many elements as the tensor: another number must be refused.",
     "indefinite size accepted": (
         "Two sizes of -1, or one beside a size of 0, could be anything, and one that does not come out even is "
@@ -42,8 +46,12 @@ MISCONCEPTIONS = {
         "two of them may be joined, since 0 is 0 times the size."
     ),
     "no elements": "Where there are no elements any shape without elements is a view; no stride can be wrong.",
+    "no dimensions": (
+        "A tensor without dimensions has one element: `()` can be viewed as `(1, 1)`, and `(1,)` as `()`."
+    ),
     "refused": "You refused a view that exists.",
     "wrong sizes": "These are not the sizes that were asked for.",
+    "wrong number of strides": "Each of the new sizes has one stride.",
     "wrong strides": "These strides visit other elements, or the same ones in another order.",
 }
 
@@ -59,6 +67,8 @@ def hidden_cases(random: Random) -> list[Case]:
             [[1, 1], [5, 7], [1]],
         ],
         "no dimensions": [[[], [], [1, 1]], [[1], [4], []], [[], [], [-1]], [[2], [1], []], [[], [], []]],
+        "two sizes of -1": [[[1], [1], [-1, -1]], [[2], [1], [-1, 2, -1]], [[0], [1], [-1, 0, -1]]],
+        "sizes below -1": [[[4, 6], [6, 1], [-2, -12]], [[6], [1], [-2, 3, -1]], [[6], [1], [-6]]],
         "no elements": [
             [[0, 3], [3, 1], [5, 0]],
             [[2, 0], [7, 7], [0]],
@@ -142,42 +152,49 @@ def by_pytorch(request: Request) -> dict[str, Any] | None:
     return {"sizes": list(found.shape), "strides": list(found.stride())}
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The misconception behind each wrong view, once each."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """The misconception behind each wrong view, once each; for views refused, whatever may have been in the way."""
     said: set[str] = set()
     for request, found in zip(case.parameters["requests"], evidence.values["views"], strict=True):
         wanted = by_pytorch(request)
         name = _difference(request, wanted, found)
-        if name is not None and name not in said:
+        sizes, strides, shape = request
+        figures = f"(sizes {sizes}, strides {strides} viewed as {shape}: found {_in_words(found)}, wanted "
+        figures += f"{_in_words(wanted)})"
+        if name == "refused":
             said.add(name)
-            sizes, strides, shape = request
-            yield (
-                name,
-                f"(sizes {sizes}, strides {strides} viewed as {shape}: found {_in_words(found)}, wanted "
-                f"{_in_words(wanted)})",
-            )
+            yield Deviation(name, tuple(_in_the_way(request)), figures, len(sizes) + len(shape))
+        elif name is not None and name not in said:
+            said.add(name)
+            yield name, figures
+        elif name is None and wanted is not None and sizes != wanted["sizes"]:
+            yield Agreement("refused", tuple(WHOLE_KINDS & set(_in_the_way(request))))
     if not said and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 
 
 def _in_words(found: dict[str, Any] | None) -> str:
-    if found is None or "refused" in found:
-        return "that it is refused"
+    if found is None:
+        return "a ValueError"
+    if "refused" in found:
+        return refusal(found)
     return f"sizes {found['sizes']}, strides {found['strides']}"
 
 
 def _difference(request: Request, wanted: dict[str, Any] | None, found: dict[str, Any]) -> str | None:
-    sizes, strides, shape = request
+    sizes, _, shape = request
     if wanted is None:
-        return None if "refused" in found else _accepted(sizes, shape)
+        if "refused" in found:
+            return OTHER_ERROR if "kind" in found else None
+        return _accepted(sizes, shape)
     if "refused" in found:
-        return _refused(sizes, strides)
+        return "refused"
     if found["sizes"] is None or found["strides"] is None:
         return "not a pair"
     if found["sizes"] != wanted["sizes"]:
         return "minus one left" if -1 in found["sizes"] else "wrong sizes"
     if len(found["strides"]) != len(wanted["strides"]):
-        return "wrong strides"
+        return "wrong number of strides"
     if not prod(sizes):
         return None
     used = [dim for dim, size in enumerate(wanted["sizes"]) if size > 1]
@@ -188,6 +205,8 @@ def _difference(request: Request, wanted: dict[str, Any] | None, found: dict[str
 
 
 def _accepted(sizes: list[int], shape: list[int]) -> str:
+    if any(size < -1 for size in shape):
+        return "negative size accepted"
     if -1 in shape:
         rest = prod(size for size in shape if size != -1)
         if shape.count(-1) > 1 or rest == 0 or prod(sizes) % rest:
@@ -197,12 +216,35 @@ def _accepted(sizes: list[int], shape: list[int]) -> str:
     return "reads across a gap"
 
 
-def _refused(sizes: list[int], strides: list[int]) -> str:
+WHOLE_KINDS = {"no elements", "stride 0 joined or cut", "refused what is not contiguous"}
+"""Who refuses one of these for its kind refuses all of the kind, but those of which nothing is asked."""
+
+
+def _in_the_way(request: Request) -> Iterator[str]:
+    """What may have been the reason to refuse a view that exists."""
+    sizes, strides, shape = request
+    if not sizes or not shape:
+        yield "no dimensions"
     if not prod(sizes):
-        return "no elements"
+        yield "no elements"
+        return
     if 0 in strides:
-        return "stride 0 joined or cut"
+        yield "stride 0 joined or cut"
     fresh = torch.empty(sizes, device="meta").stride()
     if any(size > 1 and stride != one for size, stride, one in zip(sizes, strides, fresh, strict=True)):
-        return "refused what is not contiguous"
-    return "size 1 in the way" if 1 in sizes else "refused"
+        yield "refused what is not contiguous"
+    # Is there a place where only a dimension of size 1 parts two that follow one another?
+    kept = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size != 1]
+    if _blocks(list(zip(sizes, strides, strict=True))) > _blocks(kept):
+        yield "size 1 in the way"
+
+
+def _blocks(dimensions: list[tuple[int, int]]) -> int:
+    """Into how many evenly spaced runs of more than one element dimensions fall."""
+    runs: list[tuple[int, int]] = []
+    for size, stride in dimensions:
+        if runs and runs[-1][1] == stride * size:
+            runs[-1] = (runs[-1][0] * size, stride)
+        else:
+            runs.append((size, stride))
+    return sum(size > 1 for size, _ in runs)

@@ -64,7 +64,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     lines = [f"{case.name}: your views"]
     for (sizes, strides, wanted), found in zip(case.parameters["requests"], evidence.values["views"], strict=True):
         answer = (
-            f"refused: {found['refused']}"
+            f"refused ({found.get('kind', 'ValueError')}): {found['refused']}"
             if "refused" in found
             else f"sizes {found['sizes']}, strides {found['strides']}"
         )

@@ -19,6 +19,7 @@ from torch._C import DispatchKey, DispatchKeySet
 from torch.library import _scoped_library, fallthrough_kernel
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.u3.own_dispatcher.model import Model, run_steps
 from autograder.exercises.u3.own_dispatcher.visible import PLAIN, Step, call, register
 
@@ -224,6 +225,16 @@ def hidden_cases(random: Random) -> list[Case]:
             call("g", PLAIN),
             call("g", cuda),
         ],
+        "redispatch within a block": [
+            register("f", "CPU"),
+            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
+            register("f", "Autograd", "below within", "Autograd", ["ADInplaceOrView"], []),
+            call("f", PLAIN),
+            register("g", "CPU"),
+            register("g", "ADInplaceOrView", "below within", "ADInplaceOrView", [], ["Autograd"]),
+            register("g", "Autograd", "below", "Autograd"),
+            call("g", PLAIN),
+        ],
         "registered later": [
             inner,
             register("f", implicit, "calls", "inner", [], []),
@@ -317,6 +328,12 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
             found: torch.Tensor = getattr(getattr(torch.ops, space), operator).default.redispatch(passed, tensor)
             return found
 
+        def go_on(operator: str, keys: DispatchKeySet, functionality: str, x: torch.Tensor) -> torch.Tensor:
+            highest = DispatchKey.AutogradOther if functionality == "Autograd" else getattr(DispatchKey, functionality)
+            lower = keys & torch._C._dispatch_keyset_full_after(highest)
+            below: torch.Tensor = getattr(getattr(torch.ops, space), operator).default.redispatch(lower, x)
+            return below
+
         def kernel(operator: str, name: str, does: list[Any]) -> Callable[..., torch.Tensor]:
             def run(keys: DispatchKeySet, x: torch.Tensor) -> torch.Tensor:
                 log.append(name)
@@ -324,10 +341,7 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
                 if kind == "compute":
                     return x
                 if kind == "below":
-                    highest = DispatchKey.AutogradOther if rest[0] == "Autograd" else getattr(DispatchKey, rest[0])
-                    lower = keys & torch._C._dispatch_keyset_full_after(highest)
-                    below: torch.Tensor = getattr(getattr(torch.ops, space), operator).default.redispatch(lower, x)
-                    return below
+                    return go_on(operator, keys, rest[0], x)
                 *other, excluded, included = rest
                 with ExitStack() as stack:
                     for functionality in excluded:
@@ -338,6 +352,8 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
                         )
                     if kind == "fails":
                         raise ZeroDivisionError
+                    if kind == "below within":
+                        return go_on(operator, keys, other[0], x)
                     return invoke(other[0])
 
             return run
@@ -384,8 +400,8 @@ def _outcome(question: Callable[[], torch.Tensor]) -> dict[str, Any]:
     return {"value": 1}
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The misconception behind the first call that went otherwise than in PyTorch."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """The first call that went otherwise than in PyTorch, and the mistakes that would have led to all that was seen."""
     told = False
     for keys, found in zip(case.parameters["keysets"], evidence.values["keys"], strict=True):
         wanted = bits(keys).highestPriorityTypeId().name
@@ -396,12 +412,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     wanted_runs = by_pytorch(steps)
     calls = [step for step in steps if step[0] == "call"]
     found_runs = evidence.values["runs"]
-    for number, (step, right, run) in enumerate(zip(calls, wanted_runs, found_runs, strict=True)):
+    for step, right, run in zip(calls, wanted_runs, found_runs, strict=True):
         if not told and (name := _difference(right, run)) is not None:
             told = True
+            figures = f"({_in_words(step)}: found {_outcome_words(run)}, wanted {_outcome_words(right)})"
             if name == "wrong kernels":
-                name = _named(steps, found_runs, number)
-            yield name, f"({_in_words(step)}: found {_outcome_words(run)}, wanted {_outcome_words(right)})"
+                yield Deviation(name, tuple(_leading_to(steps, found_runs)), figures, len(steps))
+            else:
+                yield name, figures
+    if not told and steps:
+        yield Agreement("wrong kernels", tuple(set(Model.FLAWS) - set(_leading_to(steps, found_runs))))
     if not told and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 
@@ -429,15 +449,13 @@ def _difference(wanted: dict[str, Any], found: dict[str, Any]) -> str | None:
     return None if found.get("value") == wanted["value"] else "value lost"
 
 
-def _named(steps: list[Step], found: list[dict[str, Any]], number: int) -> str:
-    """The mistake that leads to the same kernels up to the first wrong call, and with luck beyond it."""
-    fits: list[tuple[int, int, str]] = []
-    for flaw in Model.FLAWS:
-        runs = run_steps(steps, Model(flaw))
-        agreeing = [_alike(one, other) for one, other in zip(runs, found, strict=True)]
-        if all(agreeing[: number + 1]):
-            fits.append((sum(agreeing), -len(fits), flaw))
-    return max(fits)[2] if fits else "wrong kernels"
+def _leading_to(steps: list[Step], found: list[dict[str, Any]]) -> list[str]:
+    """The mistakes that lead to these kernels in all calls, each in one of the ways to make it."""
+    return [
+        name
+        for name, ways in Model.FLAWS.items()
+        if any(all(map(_alike, run_steps(steps, Model(flaw)), found)) for flaw in ways)
+    ]
 
 
 def _alike(run: dict[str, Any], found: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from autograder.exercises.u3.own_dispatcher.visible import LONGEST_LOG
 
@@ -23,29 +23,40 @@ DEEPEST = 40
 class Model:
     """A dispatcher with one flaw, or none."""
 
-    FLAWS = (
-        "first argument only",
-        "thread sets forgotten",
-        "include wins",
-        "not restored after an error",
-        "not restored to what it was",
-        "exact kernel last",
-        "implicit before explicit",
-        "no composite at autograd",
-        "implicit hides a derivative",
-        "any kernel counts",
-        "autograd before implicit",
-        "composite for every key",
-        "no fallback",
-        "fallback too early",
-        "fallthrough ends the walk",
-        "redispatch starts anew",
-        "below keeps its own key",
-        "below drops too much",
-        "old table",
-        "no functionality",
-        "parts not joined",
-    )
+    FLAWS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "first argument only": ("first argument only",),
+        "thread sets forgotten": ("thread sets forgotten",),
+        "include wins": ("include wins",),
+        "not restored after an error": ("not restored after an error",),
+        "not restored to what it was": ("not restored to what it was",),
+        "exact kernel last": ("exact kernel last", "explicit before exact"),
+        "implicit before explicit": ("implicit before explicit",),
+        "no composite at autograd": ("no composite at autograd",),
+        "implicit hides a derivative": ("implicit hides a derivative",),
+        "any kernel counts": ("any kernel counts",),
+        "autograd before implicit": ("autograd before implicit",),
+        "composite for every key": ("composite for every key",),
+        "no fallback": ("no fallback",),
+        "fallback too early": ("fallback too early",),
+        "fallthrough ends the walk": ("fallthrough ends the walk",),
+        "redispatch starts anew": (
+            "redispatch starts anew",
+            "redispatch adds the sets",
+            "redispatch includes",
+            "redispatch excludes",
+        ),
+        "below keeps its own key": ("below keeps its own key",),
+        "below drops too much": ("below drops too much",),
+        "old table": (
+            "old table",
+            "old table, but for the key",
+            "old table, but for the operator",
+            "old misses",
+        ),
+        "no functionality": ("no functionality",),
+        "parts not joined": ("parts not joined",),
+    }
+    """For each mistake the ways to make it."""
 
     def __init__(self, flaw: str = "") -> None:
         self.flaw = flaw
@@ -79,7 +90,9 @@ class Model:
 
     def entry(self, operator: str, key: str) -> Any:
         """The kernel for a key; `None` where there is none."""
-        if self.flaw != "old table":
+        if self.flaw == "old misses" and self.known.get((operator, key), "") is not None:
+            self.known[operator, key] = self._computed(operator, key)
+        elif not self.flaw.startswith("old "):
             return self._computed(operator, key)
         if (operator, key) not in self.known:
             self.known[operator, key] = self._computed(operator, key)
@@ -92,6 +105,8 @@ class Model:
         order = [key, EXPLICIT, IMPLICIT, "Autograd", "fallback"]
         if flaw == "exact kernel last":
             order = [EXPLICIT, IMPLICIT, key, "Autograd", "fallback"]
+        elif flaw == "explicit before exact":
+            order = [EXPLICIT, key, IMPLICIT, "Autograd", "fallback"]
         elif flaw == "implicit before explicit":
             order = [key, IMPLICIT, EXPLICIT, "Autograd", "fallback"]
         elif flaw == "autograd before implicit":
@@ -120,6 +135,14 @@ class Model:
             return EXPLICIT in own or any(one in own for one in ON_BACKENDS)
         return EXPLICIT in own or key.removeprefix("Autograd") in own
 
+    def register(self, operator: str, key: str, kernel: Any) -> None:
+        """A kernel, or that there is none to choose, for a key or an alias."""
+        self.registered.setdefault(operator, {})[key] = kernel
+        if self.flaw == "old table, but for the key":
+            self.known.pop((operator, key), None)
+        elif self.flaw == "old table, but for the operator" and key not in (EXPLICIT, IMPLICIT, "Autograd"):
+            self.known = {one: kernel for one, kernel in self.known.items() if one[0] != operator}
+
     def call(self, operator: str, keysets: list[frozenset[str]]) -> None:
         """A call with arguments of these keys."""
         keys = set(keysets[0]) if self.flaw == "first argument only" else set().union(*keysets)
@@ -143,6 +166,10 @@ class Model:
         """The kernel for these keys."""
         if self.flaw == "redispatch starts anew" and not anew:
             keys = self._effective(operator, set(keys))
+        if self.flaw in ("redispatch adds the sets", "redispatch includes") and not anew:
+            keys = keys | self.sets["including"]
+        if self.flaw in ("redispatch adds the sets", "redispatch excludes") and not anew:
+            keys = keys - self.sets["excluding"]
         key = self.runtime_key(keys)
         kernel = self.entry(operator, key)
         if kernel is None or kernel == FALLTHROUGH:
@@ -197,7 +224,10 @@ def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
                         stack.enter_context(model.block("including", functionality))
                     if kind == "fails":
                         raise ZeroDivisionError
-                    model.call(other[0], given)
+                    if kind == "below within":
+                        model.redispatch(operator, model.below(keys, other[0]))
+                    else:
+                        model.call(other[0], given)
 
         return run
 
@@ -205,7 +235,7 @@ def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
         if kind == "register":
             key, name, does = rest
             entry = FALLTHROUGH if does == [FALLTHROUGH] else kernel(name, does)
-            model.registered.setdefault(operator, {})[key] = entry
+            model.register(operator, key, entry)
             continue
         keysets, blocks = rest
         given[:] = [frozenset(keys) for keys in keysets]

@@ -30,6 +30,7 @@ LONGEST_LOG = 20
 
 Step = list[Any]
 """`["register", operator, key, name, does]`, where `does` is `["compute"]`, `["below", functionality]`,
+`["below within", functionality, excluded, included]`,
 `["calls", operator, excluded, included]`, `["fails", excluded, included]` or `["fallthrough"]`; or
 `["call", operator, key sets, blocks]`, where a block is `["including", functionality]` or `["excluding", …]`."""
 
@@ -182,6 +183,8 @@ def _kernel(
                 stack.enter_context(dispatcher.including(functionality))
             if kind == "fails":
                 raise _FailedError
+            if kind == "below within":
+                return dispatcher.redispatch(operator, below(keys, other[0]), value)
             return dispatcher.call(other[0], list(given), value)
 
     return run

@@ -35,6 +35,10 @@ MISCONCEPTIONS = {
         "it."
     ),
     "keyword arguments forgotten": "Tensors may come as keyword arguments, too, such as `out=`.",
+    "keyword arguments first": "The tensors come in the order of the arguments: keyword arguments are the last.",
+    "parameters left out": (
+        "A parameter is a tensor, too, though its type is another one: ask `isinstance(value, torch.Tensor)`."
+    ),
     "keys of results": "You wrote down the keys of the result. Write down those of the tensors that go in.",
     "first tensor only": "An operator has a key set for *each* tensor among its arguments.",
     "calls without tensors left out": (
@@ -108,6 +112,10 @@ FLAWED: dict[str, type[Any]] = {
     "lists forgotten": _flawed(
         lambda args, kwargs, found: [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
     ),
+    "keyword arguments first": _flawed(lambda args, kwargs, found: _tensors(kwargs, args)),
+    "parameters left out": _flawed(
+        lambda args, kwargs, found: [one for one in _tensors(args, kwargs) if type(one) is torch.Tensor]
+    ),
     "first tensor only": _flawed(lambda args, kwargs, found: _tensors(args, kwargs)[:1]),
     "keys of results": _flawed(lambda args, kwargs, found: _tensors(found)),
 }
@@ -116,7 +124,8 @@ FLAWED: dict[str, type[Any]] = {
 def hidden_cases(random: Random) -> list[Case]:
     """One case for each thing that is easily forgotten, then random programs."""
     fixed: dict[str, list[Program]] = {
-        "keyword arguments": [program("plain plain", ["out", 0, 1])],
+        "keyword arguments": [program("plain plain", ["out", 0, 1]), program("inference inference", ["out", 0, 1])],
+        "parameters": [program("parameter plain", ["linear", 1, 0], ["cat", 0, 1], ["add", 0, 0])],
         "lists": [program("plain grad rows", ["stack", 0, 1, 1], ["pick", 0, 2], ["cat", 1])],
         "no tensors": [program("plain", ["zeros"], ["add", 0, 1], ["zeros"])],
         "other tensors": [

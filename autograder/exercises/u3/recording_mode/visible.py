@@ -24,6 +24,7 @@ KINDS: dict[str, Callable[[], torch.Tensor]] = {
     "meta": lambda: torch.ones(2, 3, device="meta"),
     "sparse": lambda: torch.eye(3)[:2].to_sparse(),
     "inference": lambda: _inferred(),
+    "parameter": lambda: torch.nn.Parameter(torch.arange(6.0).view(2, 3)),
     "rows": lambda: torch.tensor([1, 0]),
 }
 

@@ -27,6 +27,10 @@ MISCONCEPTIONS = {
     ),
     "cut off": "Round to the nearest tick. You cut off what is beyond the last one.",
     "halves rounded up": "A number halfway between two ticks goes to the even one, as `torch.round` does.",
+    "single precision": (
+        "You calculate in single precision, which has no room for all digits of a product of two large numbers. Hand "
+        "the operator numbers in double precision."
+    ),
     "no limit": ("The device has no ticks beyond -32768 and 32767: what is larger stays at the limit."),
     "wraps around": "What is beyond the last tick stays there. In your device it came back at the other end.",
     "written elsewhere": (
@@ -57,6 +61,9 @@ def hidden_cases(random: Random) -> list[Case]:
         "not on this device": network(3, 3, seed=seed(10**6), steps=1, unknown=names),
         "many steps": network(2, 3, 2, seed=seed(10**6), steps=6, rate=0.5, body="halved"),
     }
+    # Large products that nearly cancel each other: what is left has digits that single precision lost. Of 4,000 sums
+    # some fifty stay within the limits.
+    cases["digits of large products"] = network(12, 80, seed=0, steps=0, rows=50, spread=32767)
     for number in range(3):
         sizes = [random.randint(1, 6) for _ in range(random.randint(2, 4))]
         cases[f"random {number}"] = network(
@@ -86,6 +93,7 @@ def device(
     in_place: bool = True,
     options: bool = True,
     late: bool = False,
+    dtype: torch.dtype = torch.float64,
 ) -> type[torch.Tensor]:
     """The class of a device's tensors; with what deviates from the defaults, one that makes a mistake."""
 
@@ -113,7 +121,7 @@ def device(
                 raise NotImplementedError(str(operator))
 
             def value(one: Any) -> torch.Tensor:
-                return one.exact / TICKS
+                return (one.exact / TICKS).to(dtype)
 
             given = tree_map_only(Fixed, value, (args, (kwargs or {}) if options else {}))
             found = operator(*given[0], **given[1]) * TICKS
@@ -153,6 +161,7 @@ FLAWED: tuple[tuple[str, type[torch.Tensor]], ...] = (
     ("no limit", device(_unlimited)),
     ("wraps around", device(_wrapped_around)),
     ("rounded late", device(late=True)),
+    ("single precision", device(dtype=torch.float32)),
 )
 
 

@@ -14,7 +14,7 @@ Program = dict[str, Any]
 
 `sizes`: of `x`. `constants`: sizes of the others. `steps`: names of `STEPS` with indices of values (`x`, the
 constants, then what the steps gave). `dual`: whether it is tried with dual numbers. `zeros`: whether every other number
-of `x` is 0.
+of `x` is 0. `asking`: whether the constants ask for gradients, as weights do.
 """
 
 STEPS: dict[str, Callable[..., Any]] = {
@@ -31,7 +31,13 @@ STEPS: dict[str, Callable[..., Any]] = {
     "3 * x": lambda x: 3 * x,
     "x * 3": lambda x: x * 3,
     "x / 4": lambda x: x / 4,
+    "x + 0.1": lambda x: x + 0.1,
+    "0.3 - x": lambda x: 0.3 - x,
+    "0.7 * x": lambda x: 0.7 * x,
+    "x / 2.5": lambda x: x / 2.5,
     "4 / x": lambda x: 4 / x,
+    "x ** 0": lambda x: x**0,
+    "x ** 1": lambda x: x**1,
     "x ** 2": lambda x: x**2,
     "x ** 3": lambda x: x**3,
     "x ** -1": lambda x: x**-1,
@@ -40,13 +46,15 @@ STEPS: dict[str, Callable[..., Any]] = {
     "tanh": lambda x: x.tanh(),
     "relu": lambda x: x.relu(),
     "sum": lambda x: x.sum(),
+    "sigmoid": lambda x: x.sigmoid(),
 }
-"""What a function is made of. Operators and methods, so that tensors and dual numbers both can do it."""
+"""What a function is made of. Operators and methods, so that tensors and dual numbers both can do it; not `sigmoid`,
+which the task asks of no dual number."""
 
 
 def program(sizes: list[int], *steps: list[Any], constants: list[list[int]] | None = None, **more: Any) -> Program:
     """A function of `x`; see `Program`."""
-    usual = {"dual": True, "seed": 0, "dtype": "float64", "zeros": False}
+    usual = {"dual": True, "seed": 0, "dtype": "float64", "zeros": False, "asking": False}
     return {"sizes": sizes, "constants": constants or [], "steps": list(steps), **usual, **more}
 
 
@@ -73,6 +81,10 @@ def visible_cases() -> list[Case]:
                 seed=3,
             ),
         ),
+        Case(
+            "numbers with a point", program([3], ["0.7 * x", 0], ["x + 0.1", 1], ["0.3 - x", 2], ["x / 2.5", 3], seed=4)
+        ),
+        Case("what no dual number knows", program([3], ["sigmoid", 0], ["x * y", 0, 1], dual=False, seed=5)),
     ]
 
 
@@ -86,6 +98,8 @@ def made(given: Program) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]
     )
     if given["zeros"]:
         x.view(-1)[::2] = 0
+    for constant in constants:
+        constant.requires_grad_(given["asking"])
     return x, tangent, constants
 
 
@@ -125,7 +139,9 @@ def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
         if isinstance(found, torch.Tensor):
             tensors[name] = found.detach().clone()
     values["untouched"] = bool(
-        leaf.grad is None and x.grad is None and not x.requires_grad and torch.equal(leaf.detach(), made(given)[0])
+        all(one.grad is None for one in (leaf, x, *constants))
+        and not x.requires_grad
+        and torch.equal(leaf.detach(), made(given)[0])
     )
     return Evidence(values, tensors)
 

@@ -26,6 +26,7 @@ FLAWS: dict[str, tuple[frozenset[str], ...]] = {
     "keeps the last gradient": _ways("last gradient"),
     "output numbers ignored": _ways("first input"),
     "dtypes not restored": _ways("any dtype"),
+    "zeros for None": _ways("zeros"),
 }
 """For each mistake (a misconception of the judge) the ways to make it, as what an engine does otherwise."""
 
@@ -95,7 +96,7 @@ class _Engine:
                 raise RuntimeError(f"more than {MOST:,} calls")
             node = self._next()
             called.append(node)
-            found = node(*self._buffers.get(node, [None] * len(node._input_metadata)))
+            found = node(*self._arguments(node))
             if "kept" not in self._flaws:
                 self._buffers.pop(node, None)
             results = found if isinstance(found, tuple) else (found,)
@@ -104,6 +105,17 @@ class _Engine:
                     self.deposit(following, number, result)
                     self._arrived(following)
         return called
+
+    def _arguments(self, node: Any) -> list[torch.Tensor | None]:
+        """What came to the inputs of a node."""
+        inputs = node._input_metadata
+        came = self._buffers.get(node, [None] * len(inputs))
+        if "zeros" not in self._flaws:
+            return came
+        return [
+            torch.zeros(tuple(wanted.shape), dtype=wanted.dtype) if one is None else one
+            for one, wanted in zip(came, inputs, strict=True)
+        ]
 
     def _next(self) -> Any:
         ready = self.ready

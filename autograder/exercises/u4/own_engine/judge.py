@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -68,6 +69,10 @@ MISCONCEPTIONS = {
         "A gradient arrives in another dtype than its tensor has. Bring it to the dtype in the next node's "
         "`_input_metadata`, as the engine does."
     ),
+    "zeros for None": (
+        "You give a node zeros for an input to which no gradient came. Give it `None`: then the node leaves out what "
+        "it need not compute, where zeros may be divided by zero."
+    ),
 }
 
 
@@ -110,6 +115,10 @@ def hidden_cases(random: Random) -> list[Case]:
         "an output that is not used": program([leaf(3, 4)], ["unbind", 0], ["mul", 2, 2], ["sin", 4], tensors=[5]),
         "two outputs of a node": program(
             [leaf(4, 3)], ["least and most", 0], ["mul", 1, 2], ["sub", 3, 2], tensors=[4]
+        ),
+        # All eigenvalues of the matrix are 0. A gradient of the vectors would be divided by their difference.
+        "no gradient is not a gradient of zeros": program(
+            [leaf(3, 3), flat], ["sub", 0, 0], ["eigenvalues", 2], ["add", 3, 1], ["sin", 5], tensors=[6]
         ),
         "broadcast between": program(
             [wide, flat], ["sin", 1], ["mul", 2, 2], ["add", 0, 3], ["cos", 4], ["sum", 5], ["add", 4, 6], tensors=[7]
@@ -262,8 +271,15 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
 
 def _alike(wanted: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> bool:
     return wanted.keys() == found.keys() and all(
-        # Gradients in single precision are sums in an order of one's own.
-        agrees(found[name], one, relative=1e-8 if one.dtype == torch.float64 else 1e-4, absolute=1e-10)
+        # Gradients in single precision are sums in an order of one's own. What is no number is not PyTorch's here, but
+        # may be that of a mistake.
+        agrees(
+            found[name].nan_to_num(),
+            one.nan_to_num(),
+            relative=1e-8 if one.dtype == torch.float64 else 1e-4,
+            absolute=1e-10,
+        )
+        and torch.equal(found[name].isnan(), one.isnan())
         for name, one in wanted.items()
     )
 
@@ -290,5 +306,11 @@ def _difference(
             kinds = [f"{list(one.shape)} of {str(one.dtype).removeprefix('torch.')}" for one in (gradient, right_one)]
             return f"(the gradient of {name} is {kinds[0]}, in PyTorch {kinds[1]})"
         if not _alike({name: right_one}, {name: gradient}):
-            return f"(the gradient of {name})"
+            first = next(
+                at
+                for at in product(*map(range, right_one.shape))
+                if not _alike({name: right_one[at]}, {name: gradient[at]})
+            )
+            mine, theirs = (f"{one[first].item():.10g}" for one in (gradient, right_one))
+            return f"(the gradient of {name} at {list(first)} is {mine}, in PyTorch {theirs})"
     return "(nodes of the same name in another order, or a gradient that nothing asked for)"

@@ -38,6 +38,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "total": lambda x: x.sum(0),
     "unbind": lambda x: x.unbind(0),
     "least and most": lambda x: x.aminmax(dim=0),
+    "eigenvalues": lambda x: torch.linalg.eigh(x),
     "stack": lambda *xs: torch.stack(xs),
     "cat": lambda *xs: torch.cat(xs),
     "turn": lambda x: x.t(),

@@ -18,6 +18,10 @@ __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "not there": "Your library defines no operator `u5::longest_run`: `TORCH_LIBRARY(u5, m)` with `m.def(…)` does.",
     "another schema": f"The schema of your operator is another one than `{SCHEMA.removeprefix('u5::')}`.",
+    "not for the CPU": (
+        "No kernel is registered for the CPU: a function that `m.def(…)` is given runs on every device. Register it "
+        "with `TORCH_LIBRARY_IMPL(u5, CPU, m)`."
+    ),
     "refused": "Your operator refuses a tensor that it should take.",
     "not refused": (
         "Your operator takes a tensor that it should refuse: check with `TORCH_CHECK` what your loops rely on. A "
@@ -32,7 +36,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "goes on in the next row": "Each row begins anew. Your counter goes on where the row before ended.",
     "equal counts": "An element counts when it is greater than the limit. Yours counts equal ones, too.",
     "counts all": "You count all elements above the limit. A run ends at the first that is not.",
-    "single precision": "A number of double precision loses digits when you read or compare it in single precision.",
+    "single precision": (
+        "A number of double precision, in `x` or as the limit, loses digits when you read or compare it in single "
+        "precision."
+    ),
     "no default": "Where no limit is given it is 0. Write the default into the schema.",
     "another dtype": "The result has one int64 number for each row.",
     "another result": "The numbers are not the ones that the task asks for.",
@@ -134,6 +141,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if schema != SCHEMA:
         yield "no default" if schema == SCHEMA.replace("=0.", "") else "another schema", f"(found {schema})"
+        return
+    if not evidence.values["for the CPU"]:
+        yield "not for the CPU", ""
         return
     wrong = []
     for number, (one, seen) in enumerate(zip(case.kept["calls"], evidence.values["calls"], strict=True)):

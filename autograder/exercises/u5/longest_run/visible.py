@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u5.native import described, in_words, load, make, same, tensor
+from autograder.exercises.u5.native import NAMESPACE, described, in_words, load, make, same, tensor
 from autograder.learner_side.apart import apart
 from autograder.learner_side.libraries import attempt, first_line, source_of
 
@@ -27,6 +27,8 @@ def visible_cases() -> list[Case]:
         "two rows": [call(plain), call(plain, 1.0)],
         "strides": [call({**plain, "how": how}) for how in ("transposed", "every other", "inside")],
         "double precision": [call({**plain, "dtype": "float64"}, 0.1)],
+        # The nearest number of single precision is greater than 0.1 and smaller than 0.7.
+        "a limit between": [call(tensor(1, 4, seed=0, values=[one, one, -1.0, one]), one) for one in (0.1, 0.7)],
         "empty": [call(tensor(3, 0, seed=0)), call(tensor(0, 4, seed=0))],
         "refused": [
             call(tensor(2, 3, 4, seed=1)),
@@ -67,7 +69,8 @@ def answers(case: Case) -> Evidence:
         seen.append({"raised": raised, "written": written, **described(found)})
         if isinstance(found, torch.Tensor) and found.device.type == "cpu":
             tensors[str(number)] = found
-    return Evidence({"schema": str(operator.default._schema), "calls": seen}, tensors)
+    for_cpu = torch._C._dispatch_has_kernel_for_dispatch_key(f"{NAMESPACE}::longest_run", "CPU")
+    return Evidence({"schema": str(operator.default._schema), "for the CPU": for_cpu, "calls": seen}, tensors)
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -42,6 +42,15 @@ UNSTABLE = re.compile(r"_Z\w*?(?<!\d)(3c10|2at|5torch|6caffe2)(?=[\dA-Z])")
 """How C++ writes the names of functions and classes in PyTorch's namespaces."""
 
 
+SPECIAL = [
+    *(1.0, float("inf"), 2.0, 3.0, -1.0),
+    *(1.0, float("nan"), 2.0, float("inf"), 1.0),
+    *(float("inf"), 1.0, float("-inf"), 2.0, 1.0),
+    *(1.0, 2.0, 3.0, 4.0, 5.0),
+]
+"""Four rows, of which the last has ordinary numbers: nothing of the rows before may be left in it."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Drawn sizes, layouts, dtypes and rates."""
 
@@ -53,6 +62,11 @@ def hidden_cases(random: Random) -> list[Case]:
     calls = {
         "layouts, drawn": [drawn(how=how) for how in ("plain", "transposed", "every other", "inside", "repeated")],
         "double precision, drawn": [drawn(dtype="float64") for _ in range(2)],
+        "infinities and NaN": [
+            call(tensor(4, 5, seed=0, dtype=dtype, values=SPECIAL), rate)
+            for dtype in ("float32", "float64")
+            for rate in (0.5, -1.0, 0.0)
+        ],
         "refused, drawn": [drawn(dtype=random.choice(["int32", "bool", "int64"]), low=0, high=3)],
     }
     return [Case(name, {"number": random.randrange(2**31)}, kept={"calls": one}) for name, one in calls.items()]
@@ -105,6 +119,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             return
 
 
+def _alike(found: torch.Tensor, wanted: torch.Tensor, relative: float, absolute: float) -> bool:
+    """Whether numbers agree; what is no number agrees with what is none, either."""
+    return torch.equal(found.isnan(), wanted.isnan()) and agrees(
+        found.nan_to_num(nan=0.0, posinf=float("inf"), neginf=float("-inf")),
+        wanted.nan_to_num(nan=0.0, posinf=float("inf"), neginf=float("-inf")),
+        relative=relative,
+        absolute=absolute,
+    )
+
+
 def _of_a_call(one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | None) -> Iterator[tuple[str, str]]:
     x, rate = make(one["tensor"]), one["rate"]
     about = f"({one['tensor']['shape']} {one['tensor']['dtype']}, rate {rate:g}"
@@ -123,8 +147,8 @@ def _of_a_call(one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | 
         yield "another dtype", f"{about}: found {found.dtype}, {list(found.shape)})"
         return
     relative = 1e-10 if x.dtype == torch.float64 else 1e-4
-    if not agrees(found, wanted, relative=relative, absolute=1e-6 if relative > 1e-9 else 1e-12):
-        fits = [name for name, flaw in FLAWS.items() if agrees(found, flaw(x, rate), relative=1e-4, absolute=1e-5)]
+    if not _alike(found, wanted, relative, 1e-6 if relative > 1e-9 else 1e-12):
+        fits = [name for name, flaw in FLAWS.items() if _alike(found, flaw(x, rate), 1e-4, 1e-5)]
         yield (
             fits[0] if fits else "another result",
             f"{about}: found {in_figures(found, 4)}, wanted {in_figures(wanted, 4)})",

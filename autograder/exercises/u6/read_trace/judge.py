@@ -8,7 +8,19 @@ from random import Random
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u6.read_trace.model import CAUSES, FLAWS, diagnose
 from autograder.exercises.u6.read_trace.visible import FIGURES
-from fxopt_workbench.internals.timelines import COMPUTE, COPIES, Event, Timeline, training_loop
+from fxopt_workbench.internals.timelines import (
+    COMPUTE,
+    COPIES,
+    DEVICE,
+    HOST,
+    MAIN_THREAD,
+    ON_DEVICE,
+    Event,
+    Timeline,
+    training_loop,
+)
+
+SEVERAL = "Where several activities end a gap, the one that was launched first counts, wherever it stands in the list."
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your function asks PyTorch. A trace is a list of dictionaries: count.",
@@ -50,6 +62,27 @@ MISCONCEPTIONS = {
     "nested ranges twice": "Ranges may lie within one another: time inside two of them is still the same time.",
     "all copies hidden": "`hidden` is the time in which a copy *and* a kernel run at once.",
     "hidden added up": "`hidden` is time: where a copy runs beside two kernels at once, count it once.",
+    "the last of several launches": SEVERAL,
+    "the first of several in the list": SEVERAL,
+    "the last of several in the list": SEVERAL,
+    "threads by number alone": (
+        "Threads of two processes may have the same number. What another process does, or waits for, does not hold up "
+        "the thread that launches: compare `pid`, too."
+    ),
+    "operators named data": "Only a range (`user_annotation`) counts as `data`; an operator may have the same name.",
+    "names with data in them": "Only a range whose name is `data`, and nothing else, counts.",
+    "memsets left out": "A memset keeps the device busy, too.",
+    "memsets are copies": "For `hidden` only copies count (`gpu_memcpy`), beside kernels; a memset is neither.",
+    "memsets are kernels": "For `hidden` only kernels count (`kernel`), beside copies; a memset is neither.",
+    "waits after the launch": "A synchronisation that returned after the launch began did not hold that launch up.",
+    "data until the launch": (
+        "The host may be inside `data` after the launch, while the device still stands still: that part of the gap "
+        "counts, too."
+    ),
+    "a launch just then was early": "A launch that begins just when the gap does did not begin before it.",
+    "a wait until the gap is none": "A synchronisation that returned just at the gap's start counts, too.",
+    "a wait until the launch is none": "A synchronisation that returned just at the launch's start counts, too.",
+    "in the order of the list": "The events of a trace may come in any order: sort spans before you unite them.",
     "wrong bottleneck": "The bottleneck is the largest of the five causes.",
     "wrong figures": "Counted from its events, this trace has other figures.",
 }
@@ -58,6 +91,7 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """One trace for each rule that is easily forgotten, then random ones."""
     fixed = {
+        "returned just then": _returned_just_then(),
         "two streams": _two_streams(),
         "loads in the background": training_loop(load=80, loader_thread=True, kernels=(5, 5), prepare=40, copy=3),
         "loads and waits": training_loop(load=70, kernels=(40, 30), reads_loss=True, prepare=8),
@@ -67,9 +101,95 @@ def hidden_cases(random: Random) -> list[Case]:
         "long ago": _long_ago(),
         "prefetched": _prefetched(),
         "another thread waits": _another_thread(),
+        "several begin at once": _several_at_once(),
+        "two processes": _two_processes(),
+        "names of others": _names_of_others(),
+        "memsets": _memsets(),
+        "waits and loads after the launch": _after_the_launch(),
+        "in any order": _prefetched()[::-1],
+        "a copy all the time": _written("kernel 3 10 40 7", "gpu_memcpy 2 10 40 20"),
+        "no events": [],
     }
     cases = [Case(name, {"events": events}) for name, events in fixed.items()]
     return cases + [Case(f"random {number}", {"events": random_trace(random)}) for number in range(5)]
+
+
+def _written(*rows: str) -> list[Event]:
+    """A trace of activities, ranges and calls, one a row.
+
+    An activity is its category, then when it was launched, when it began and how long it took, and its stream. Anything
+    else on the host is its category, name, beginning, duration, process and thread.
+    """
+    events: list[Event] = []
+
+    def add(name: str, category: str, start: int, duration: int, process: int, thread: int, **args: int) -> None:
+        place = {"ts": start, "dur": duration, "pid": process, "tid": thread, "args": args}
+        events.append({"name": name, "cat": category, "ph": "X", **place})
+
+    for number, row in enumerate(rows):
+        category, *told = row.split()
+        if category in ON_DEVICE:
+            launched, start, duration, stream = map(int, told)
+            add(f"call {number}", "cuda_runtime", launched, 1, HOST, MAIN_THREAD, correlation=number)
+            add(f"activity {number}", category, start, duration, DEVICE, stream, correlation=number)
+        else:
+            name, *numbers = told
+            start, duration, process, thread = map(int, numbers)
+            add(name, category, start, duration, process, thread, correlation=-number)
+    return events
+
+
+def _several_at_once() -> list[Event]:
+    return _written(
+        "kernel 0 2 10 7",
+        *("kernel 30 40 10 20", "kernel 5 40 10 7"),  # launched before the gap, and within it
+        *("kernel 45 90 10 7", "kernel 80 90 10 20"),
+        *("kernel 101 150 10 7", "kernel 130 150 10 20"),  # both within it: data lies between them
+        f"user_annotation data 105 20 {HOST} {MAIN_THREAD}",
+        f"cuda_runtime cudaStreamSynchronize 126 2 {HOST} {MAIN_THREAD}",
+        *("kernel 190 200 10 7", "kernel 170 200 10 20"),
+        f"cuda_runtime cudaStreamSynchronize 180 2 {HOST} {MAIN_THREAD}",
+    )
+
+
+def _two_processes() -> list[Event]:
+    return _written(
+        *("kernel 0 2 10 7", "kernel 50 60 10 7"),
+        f"user_annotation data 15 20 {HOST + 4} {MAIN_THREAD}",
+        f"cuda_runtime cudaDeviceSynchronize 20 10 {HOST + 4} {MAIN_THREAD}",
+    )
+
+
+def _names_of_others() -> list[Event]:
+    return _written(
+        *("kernel 0 2 10 7", "kernel 50 60 10 7", "kernel 90 100 5 7"),
+        f"cpu_op data 15 20 {HOST} {MAIN_THREAD}",
+        f"user_annotation metadata 72 15 {HOST} {MAIN_THREAD}",
+        f"user_annotation data_loader 75 5 {HOST} {MAIN_THREAD}",
+    )
+
+
+def _memsets() -> list[Event]:
+    return _written(
+        *("gpu_memset 0 2 10 7", "kernel 1 5 20 20", "gpu_memcpy 3 8 3 21"),
+        *("gpu_memcpy 40 45 20 7", "gpu_memset 42 50 30 20"),
+        *("kernel 60 100 5 7", "gpu_memset 61 110 4 7"),
+    )
+
+
+def _after_the_launch() -> list[Event]:
+    return _written(
+        *("kernel 0 2 10 7", "kernel 20 60 10 7", "kernel 75 120 10 7"),
+        f"cuda_runtime cudaStreamSynchronize 22 6 {HOST} {MAIN_THREAD}",
+        f"user_annotation data 80 25 {HOST} {MAIN_THREAD}",
+    )
+
+
+def _returned_just_then() -> list[Event]:
+    return _written(
+        *("kernel 0 2 10 7", "kernel 40 60 10 7", "kernel 41 71 10 7"),
+        f"cuda_runtime cudaStreamSynchronize 5 35 {HOST} {MAIN_THREAD}",
+    )
 
 
 def _two_streams() -> list[Event]:
@@ -167,7 +287,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if off:
         told = ", ".join(f"{figure}: found {figures[figure]}, wanted {right[figure]}" for figure in off)
         yield _named(events, figures), f"({told}; in µs)"
-    elif right.get(name, 0) != max(right[cause] for cause in CAUSES):
+    elif name not in CAUSES or right[name] != max(right[cause] for cause in CAUSES):
         yield "wrong bottleneck", f"(found {name}, wanted {right['bottleneck']})"
     elif evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"

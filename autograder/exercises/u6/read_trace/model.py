@@ -29,15 +29,30 @@ FLAWS = (
     "all copies hidden",
     "hidden added up",
     "one stream only",
+    "the last of several launches",
+    "the first of several in the list",
+    "the last of several in the list",
+    "threads by number alone",
+    "operators named data",
+    "names with data in them",
+    "memsets left out",
+    "memsets are copies",
+    "memsets are kernels",
+    "waits after the launch",
+    "data until the launch",
+    "in the order of the list",
+    "a launch just then was early",
+    "a wait until the gap is none",
+    "a wait until the launch is none",
 )
 
 Span = tuple[int, int]
 
 
-def union(spans: Iterable[Span]) -> list[Span]:
-    """The same time without overlaps, in order."""
+def union(spans: Iterable[Span], *, in_order: bool = True) -> list[Span]:
+    """The same time without overlaps, in order; or what becomes of it if nobody puts the spans in order."""
     found: list[Span] = []
-    for start, end in sorted(spans):
+    for start, end in sorted(spans) if in_order else spans:
         if found and start <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], end))
         else:
@@ -58,10 +73,12 @@ def span(event: Event) -> Span:
 def diagnose(events: list[Event], flaw: str = "") -> dict[str, Any]:
     """The figures in microseconds and the bottleneck, with one flaw or none."""
     device = [event for event in events if event["cat"] in ON_DEVICE]
-    counted = [event for event in device if event["cat"] == "kernel"] if flaw == "copies left out" else device
+    left_out = {"copies left out": ("gpu_memcpy", "gpu_memset"), "memsets left out": ("gpu_memset",)}.get(flaw, ())
+    counted = [event for event in device if event["cat"] not in left_out]
     if flaw == "one stream only":
         counted = [event for event in device if event["tid"] == device[0]["tid"]]
-    busy = union(map(span, counted))
+    in_time = flaw != "in the order of the list"
+    busy = union(map(span, counted), in_order=in_time)
     found = dict.fromkeys(CAUSES, 0)
     found["device"] = sum(event["dur"] for event in counted) if flaw == "streams added up" else _length(busy)
     launches = {one["args"]["correlation"]: one for one in events if one["cat"] == "cuda_runtime"}
@@ -72,16 +89,18 @@ def diagnose(events: list[Event], flaw: str = "") -> dict[str, Any]:
         if flaw == "paired by order":
             launch = in_order[started.index(ending[0])]
         else:
-            launch = min((launches[one["args"]["correlation"]] for one in ending), key=lambda one: one["ts"])
+            launch = _launch([launches[one["args"]["correlation"]] for one in ending], flaw)
         _attribute(found, events, (start, end), launch, flaw)
     if flaw == "waiting is idle":
         found["synchronisation"] = sum(one["dur"] for one in events if one["name"] in SYNCHRONISES)
     if flaw == "ends counted" and busy:
         last = max(span(one)[1] for one in events)
         found["launches"] += busy[0][0] - min(one["ts"] for one in events) + last - busy[-1][1]
-    copies = [span(one) for one in device if one["cat"] == "gpu_memcpy"]
-    kernels = [span(one) for one in device if one["cat"] == "kernel"]
-    hidden = overlap(union(copies), union(kernels))
+    copying = ("gpu_memcpy", "gpu_memset") if flaw == "memsets are copies" else ("gpu_memcpy",)
+    computing = ("kernel", "gpu_memset") if flaw == "memsets are kernels" else ("kernel",)
+    copies = [span(one) for one in device if one["cat"] in copying]
+    kernels = [span(one) for one in device if one["cat"] in computing]
+    hidden = overlap(union(copies, in_order=in_time), union(kernels, in_order=in_time))
     if flaw == "all copies hidden":
         hidden = sum(end - start for start, end in copies)
     if flaw == "hidden added up":
@@ -89,18 +108,35 @@ def diagnose(events: list[Event], flaw: str = "") -> dict[str, Any]:
     return {**found, "hidden": hidden, "bottleneck": max(CAUSES, key=lambda cause: found[cause])}
 
 
+def _launch(of_ending: list[Event], flaw: str) -> Event:
+    """The launch that a gap waited for, of those whose activities end it."""
+    match flaw:
+        case "the last of several launches":
+            return max(of_ending, key=lambda one: one["ts"])
+        case "the first of several in the list":
+            return of_ending[0]
+        case "the last of several in the list":
+            return of_ending[-1]
+    return min(of_ending, key=lambda one: one["ts"])
+
+
 def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Event, flaw: str) -> None:
     start, end = gap
-    if launch["ts"] < start and flaw != "launched early overlooked":
+    early = launch["ts"] < start or (launch["ts"] == start and flaw == "a launch just then was early")
+    if early and flaw != "launched early overlooked":
         found["between"] += end - start
         return
-    mine = [one for one in events if one["tid"] == launch["tid"] and one["pid"] == launch["pid"]]
+    process = (launch["pid"],) if flaw != "threads by number alone" else {one["pid"] for one in events}
+    mine = [one for one in events if one["tid"] == launch["tid"] and one["pid"] in process]
     at_data = [
         span(one)
         for one in (events if flaw == "all threads" else mine)
-        if one["cat"] == "user_annotation" and one["name"] == "data"
+        if (one["cat"] == "user_annotation" or flaw == "operators named data")
+        and (one["name"] == "data" or (flaw == "names with data in them" and "data" in one["name"]))
     ]
-    data = overlap([gap], at_data if flaw == "nested ranges twice" else union(at_data))
+    until = launch["ts"] if flaw == "data until the launch" else end
+    ranges = at_data if flaw == "nested ranges twice" else union(at_data, in_order=flaw != "in the order of the list")
+    data = overlap([(start, until)], ranges)
     if data and flaw == "data takes the whole gap":
         data = end - start
     waited = any(
@@ -109,7 +145,9 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
             or (flaw == "any call waits" and one["cat"] == "cuda_runtime" and one is not launch)
         )
         and (start <= span(one)[1] or flaw == "returned before the gap")
-        and span(one)[1] <= launch["ts"]
+        and not (start == span(one)[1] and flaw == "a wait until the gap is none")
+        and not (launch["ts"] == span(one)[1] and flaw == "a wait until the launch is none")
+        and span(one)[1] <= (end if flaw == "waits after the launch" else launch["ts"])
         for one in (events if flaw == "waits of all threads" else mine)
     )
     if waited and flaw == "synchronisation takes the whole gap":

@@ -22,8 +22,17 @@ def visible_cases() -> list[Case]:
         "the loss is read": training_loop(load=1, bookkeeping=400, reads_loss=True),
         "tiny kernels": training_loop(kernels=(3,) * 12, prepare=6),
         "copies on a stream of their own": overlapping(),
+        "nothing on the device": nothing(),
     }
     return [Case(name, {"events": events}) for name, events in loops.items()]
+
+
+def nothing() -> list[dict[str, Any]]:
+    """A host that only loads."""
+    line = Timeline()
+    with line.range("data"):
+        line.host("load batch", 30)
+    return line.trace()
 
 
 def overlapping() -> list[dict[str, Any]]:

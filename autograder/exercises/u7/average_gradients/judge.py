@@ -50,6 +50,10 @@ MISCONCEPTIONS = {
     ),
     "nobody's parameters travel": "A parameter that no rank used takes up room in a bucket.",
     "cut through": "A bucket holds a piece of a parameter. Parameters stay whole, however large they are.",
+    "an empty call": (
+        "You called `all_reduce` with an empty list. A bucket begins with its first parameter: where none is open, or "
+        "no rank used any parameter, there is nothing to send."
+    ),
     "other buckets": (
         "The buckets are others. From the last parameter to the first, each goes into the open bucket if it fits, and "
         "into a new one if not."
@@ -70,6 +74,11 @@ def hidden_cases(random: Random) -> list[Case]:
         _drawn(random, "exactly full", [1, 1, 2, 2, 4], [1, 3], 4),
         _drawn(random, "one rank", [1, 2, 3], [5], 4),
         _drawn(random, "nobody used the last", [1, 2, 2], [3, 1], 4, unused={(0, 2), (1, 2)}),
+        _drawn(
+            random, "nobody used anything", [2, 1], [3, 1], 4, unused={(rank, one) for rank in (0, 1) for one in (0, 1)}
+        ),
+        _drawn(random, "the last is larger than a bucket", [2, 1, 9], [2, 1], 4),
+        _drawn(random, "a parameter without numbers", [2, 0, 3], [2, 1], 9, unused={(1, 1)}),
     ]
     for number in range(2):
         world, parameters = random.randint(3, 5), random.randint(5, 8)
@@ -230,6 +239,8 @@ def _named_buckets(given: dict[str, Any], lengths: list[int]) -> str:
         ours = [sum(sizes[one] for one in bucket) for bucket in found]
         return len(lengths) - len(ours) in (0, 1) and lengths[len(lengths) - len(ours) :] == ours
 
+    if 0 in lengths and all(sizes):
+        return "an empty call"
     used = [one for bucket in right for one in bucket]
     if ends([[one] for one in used]) or ends([[one] for one in reversed(used)]):
         return "one by one"

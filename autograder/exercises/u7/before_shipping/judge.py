@@ -7,7 +7,15 @@ from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u7.before_shipping.visible import CUSTOM, SPACE, Program, placeholder, program, shipping_case
+from autograder.exercises.u7.before_shipping.visible import (
+    CUSTOM,
+    SPACE,
+    TRAINED_CUSTOM,
+    Program,
+    placeholder,
+    program,
+    shipping_case,
+)
 
 MISCONCEPTIONS = {
     "no pairs": "`losses` must return pairs of two words: the kind of loss, and a name.",
@@ -38,6 +46,14 @@ MISCONCEPTIONS = {
         "An operator was recorded in training mode. Its schema has an argument `train` or `training`, and the node "
         "gives True for it."
     ),
+    "training by keyword missed": (
+        "A node gives True for `train` or `training` by keyword, and you did not report it. What is given by keyword "
+        "stands in `node.kwargs`, not in `node.args`."
+    ),
+    "not True": (
+        "You reported an operator as training whose argument is not True: it is a number that only counts as true, or "
+        "the argument has another name than `train` and `training`."
+    ),
     "training everywhere": "An operator was reported as training although the node says False: look at the value.",
     "other names": (
         "State and arguments are reported by the names that the *user* knows: `meter.calls`, not `b_meter_calls`."
@@ -58,11 +74,17 @@ EVERYTHING = (
     "aten.native_dropout.default",
     "aten._native_batch_norm_legit_functional.default",
     "aten.mul.Tensor",
-    *(f"{SPACE}.{name}.default" for name in CUSTOM),
+    *(f"{SPACE}.{name}.default" for name in (*CUSTOM, *TRAINED_CUSTOM)),
 )
 
-TRAINING = {"aten.native_dropout.default": 2, "aten._native_batch_norm_legit_functional.default": 5}
-"""Which argument says whether an operator was recorded in training mode."""
+TRAINING = {
+    "aten.native_dropout.default": (2, "train"),
+    "aten._native_batch_norm_legit_functional.default": (5, "training"),
+    f"{SPACE}.smooth.default": (1, "training"),
+    f"{SPACE}.settle.default": (2, "train"),
+    f"{SPACE}.learn.default": (1, "train"),
+}
+"""Which argument says whether an operator was recorded in training mode: its place and its name."""
 
 Loss = tuple[str, str]
 
@@ -77,14 +99,25 @@ def losses(given: Program, target: dict[str, Any]) -> set[Loss]:
         elif not target["state"]:
             found.add(("state", written))
     found |= {("argument", name) for name, kind, *_ in given["arguments"] if kind == "constant"}
-    for _, name, arguments in _nodes(given):
+    for node in _nodes(given):
+        name = node[1]
         if name in ("getitem", "cond"):
             continue
         if name not in target["operators"]:
             found.add(("operator", name))
-        if name in TRAINING and arguments[TRAINING[name]] is True:
+        if any(_trains(node)):
             found.add(("training", name))
     return found
+
+
+def _trains(node: list[Any]) -> tuple[bool, bool]:
+    """Whether a node gives True for its argument `train` or `training`, by position and by keyword."""
+    _, name, arguments, *keywords = node
+    if name not in TRAINING:
+        return False, False
+    place, word = TRAINING[name]
+    named = keywords[0] if keywords else {}
+    return len(arguments) > place and arguments[place] is True, named.get(word) is True
 
 
 def _nodes(given: Program, branches: bool = True) -> list[list[Any]]:
@@ -137,12 +170,35 @@ def hidden_cases(random: Random) -> list[Case]:
             "outer_no": [["y"], [["again", "aten.cos.default", ["$y"]], ["cos", "aten.cos.default", ["$again"]]]],
         },
     )
+    smooth, settle, learn, tune = (f"{SPACE}.{name}.default" for name in ("smooth", "settle", "learn", "tune"))
+    by_keyword = program(
+        [["x", "tensor"]],
+        [
+            ["one", smooth, ["$x", False]],
+            ["two", smooth, ["$one"], {"training": True}],
+            ["three", settle, ["$two", 0.5], {"train": True}],
+        ],
+    )
+    looks_trained = program(
+        [["x", "tensor"]],
+        [
+            ["one", smooth, ["$x"], {"training": False}],
+            ["two", settle, ["$one"], {"rate": 1.0, "train": False}],
+            ["three", learn, ["$two", 2]],
+            ["four", learn, ["$three"], {"train": 3}],
+            ["five", tune, ["$four", True]],
+            ["six", tune, ["$five"], {"trainable": True}],
+            ["seven", smooth, ["$six"]],
+        ],
+    )
     without = [name for name in EVERYTHING if not name.startswith(SPACE)]
     cases = [
         shipping_case("trained statistics", trained, [one for one in without if "norm" not in one]),
         shipping_case("evaluated", evaluated, without),
         shipping_case("written from outside", writes, without, state=True),
         shipping_case("a parameter is written", writes, without),
+        shipping_case("trained by keyword", by_keyword, list(EVERYTHING)),
+        shipping_case("what only looks trained", looks_trained, list(EVERYTHING)),
         shipping_case("branches", nested, [one for one in without if "cos" not in one]),
     ]
     return [*cases, *(_drawn(random, number) for number in range(4))]
@@ -231,7 +287,10 @@ def _missed(given: Program, target: dict[str, Any], kind: str, name: str) -> str
         at_top = {node[1] for node in _nodes(given, branches=False)}
         if name not in at_top:
             return "operators in branches missed"
-        return "operator missed" if kind == "operator" else "training missed"
+        if kind == "operator":
+            return "operator missed"
+        by_position = any(_trains(node)[0] for node in _nodes(given) if node[1] == name)
+        return "training missed" if by_position else "training by keyword missed"
     return {"state": "state missed", "input": "written input missed", "argument": "frozen argument missed"}[kind]
 
 
@@ -245,5 +304,5 @@ def _more(given: Program, target: dict[str, Any], kind: str, name: str) -> str:
     if kind == "operator" and name in target["operators"]:
         return "operator that is there"
     if kind == "training" and name in {node[1] for node in _nodes(given)}:
-        return "training everywhere"
+        return "not True" if name.endswith((".learn.default", ".tune.default")) else "training everywhere"
     return "something else"

@@ -19,18 +19,27 @@ SPACE = "fxopt_u7"
 
 Program = dict[str, Any]
 """`arguments`: name and kind of each (`tensor`, `size`, or `constant` with its value); `parameters`, `buffers`: their
-names in the model; `graph`: nodes as name, operator, arguments; `branches`: further graphs, with the names of their
-inputs; `writes`: for each node the buffer, parameter or argument of which it is the new value. `"$name"` stands for a
-node, `"#name"` for a branch."""
+names in the model; `graph`: nodes as name, operator, arguments, and keyword arguments if there are any; `branches`:
+further graphs, with the names of their inputs; `writes`: for each node the buffer, parameter or argument of which it is
+the new value. `"$name"` stands for a node, `"#name"` for a branch."""
 
 CUSTOM = ("blur", "quantise", "pack")
+
+TRAINED_CUSTOM = {
+    "smooth": "(Tensor x, bool training=False) -> Tensor",
+    "settle": "(Tensor x, float rate, *, bool train) -> Tensor",
+    "learn": "(Tensor x, int train=0) -> Tensor",
+    "tune": "(Tensor x, bool trainable=False) -> Tensor",
+}
+"""Custom operators with an argument that says True for training, and two that only look so: a number of steps, and an
+argument of another name."""
 
 
 def define_operators() -> None:
     """Define the custom operators, once in a process."""
-    for name in CUSTOM:
+    for name, schema in {**dict.fromkeys(CUSTOM, "(Tensor x) -> Tensor"), **TRAINED_CUSTOM}.items():
         if not hasattr(getattr(torch.ops, SPACE), name):
-            _LIBRARY.define(f"{name}(Tensor x) -> Tensor")
+            _LIBRARY.define(f"{name}{schema}")
 
 
 _LIBRARY = torch.library.Library(SPACE, "FRAGMENT")
@@ -136,8 +145,9 @@ def _graph(inputs: list[str], rows: list[list[Any]], outputs: list[str]) -> fx.G
             return graph.create_node("get_attr", one[1:])
         return nodes[one[1:]] if isinstance(one, str) and one.startswith("$") else one
 
-    for name, target, arguments in rows:
-        nodes[name] = graph.call_function(function_of(target), tuple(map(argument, arguments)))
+    for name, target, arguments, *keywords in rows:
+        named = {key: argument(value) for key, value in keywords[0].items()} if keywords else {}
+        nodes[name] = graph.call_function(function_of(target), tuple(map(argument, arguments)), named)
         nodes[name].name = name
     graph.output(tuple(nodes[name] for name in outputs))
     return graph

@@ -64,7 +64,15 @@ MISCONCEPTIONS = {
     "other values": "The model computes something else than the program.",
 }
 
-UNKNOWN = ("aten.erf.default", "aten.cumsum.default", "aten.add_.Tensor", "aten.bernoulli.p")
+UNKNOWN: dict[str, list[Any]] = {
+    "aten.cumsum.default": [1],
+    "aten.bernoulli.p": [0.5],
+    "aten.add_.Tensor": ["$x"],
+    "aten.mean.default": [],
+    "aten.div.Tensor_mode": ["$x"],
+    "aten._log_softmax.default": [-1, False],
+}
+"""Operators that have no translation here, with what follows their first argument. Some names are nearly others."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -114,21 +122,57 @@ def hidden_cases(random: Random) -> list[Case]:
             ["sum", "aten.add.Tensor", ["$quotient", "$sigmoid"], {"alpha": 0.5}],
             ["joined", "aten.cat.default", [["$sum", "$later"], 1]],
         ),
+        "one value twice": program(
+            three,
+            {},
+            ["tanh", "aten.tanh.default", ["$x"]],
+            ["sum", "aten.add.Tensor", ["$tanh", "$x"]],
+            outputs=["sum", "tanh", "sum"],
+        ),
+        "an input comes out": program(three, {}, ["tanh", "aten.tanh.default", ["$x"]], outputs=["x", "tanh"]),
+        "an input that nobody reads": program(
+            {"unread": ["length"], "x": ["batch", "length"]}, {"w": [3]}, ["relu", "aten.relu.default", ["$x"]]
+        ),
+        "a number with a scale": program(
+            three,
+            {},
+            ["more", "aten.add.Tensor", ["$x", 3], {"alpha": 0.5}],
+            ["less", "aten.sub.Tensor", ["$more", 0.25], {"alpha": 2}],
+        ),
+        "joined at the front": program(
+            {"x": ["batch", 3], "y": ["length", 3]},
+            {"w": [2, 3]},
+            ["all", "aten.cat.default", [["$y", "$w", "$x", "$y"]]],
+            outputs=["all", "x"],
+        ),
+        "over several dimensions": program(
+            three,
+            {},
+            ["mean", "aten.mean.dim", ["$x", [0, -1], False]],
+            ["kept", "aten.mean.dim", ["$x", [1, 2], True]],
+            ["sum", "aten.sub.Tensor", ["$kept", "$mean"]],
+        ),
+        "a size of something inside": program(
+            {"x": ["batch", 4], "y": ["length", 4]},
+            {},
+            ["both", "aten.cat.default", [["$x", "$y"], 0]],
+            ["rows", "aten.sym_size.int", ["$both", 0]],
+            ["twice", "size_mul", ["$rows", 2]],
+            ["long", "aten.view.default", ["$both", ["$twice", 2]]],
+            outputs=["long", "x"],
+        ),
     }
     cases = []
     for name, given in fixed.items():
         cases.append(exporter_case(name, given | {"seed": random.randrange(10**6)}, free))
-    target = random.choice(UNKNOWN)
-    unknown = program(three, {}, ["t", "aten.tanh.default", ["$x"]], ["last", target, *_arguments(target)])
-    cases.append(exporter_case("another without a translation", unknown, [], target))
+    for target, more in UNKNOWN.items():
+        options = {"rounding_mode": "floor"} if target == "aten.div.Tensor_mode" else {}
+        last = ["last", target, ["$t", *more], options]
+        unknown = program(three, {}, ["t", "aten.tanh.default", ["$x"]], last)
+        cases.append(exporter_case(f"no translation for {target}", unknown, [], target))
     for number in range(2):
         cases.append(exporter_case(f"drawn {number}", drawn(random), free))
     return cases
-
-
-def _arguments(target: str) -> list[Any]:
-    more: dict[str, list[Any]] = {"aten.cumsum.default": [1], "aten.add_.Tensor": ["$x"], "aten.bernoulli.p": [0.5]}
-    return [["$t", *more.get(target, [])]]
 
 
 def drawn(random: Random) -> Program:

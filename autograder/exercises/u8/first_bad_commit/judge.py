@@ -13,6 +13,7 @@ from autograder.exercises.u8.first_bad_commit.visible import History, ancestors,
 
 MISCONCEPTIONS = {
     "no list": "`first_bad` must return a list of names of commits.",
+    "named twice": "Your list has a name twice. Each commit that may be to blame stands in it once.",
     "innocent": (
         "You blame a commit that a test has cleared. What is good has only good ancestors; and the culprit is "
         "an ancestor of everything that is bad."
@@ -106,6 +107,7 @@ def hidden_cases(random: Random) -> list[Case]:
         case("the culprit does not build", line(9), "c0", "c8", "c4", ["c4"]),
         # Nothing says that parents are listed before their children.
         case("children first", {**dict(reversed(line(11).items())), "c11": ["side", "c10"], "side": ["c4"]}, *ENDS),
+        case("many skips", line(40), "c0", "c39", "c5", [f"c{number}" for number in range(13, 27)]),
         case("skips above a good end", line(14), "c0", "c13", "c12", ["c6", "c7", "c8"]),
     ]
     for number in range(3):
@@ -174,6 +176,8 @@ def _answer(case: Case, evidence: Evidence) -> str | None:
     parents, good, bad, record = given["parents"], given["good"], given["bad"], evidence.values["seen"]
     left = left_after(parents, good, bad, record)
     told = set(answer)
+    if len(told) < len(answer):
+        return "named twice"
     skipped = {commit for commit, found in record if found == "skip"}
     if told == left:
         return "stopped too early" if _would_help(parents, left, record) else None

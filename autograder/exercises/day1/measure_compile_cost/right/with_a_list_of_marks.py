@@ -5,8 +5,7 @@ def _quantile(values, share):
     values = sorted(values)
     position = share * (len(values) - 1)
     low = int(position)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (position - low)
+    return values[low] + (values[low + 1] - values[low]) * (position - low)
 
 
 def measure(function, clock, synchronize, warmup, repeats):

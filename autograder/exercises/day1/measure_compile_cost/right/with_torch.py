@@ -34,5 +34,5 @@ def measure(function, clock, synchronize, warmup, repeats):
 
 
 def break_even_calls(compile_seconds, eager_seconds, compiled_seconds):
-    saved = torch.tensor(eager_seconds, dtype=torch.float64) - compiled_seconds
-    return float(compile_seconds / saved) if saved > 0 else math.inf
+    saved = eager_seconds - compiled_seconds
+    return compile_seconds / saved if saved > 0 else math.inf

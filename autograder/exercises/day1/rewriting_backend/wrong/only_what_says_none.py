@@ -1,4 +1,4 @@
-"""one form missed
+"""default missed
 
 Looks only for GELUs that say approximate="none".
 """

@@ -1,6 +1,6 @@
 """write lost
 
-Tidies the graph up, and the write with it.
+Takes a method that nobody reads for one that does nothing, and the write goes with it.
 """
 
 
@@ -10,7 +10,7 @@ def make_backend(compile_inner):
             if getattr(node.target, "__name__", "") == "gelu" and node.kwargs.get("approximate", "none") == "none":
                 node.kwargs = {**node.kwargs, "approximate": "tanh"}
         for node in reversed(graph_module.graph.nodes):
-            if node.op.startswith("call") and not node.users:
+            if node.op == "call_method" and not node.users:
                 graph_module.graph.erase_node(node)
         graph_module.recompile()
         return compile_inner(graph_module, example_inputs)

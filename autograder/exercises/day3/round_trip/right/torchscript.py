@@ -2,7 +2,7 @@
 
 
 def save_model(model, example, path):
-    torch.jit.freeze(torch.jit.trace(model, example)).save(path)
+    torch.jit.trace(model, example).save(path)
 
 
 LOADER = (

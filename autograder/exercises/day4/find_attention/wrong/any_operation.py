@@ -12,7 +12,11 @@ def passed_on(node):
     off = node.target is aten.dropout.default and not node.args[2]
     alone = node.op == "call_function" and len(node.all_input_nodes) == 1 and node.target is not aten.softmax.int
     on = node.target is aten.dropout.default and node.args[2]
-    return [node.args[0]] if off or (alone and not on) or node.target in (aten.div.Tensor, aten.to.dtype) else []
+    return (
+        [node.args[0]]
+        if off or (alone and not on) or node.target in (aten.div.Tensor, aten.to.dtype, aten.to.dtype_layout)
+        else []
+    )
 
 
 def products_above(node):

@@ -10,7 +10,7 @@ def passed_on(node):
     if node.target in (aten.mul.Tensor, aten.add.Tensor):
         return [value for value in node.args if isinstance(value, fx.Node)]
     off = node.target is aten.dropout.default and not node.args[2]
-    return [node.args[0]] if off or node.target in (aten.div.Tensor, aten.to.dtype) else []
+    return [node.args[0]] if off or node.target in (aten.div.Tensor, aten.to.dtype, aten.to.dtype_layout) else []
 
 
 def products_above(node):

@@ -36,7 +36,8 @@ def readable(first, softmax, last):
 def fuse_attention(graph_module):
     ends, gone = {}, set()
     for scores, softmax, output in find_attention(graph_module):
-        if (found := readable(scores, softmax, output)) is not None:
+        # Of two blocks with a product in common the first one is taken.
+        if scores not in ends and (found := readable(scores, softmax, output)) is not None:
             ends[output] = (scores, *found[:2])
             gone.update(found[2])
     new, copies = fx.Graph(), {}

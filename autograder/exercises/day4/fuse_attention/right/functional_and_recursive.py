@@ -46,6 +46,8 @@ def fuse_attention(graph_module):
     for first, softmax, last in find_attention(graph_module):
         between, node = [], last.args[0]
         try:
+            if first.target is F.scaled_dot_product_attention:
+                raise Unsayable  # it ended the block before, which is fused by now
             while node is not softmax:
                 if len(node.users) > 1 or node.meta["val"].dtype != softmax.meta["val"].dtype:
                     raise Unsayable

@@ -1,4 +1,4 @@
-"""Groups nodes first; shapes multiplied out by `math.prod`."""
+"""Groups nodes first, which come layer by layer; shapes multiplied out by `math.prod`."""
 
 from itertools import groupby
 
@@ -18,4 +18,4 @@ def flops(node):
 
 def layer_costs(graph_module):
     nodes = [node for node in graph_module.graph.nodes if node.target in INPUT and layer_of(node) is not None]
-    return [sum(map(flops, group)) for _, group in groupby(sorted(nodes, key=layer_of), key=layer_of)]
+    return [sum(map(flops, group)) for _, group in groupby(nodes, key=layer_of)]

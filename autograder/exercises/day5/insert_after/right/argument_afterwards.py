@@ -4,7 +4,7 @@
 def insert_after(graph_module, target, function):
     for node in graph_module.graph.find_nodes(op="call_function", target=target):
         with graph_module.graph.inserting_after(node):
-            new = graph_module.graph.create_node("call_function", function, (node,))
+            new = graph_module.graph.call_function(function)
         node.replace_all_uses_with(new)
         new.args = (node,)
     graph_module.recompile()

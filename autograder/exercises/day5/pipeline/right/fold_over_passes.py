@@ -41,7 +41,7 @@ def pipeline(model, example, others, passes, measure):
     frozen.eval()
     start = capture(copy.deepcopy(frozen), example)
     if start is None:
-        return model, dict(captured=False, kept=(), rejected=tuple(passes), operations=(0, 0), seconds=(0, 0))
+        return model, dict(captured=False, kept=(), rejected=(), operations=(0, 0), seconds=(0, 0))
 
     def step(state, item):
         current, kept = state

@@ -13,12 +13,19 @@ class Strided:
         return list(zip(self.sizes, self.strides))
 
     def _dim(self, dim):
-        return range(len(self.sizes))[dim]  # raises IndexError
+        return self._at(len(self.sizes), dim)
+
+    @staticmethod
+    def _at(size, index):
+        try:
+            return range(size)[index]
+        except IndexError as error:
+            raise ValueError(f"there is no {index} among {size}") from error
 
     def select(self, dim, index):
         pairs = self._pairs()
         size, stride = pairs.pop(self._dim(dim))
-        return self._made(pairs, self.offset + range(size)[index] * stride)
+        return self._made(pairs, self.offset + self._at(size, index) * stride)
 
     def slice(self, dim, start, stop, step):
         if step <= 0:
@@ -58,4 +65,4 @@ class Strided:
     def element(self, index):
         if len(index) != len(self.sizes):
             raise ValueError("an index for each dimension")
-        return self.data[self.offset + sum(range(n)[i] * s for i, n, s in zip(index, self.sizes, self.strides))]
+        return self.data[self.offset + sum(self._at(n, i) * s for i, n, s in zip(index, self.sizes, self.strides))]

@@ -24,7 +24,7 @@ def view(
         return wanted, (1,) * len(wanted)
     expected = 1
     for size, stride in zip(reversed(sizes), reversed(strides)):
-        if size != 1 and stride != expected and stride:
+        if size != 1 and stride != expected:
             raise ValueError("not contiguous")
         expected *= size
     blocks: list[list[int]] = []

@@ -23,9 +23,10 @@ def _of_a_graph(module, known):
             name = str(node.target)
             if name not in known:
                 yield "operator", name
-            places = [place for place, one in enumerate(node.target._schema.arguments) if one.name.startswith("train")]
-            if any(node.args[place] is True for place in places if place < len(node.args)):
-                yield "training", name
+            for place, one in enumerate(node.target._schema.arguments):
+                value = node.args[place] if place < len(node.args) else node.kwargs.get(one.name)
+                if one.name in ("train", "training") and value is True:
+                    yield "training", name
 
 
 def losses(module, signature, target):

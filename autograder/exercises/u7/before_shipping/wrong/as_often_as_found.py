@@ -22,7 +22,8 @@ def losses(module: fx.GraphModule, signature, target: dict) -> list[tuple[str, s
             continue
         if str(node.target) not in target["operators"]:
             found.append(("operator", str(node.target)))
-        for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
-            if argument.name in ("train", "training") and value is True:
-                found.append(("training", str(node.target)))
+        named = zip((argument.name for argument in node.target._schema.arguments), node.args, strict=False)
+        given = {**dict(named), **node.kwargs}
+        if given.get("train") is True or given.get("training") is True:
+            found.append(("training", str(node.target)))
     return sorted(found)

@@ -1,0 +1,43 @@
+"""Work of torch that grading and tests would do thousands of times for nothing.
+
+Both savings change no result. They hold for a process that calls `spare`: warm processes, the judge, the tests. What a
+learner runs in a notebook is torch as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def spare() -> None:
+    """Skip two costs of torch in this process; calling it again changes nothing.
+
+    - Dynamo times each new set of guards on a flushed processor cache and writes the figure to its log
+      (`torch._dynamo.guards.profile_guard_manager`), which nobody reads here.
+    - Each decomposition of an exported program looks up every composite operator of every namespace anew
+      (`torch._export.utils._materialize_cpp_cia_ops`). The operators change only when somebody registers one, which
+      the dispatcher's own list shows. (One that is taken back and registered again under its name between two looks
+      is looked up when somebody first calls it, and before that it is in no program.)
+    """
+    import torch
+    from torch._dynamo import guards
+    from torch._export import utils
+
+    if getattr(utils._materialize_cpp_cia_ops, "spared", False):
+        return
+    materialize = utils._materialize_cpp_cia_ops
+    known: set[str] = set()
+
+    def materialize_new() -> None:
+        found = set(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"))
+        if found != known:
+            materialize()
+            known.clear()
+            known.update(found)
+
+    def no_latency(guard_manager: Any, f_locals: dict[str, Any], n_iters: int) -> float:
+        return 0.0
+
+    materialize_new.spared = True  # type: ignore[attr-defined]
+    utils._materialize_cpp_cia_ops = materialize_new
+    guards.profile_guard_manager = no_latency

@@ -1,0 +1,28 @@
+"""inputs mixed up
+
+Takes the place of a node in the graph for the number of its input.
+"""
+
+from torch.fx.node import map_arg
+
+
+def run_graph(graph_module, *inputs):
+    values = {}
+    for place, node in enumerate(graph_module.graph.nodes):
+        args = map_arg(node.args, values.__getitem__)
+        kwargs = map_arg(node.kwargs, values.__getitem__)
+        if node.op == "placeholder":
+            values[node] = inputs[place]
+        elif node.op == "get_attr":
+            found = graph_module
+            for name in node.target.split("."):
+                found = getattr(found, name)
+            values[node] = found
+        elif node.op == "call_function":
+            values[node] = node.target(*args, **kwargs)
+        elif node.op == "call_method":
+            values[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
+        elif node.op == "call_module":
+            values[node] = graph_module.get_submodule(node.target)(*args, **kwargs)
+        else:
+            return args[0]

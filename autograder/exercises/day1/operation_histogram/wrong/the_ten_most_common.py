@@ -1,0 +1,21 @@
+"""wrong counts
+
+Keeps the ten that are most common, as one would for a chart.
+"""
+
+from collections import Counter
+
+
+def name_of(graph_module, node):
+    if node.op == "call_function":
+        return node.target.__name__
+    if node.op == "call_method":
+        return node.target
+    return type(graph_module.get_submodule(node.target)).__name__
+
+
+def operation_histogram(graph_modules):
+    counts = Counter()
+    for graph_module in graph_modules:
+        counts.update(name_of(graph_module, n) for n in graph_module.graph.nodes if n.op.startswith("call"))
+    return dict(counts.most_common(10))
