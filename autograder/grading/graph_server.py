@@ -30,6 +30,7 @@ from torch import fx
 
 from autograder.exchange.channel import Channel, ChannelClosedError, OversizeMessageError, connect
 from autograder.exchange.evidence import pack_tensors, unpack_tensors
+from autograder.exchange.forking import share_no_lock
 from autograder.exchange.graph_form import EncodedGraph, decode
 from autograder.exchange.graph_form.parcels import pack, unpack
 from autograder.exchange.graph_form.targets import functions, methods, operators
@@ -236,6 +237,7 @@ def _of(tensors: Mapping[str, torch.Tensor], owner: str) -> dict[str, torch.Tens
 def warm_up() -> None:
     """Import and compute what every runner needs, once. One thread: OpenMP's pool does not survive a fork."""
     torch.set_num_threads(1)
+    share_no_lock()
     tempfile.gettempdir()
     for name in WARM:
         import_module(name)

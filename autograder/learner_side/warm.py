@@ -27,6 +27,7 @@ from importlib import import_module
 from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, inherited_channel
+from autograder.exchange.forking import share_no_lock
 from autograder.exchange.sparing import spare
 from autograder.learner_side.confinement import (
     adopt_orphans,
@@ -233,6 +234,7 @@ def warm_up(without: Sequence[str]) -> LearnerShell:
         import torch
 
         torch.set_num_threads(1)
+        share_no_lock()
         spare()
         rehearse()
     for package in without:

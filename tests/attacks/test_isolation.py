@@ -73,6 +73,18 @@ def child():
     return pid
 """
 
+def test_no_memory_is_shared_from_one_submission_to_the_next(worker: Worker) -> None:
+    """A lock in it, once taken by a process that was killed, would stop everybody after it."""
+    source = (
+        "import torch\n"
+        "from torch import fx\n"
+        "fx.Interpreter(fx.symbolic_trace(torch.nn.ReLU())).run(torch.ones(2))\n"
+        "lines = [line.split() for line in open('/proc/self/maps')]\n"
+        "print([line for line in lines if 's' in line[1] and 'w' in line[1]])"
+    )
+    assert printed(worker, source).strip() == "[]"
+
+
 REFUSED = {
     "tracing another process": "pid = child()\ntried(libc.ptrace(16, pid, 0, 0))\nos.kill(pid, 9)",
     "reading another process's memory": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -157,8 +158,8 @@ def test_code_that_crashes_the_process_is_told_as_a_crash_and_the_next_goes_on(r
     ("build", "misconception"),
     [
         (lambda graph, x: graph.call_function(torch.zeros, (1 << 38,)), HUNGRY),
-        (lambda graph, x: [graph.call_function(torch.ones, (1 << 26,)) for _ in range(30)], HUNGRY),
-        (lambda graph, x: graph.call_function(torch.zeros, (3 << 24,)), LARGE),
+        (lambda graph, x: [graph.call_function(torch.empty, (1 << 26,)) for _ in range(30)], HUNGRY),
+        (lambda graph, x: graph.call_function(torch.zeros, (17 << 20,)), LARGE),
         (lambda graph, x: graph.call_method("expand", (graph.call_function(torch.zeros, (1,)), 1 << 38)), LARGE),
     ],
 )
@@ -183,6 +184,24 @@ def test_a_process_that_only_waits_is_ended_by_the_clock(started: SandboxedRunne
     with pytest.raises(GraphEndedError) as caught:
         started.ask(time.sleep, [1000])
     assert caught.value.misconception == SLOW
+
+
+HOLDS_LOCK = "__import__('tqdm').tqdm.get_lock().acquire()"
+SHARED_MEMORY = "[line for line in open('/proc/self/maps') if 's' in line.split()[1] and 'w' in line.split()[1]]"
+
+
+def test_a_runner_killed_while_it_holds_a_lock_stops_no_later_one(runner: SandboxedRunner) -> None:
+    """`fx.Interpreter` takes the lock of tqdm, which all forks shared: one killed there stopped all after it."""
+    run(theirs(plain), [X])
+    runner.ask(eval, [HOLDS_LOCK])
+    runner.new_submission()
+    assert torch.equal(run(theirs(plain), [X]), X)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the map of a process is a file of Linux")
+def test_a_runner_shares_no_memory_with_the_next(runner: SandboxedRunner) -> None:
+    run(theirs(plain), [X])
+    assert runner.ask(eval, [SHARED_MEMORY]) == []
 
 
 @pytest.mark.parametrize(
