@@ -73,6 +73,7 @@ def child():
     return pid
 """
 
+
 def test_no_memory_is_shared_from_one_submission_to_the_next(worker: Worker) -> None:
     """A lock in it, once taken by a process that was killed, would stop everybody after it."""
     source = (
