@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ HINTS = ("Hint 1", "Hint 2", "Hint 3")
 UNIT = pytest.mark.parametrize("unit", UNITS)
 
 
+@cache
 def notebooks(unit: str) -> dict[str, Any]:
-    """The sources of a day, by name."""
+    """The sources of a day, by name. Nobody may change them."""
     return {path.stem: read_source(path) for path in sorted(COURSE.sources_of(UNITS[unit]).glob("*.py"))}
 
 
