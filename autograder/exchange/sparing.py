@@ -1,6 +1,6 @@
 """Work of torch that grading and tests would do thousands of times for nothing.
 
-Both savings change no result. They hold for a process that calls `spare`: warm processes, the judge, the tests. What a
+These savings change no result. They hold for a process that calls `spare`: warm processes, the judge, the tests. What a
 learner runs in a notebook is torch as it is.
 """
 
@@ -10,8 +10,11 @@ from typing import Any
 
 
 def spare() -> None:
-    """Skip two costs of torch in this process; calling it again changes nothing.
+    """Skip three costs of torch in this process; calling it again changes nothing.
 
+    - `torch.manual_seed` notes for each kind of accelerator that nobody has used yet that it is to be seeded, and with
+      each note the text of the whole stack (`_lazy_call` of `torch.cuda`, `torch.xpu` and `torch.mtia`): more than ten
+      milliseconds under pytest, and the notes pile up. Where there is no such device nobody will ever read them.
     - Dynamo times each new set of guards on a flushed processor cache and writes the figure to its log
       (`torch._dynamo.guards.profile_guard_manager`), which nobody reads here.
     - Each decomposition of an exported program looks up every composite operator of every namespace anew
@@ -23,6 +26,7 @@ def spare() -> None:
     from torch._dynamo import guards
     from torch._export import utils
 
+    spare_seeding()
     if getattr(utils._materialize_cpp_cia_ops, "spared", False):
         return
     materialize = utils._materialize_cpp_cia_ops
@@ -41,3 +45,20 @@ def spare() -> None:
     materialize_new.spared = True  # type: ignore[attr-defined]
     utils._materialize_cpp_cia_ops = materialize_new
     guards.profile_guard_manager = no_latency
+
+
+def spare_seeding() -> None:
+    """Only the third saving of `spare`, which needs nothing imported but torch."""
+    import torch
+
+    if not (torch.cuda.device_count() or torch.xpu.device_count() or torch.mtia.is_available() or torch._C._has_mps):
+        torch.random._manual_seed_impl = _seed_processor
+
+
+def _seed_processor(seed: Any) -> Any:
+    """`torch.manual_seed` where there is no accelerator but, perhaps, a backend that somebody has registered."""
+    import torch
+
+    seed = int(seed)
+    torch.random._seed_custom_device(seed)
+    return torch.default_generator.manual_seed(seed)

@@ -34,6 +34,7 @@ from autograder.exchange.forking import share_no_lock
 from autograder.exchange.graph_form import EncodedGraph, decode
 from autograder.exchange.graph_form.parcels import pack, unpack
 from autograder.exchange.graph_form.targets import functions, methods, operators
+from autograder.exchange.sparing import spare_seeding
 
 WARM = (
     "autograder.exchange.graph_form.questions",
@@ -238,6 +239,7 @@ def warm_up() -> None:
     """Import and compute what every runner needs, once. One thread: OpenMP's pool does not survive a fork."""
     torch.set_num_threads(1)
     share_no_lock()
+    spare_seeding()
     tempfile.gettempdir()
     for name in WARM:
         import_module(name)

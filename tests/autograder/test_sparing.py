@@ -1,5 +1,6 @@
 """What is spared changes nothing: the same operators are known, the same graphs and guards come of it."""
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,10 @@ from torch._dynamo import guards
 from torch._export import utils
 from torch.library import Library
 
-from autograder.exchange.sparing import spare
+from autograder.exchange.sparing import spare, spare_seeding
+
+UNSPARED = torch.random._manual_seed_impl
+"""As torch has it: tests are collected before anything is spared."""
 
 
 @pytest.fixture
@@ -65,3 +69,21 @@ def test_sparing_twice_is_sparing_once(looks: list[str]) -> None:
     assert first.spared  # type: ignore[attr-defined]
     spare()
     assert utils._materialize_cpp_cia_ops is first
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator is there, and is seeded as torch does it")
+def test_seeding_notes_nothing_for_devices_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers come, and the same seeds are refused; no stack is written down for later."""
+    monkeypatch.setattr(torch.random, "_manual_seed_impl", UNSPARED)
+    written: list[int] = []
+    monkeypatch.setattr(traceback, "format_stack", lambda *_: written.append(1) or [])
+    wanted = (torch.manual_seed(7).initial_seed(), torch.rand(3), torch.manual_seed(-3).initial_seed())
+    assert written
+    written.clear()
+    spare_seeding()
+    found = (torch.manual_seed(7).initial_seed(), torch.rand(3), torch.manual_seed(-3).initial_seed())
+    assert written == []
+    assert (found[0], found[2]) == (wanted[0], wanted[2])
+    assert torch.equal(found[1], wanted[1])
+    with pytest.raises(ValueError, match="invalid literal"):
+        torch.manual_seed("seven")  # type: ignore[arg-type]
