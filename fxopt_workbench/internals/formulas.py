@@ -19,6 +19,9 @@ import torch
 LONGEST = 1000
 """Characters of a formula."""
 
+DEEPEST = 120
+"""Parts within parts of a formula. Python's own limit will not do: Inductor raises it while it compiles."""
+
 METHODS = frozenset(
     """
     abs acos add asin atan clamp clamp_max clamp_min conj cos cosh div eq erf exp exp2 expm1 ge gt le log log1p log2
@@ -96,8 +99,18 @@ class _Reader:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
+        self._depth = 0
 
     def value(self, node: ast.expr) -> Any:
+        if self._depth == DEEPEST:
+            raise FormulaError(f"the formula is nested too deeply: more than {DEEPEST} parts within parts")
+        self._depth += 1
+        try:
+            return self._value(node)
+        finally:
+            self._depth -= 1
+
+    def _value(self, node: ast.expr) -> Any:
         match node:
             case ast.Constant(value=bool() | int() | float()):
                 return node.value

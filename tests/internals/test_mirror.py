@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 import yaml
 
-from fxopt_workbench.internals.formulas import FUNCTIONS, LONGEST, METHODS, FormulaError, evaluate
+from fxopt_workbench.internals.formulas import DEEPEST, FUNCTIONS, LONGEST, METHODS, FormulaError, evaluate
 from fxopt_workbench.internals.mirror import BuildError, Structured, build, read_derivatives, read_operators
 from fxopt_workbench.torch_sources import installed
 
@@ -197,6 +199,17 @@ def test_what_is_no_formula_is_refused(formula: str, says: str) -> None:
     with pytest.raises(FormulaError) as caught:
         evaluate(formula, {"x": X})
     assert says in str(caught.value)
+
+
+def test_how_deep_a_formula_may_be_does_not_depend_on_python() -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10 * limit)  # Inductor raises it, too
+    try:
+        with pytest.raises(FormulaError, match="nested too deeply"):
+            evaluate("-" * DEEPEST + "x", {"x": X})
+    finally:
+        sys.setrecursionlimit(limit)
+    assert torch.equal(evaluate("+".join("x" * DEEPEST), {"x": torch.ones(2)}), torch.full((2,), float(DEEPEST)))
 
 
 def test_no_function_of_a_formula_writes() -> None:
