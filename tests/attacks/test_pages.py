@@ -355,7 +355,7 @@ def seconds_to_show(kind: str, length: int) -> float:
 
 
 def test_showing_takes_time_that_grows_with_the_length_only() -> None:
-    long = TEXT_SHOWN // 2
+    long = TEXT_SHOWN // 4
     seconds_to_show("ordinary", 1000)  # what is imported and compiled at the first page
     ordinary = seconds_to_show("ordinary", long)
     for kind in (*SLOW, "deep lists"):
