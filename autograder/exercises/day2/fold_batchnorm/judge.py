@@ -373,7 +373,7 @@ def _algebra(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Devia
         yield Deviation("wrong algebra", tuple(sorted((fits or set()) - {""})), next(iter(wrong.values())))
 
 
-MISSING = ("no bias", "no gamma and no beta")
+MISSING = ("no bias", "no gamma", "no beta")
 
 
 def _close(found: Any, wanted: torch.Tensor) -> bool:

@@ -113,7 +113,8 @@ def weights_of(case: Case) -> dict[str, dict[str, Any]]:
         "everything": given(4, 4, 3, 0.1, torch.float32),
         "groups, in double precision": given(6, 2, 1, 0.5, torch.float64),
         "no bias": given(4, 3, 2, 0.1, torch.float32) | {"bias": None},
-        "no gamma and no beta": given(3, 3, 3, 1e-3, torch.float32) | {"gamma": None, "beta": None},
+        "no gamma": given(3, 3, 3, 1e-3, torch.float32) | {"gamma": None},
+        "no beta": given(3, 3, 3, 1e-3, torch.float32) | {"beta": None},
     }
 
 

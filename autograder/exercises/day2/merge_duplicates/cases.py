@@ -64,12 +64,14 @@ b = torch.sin(x)
 c = torch.sin(x)
 return a.cos() + b.neg() * c.abs()
 
-== three, one is written: written
+== four, the first and the third are written: written
 a = torch.sin(x)
 b = torch.sin(x)
 c = torch.sin(x)
-b.mul_(2.0)
-return a.cos() + b.neg() * c.abs()
+d = torch.sin(x)
+a.mul_(2.0)
+c.neg_()
+return a.cos() + b.neg() * c.abs() - d
 
 == three, two are returned: returned
 a = torch.sin(x)

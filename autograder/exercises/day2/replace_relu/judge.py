@@ -69,6 +69,10 @@ MISCONCEPTIONS = COMMON | {
         "it returns, because it writes: `eliminate_dead_code` does not know that."
     ),
     "left the old node": "The SiLU is there, but so is the old ReLU: erase it.",
+    "left readers": (
+        "The SiLU is there, but some nodes still read the old ReLU: those that hold it in a list or by keyword, and "
+        "the output, which holds what it returns in a tuple. `replace_all_uses_with` finds them all."
+    ),
     "more operations": "There are more operations than before. One SiLU takes the place of one ReLU.",
     "something else": "The graph computes something else than the model with SiLU for ReLU.",
 }
@@ -80,7 +84,12 @@ FORMS = {
     "functions": ["torch.relu({0})", "F.relu({0})", "F.relu({0}, inplace=False)", "F.relu({0}, False)"],
     "methods": ["{0}.relu()", "({0} * 2).relu()"],
     "modules": ["self.act({0})", "self.block[1]({0})"],
-    "keyword": ["F.relu(input={0})", "torch.relu(input={0})", "F.relu(inplace=False, input={0})"],
+    "keyword": [
+        "F.relu(input={0})",
+        "torch.relu(input={0})",
+        "F.relu(inplace=False, input={0})",
+        "self.act(input={0})",
+    ],
 }
 WRITING = [
     "{0}.relu_()", "torch.relu_({0})", "F.relu({0}, inplace=True)", "F.relu_({0})", "self.inside({0})",
@@ -102,7 +111,8 @@ ACTS = {
 
 FIXED = """
 == misleading names: forms
-return self.relu(x) + self.tanh(x) - self.relu(F.leaky_relu(x, 0.0)) + F.rrelu(x) + F.threshold(x, 0.0, 0.0)
+a = F.rrelu(x) + F.threshold(x, 0.0, 0.0) - x.prelu(torch.full((1,), 0.3))
+return self.relu(x) + self.tanh(x) - self.relu(F.leaky_relu(x, 0.0)) + a
 
 == other functions of one meaning: forms
 return torch.clamp(x, min=0.0) + torch.maximum(x, torch.zeros(4)) - x.clamp_min(0.0) + F.hardtanh(x, 0.0) + x.relu()
@@ -185,9 +195,11 @@ return h, g
 == writes whose input is given by name: forms
 h = x - 1
 g = x + 1
+k = x * 2
 torch.relu_(input=h)
 F.relu(input=g, inplace=True)
-return h, g.cos()
+self.inside(input=k)
+return h, g.cos(), self.act(input=k - 1), k
 
 == every form that writes: forms
 a, b, c, d = x - 1, x - 2, x * 2, x * 3
@@ -344,7 +356,12 @@ LEFT: dict[str, tuple[Which, ...]] = {
         lambda form: form[0] == "call_module",
         lambda form: form[0] == "call_module" and not form[2],
     ),
-    "keyword missed": (lambda form: form[3] == "name", lambda form: form[3] == "name" and not form[2]),
+    "keyword missed": (
+        lambda form: form[3] == "name",
+        lambda form: form[3] == "name" and not form[2],
+        lambda form: form[3] == "name" and form[0] == "call_function",
+        lambda form: form[3] == "name" and form[0] == "call_module",
+    ),
     "in-place forms missed": (
         lambda form: form[2],
         lambda form: form[1] in ("relu_",),
@@ -439,7 +456,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "went by the name", f"(ReLUs before: {forms.total()}; SiLUs that came: {more})"
         return
     if left and more == forms.total():
-        yield "left the old node", f"(left: {_told(left)})"
+        read = any(node.users for node in all_nodes(theirs) if form_of(node) is not None)
+        # Where nobody reads a SiLU, no reader was changed at all: that is no matter of lists.
+        read = read and any(node.users for node in all_nodes(theirs) if _is_silu(node))
+        yield ("left readers" if read else "left the old node"), f"(left: {_told(left)})"
         return
     if left:
         fits = tuple(name for name, ways in LEFT.items() if any(left == _some(forms, way) for way in ways))
@@ -497,5 +517,8 @@ def _classes(graph_module: fx.GraphModule) -> dict[str, str]:
 
 def _silus(graph_module: fx.GraphModule) -> int:
     """How many nodes are a SiLU, as a function or as a module."""
-    names = (operation_name(node) for node in all_nodes(graph_module) if is_operation(node))
-    return sum(name in ("silu", "SiLU") for name in names)
+    return sum(map(_is_silu, all_nodes(graph_module)))
+
+
+def _is_silu(node: fx.Node) -> bool:
+    return is_operation(node) and operation_name(node) in ("silu", "SiLU")

@@ -68,9 +68,12 @@ b = self.w.sin() + a
 return b @ self.p, self.p
 
 == creations: creations
+c = x.sin().cos().tanh()
 a = torch.ones(4, 4).sin().cos()
 b = torch.arange(4)
-return x + b, a * b
+d = a * b
+e = x.neg().abs().ceil()
+return x + b, c, d, e
 
 == no operation: nothing
 return x

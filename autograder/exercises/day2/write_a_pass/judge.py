@@ -105,10 +105,11 @@ a = n.sin()
 b = n.sin()
 return a * b.cos()
 
-== three of a kind
+== four of a kind, one of which nobody reads
 a = x.sin()
 b = x.sin()
 c = x.sin()
+d = x.sin()
 return a.neg() * b.cos() - c.abs()
 
 == three levels

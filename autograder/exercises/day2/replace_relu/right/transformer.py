@@ -24,7 +24,7 @@ class Replace(torch.fx.Transformer):
     def call_module(self, target, args, kwargs):
         module = self.fetch_attr(target)
         if type(module).__name__ == "ReLU":
-            return silu(*args, inplace=module.inplace)
+            return silu(*args, **kwargs, inplace=module.inplace)
         return super().call_module(target, args, kwargs)
 
 
