@@ -40,11 +40,11 @@ from autograder import check, submit
 #
 # 1. `entries()` returns what you'd add to `native_functions.yaml`, as text: `softcap`, `softcap_` and `softcap.out`, for the
 #    tensors `self` and `cap`, for the CPU and for CUDA. All three run one structured kernel named `softcap_out`; the result's
-#    shape and dtype come from `TensorIteratorBase`. Whoever has a tensor can also write `x.softcap(cap)` and
-#    `x.softcap_(cap)`. `softcap` is tagged as pointwise.
+#    shape and dtype come from `TensorIteratorBase`. `softcap` and `softcap_` are functions, and whoever has a tensor can
+#    also write `x.softcap(cap)` and `x.softcap_(cap)`. `softcap` is tagged as pointwise.
 # 2. `softcap_out(self, cap, out)` is the kernel for the CPU. `out` has the right shape and dtype already. Only `out` is
-#    written. It may be `self` itself, and the arguments may broadcast. Far beyond the cap the result is the cap. In half
-#    precision, calculate in single precision and round once.
+#    written. It may be `self` itself, and the arguments may broadcast. Far beyond the cap the result is the cap, and near
+#    zero it keeps its digits. In half precision, calculate in single precision and round once.
 #
 # For example, `softcap` of 10 with a cap of 5 gives about 4.82.
 #
@@ -227,7 +227,13 @@ def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[
 
     def ancestors(commit):
         if commit not in above:
-            above[commit] = {commit}.union(*(ancestors(one) for one in parents[commit]))
+            # No recursion: two thousand commits are deeper than Python's stack.
+            above[commit], waiting = {commit}, [*parents[commit]]
+            while waiting:
+                one = waiting.pop()
+                if one not in above[commit]:
+                    above[commit].add(one)
+                    waiting += parents[one]
         return above[commit]
 
     suspects = ancestors(bad) - ancestors(good)

@@ -97,7 +97,7 @@ ENDS = ("c0", "c11", "side")
 
 def hidden_cases(random: Random) -> list[Case]:
     """Ends of the line, merges of merges, skips in the middle; then histories that are drawn."""
-    length = random.randint(30, 60)
+    length = random.randint(1100, 1200)  # deeper than Python's stack: ancestors cannot be found by recursion
     cases = [
         case("the first after the good one", line(9), "c0", "c8", "c1"),
         case("the last", line(10), "c2", "c9", "c9"),
@@ -202,6 +202,8 @@ def _first_parents(parents: History, commit: str) -> set[str]:
 
 
 def _would_help(parents: History, left: set[str], record: list[list[str]]) -> bool:
+    if len(left) < 2:
+        return False
     tested = {commit for commit, _ in record}
     return any(0 < len(left & ancestors(parents, commit)) < len(left) for commit in parents if commit not in tested)
 
