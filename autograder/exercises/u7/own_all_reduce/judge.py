@@ -167,7 +167,7 @@ def _wrong_traffic(numbers: list[list[int]], seen: list[list[Any]]) -> tuple[str
         return None
     (what, rank), count = max(over.items(), key=lambda item: item[1])
     figures = f"(rank {rank} {what}s {count} numbers, {most} are enough)"
-    if all(rank in one[1:3] for one in seen):
+    if all(rank in one[1:3] for one in seen if one[3]):
         return "through one rank", figures
     whole = {one[1] for one in seen if one[0] == "send" and len(one[3]) == length}
     return ("everything everywhere" if len(whole) == world else "more than its share"), figures

@@ -91,8 +91,9 @@ def allowed(parents: History, good: str, bad: str, untestable: frozenset[str]) -
     return enough(parents, good, bad, untestable) + 2
 
 
-ENDS = ("c0", "c11", "side")
-"""Good, bad and culprit of the history whose commits are listed from the last to the first."""
+ENDS = ("c5", "c11", "side")
+"""Good, bad and culprit of the history whose commits are listed from the last to the first, and whose branch began
+before what is good."""
 
 
 def hidden_cases(random: Random) -> list[Case]:

@@ -69,10 +69,10 @@ def hidden_cases(random: Random) -> list[Case]:
             fault("exp", "RuntimeError: exp went wrong", ("rows", 0, 5)),
         ),
         case(
-            # Only a square can be multiplied by itself: the sizes come before the detour.
+            # What is joined has as many columns: the sizes come before the detour.
             "a detour that sizes forbid",
-            steps("a = ones(6, 4)\nb = t(a)\nc = mm(a, b)"),
-            fault("mm", "RuntimeError: mm went wrong"),
+            steps("a = ones(6, 4)\nb = ones(4, 9)\nc = t(b)\nd = cat(a, c)\ne = exp(d)"),
+            fault("exp", "RuntimeError: exp went wrong", ("joined", 0, 1)),
         ),
         case(
             "not half of it",

@@ -1,4 +1,4 @@
-"""more than its share
+"""through one rank
 
 Parts are cut by floor, and the last rank gets what remains.
 """
