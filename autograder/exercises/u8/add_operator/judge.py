@@ -226,7 +226,8 @@ def _difference(given: dict[str, Any], evidence: Evidence, number: int) -> str |
             return None
     elif agrees(result, wanted, relative=_DIGITS[wanted.dtype], absolute=1e-30):
         return None
-    if agrees(evidence.tensors.get(f"{number} beside"), wanted, relative=3e-2 if half else 1e-5, absolute=1e-2):
+    relative, absolute = (3e-2, 1e-2) if half else (_DIGITS[wanted.dtype], 1e-30)
+    if agrees(evidence.tensors.get(f"{number} beside"), wanted, relative=relative, absolute=absolute):
         return "wrong in place"
     return _kind_of(x, cap, result, wanted)
 

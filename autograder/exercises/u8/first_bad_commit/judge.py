@@ -98,7 +98,7 @@ before what is good."""
 
 def hidden_cases(random: Random) -> list[Case]:
     """Ends of the line, merges of merges, skips in the middle; then histories that are drawn."""
-    length = random.randint(1100, 1200)  # deeper than Python's stack: ancestors cannot be found by recursion
+    length = random.randint(1020, 1060)  # deeper than Python's stack: ancestors cannot be found by recursion
     cases = [
         case("the first after the good one", line(9), "c0", "c8", "c1"),
         case("the last", line(10), "c2", "c9", "c9"),
