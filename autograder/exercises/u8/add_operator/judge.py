@@ -244,5 +244,7 @@ def _kind_of(x: torch.Tensor, cap: torch.Tensor, result: torch.Tensor, wanted: t
     if bool((quotient[wrong] < 1e-2).all()) and agrees(result, wanted, relative=0.0, absolute=1e-6):
         return "digits lost near zero"
     if agrees(result, wanted, relative=1e-5, absolute=1e-6):
-        return "not quite the cap" if bool((quotient[wrong] > 5).all()) else "single precision for all"
+        if torch.equal(result, result.float().to(result.dtype)):
+            return "single precision for all"
+        return "not quite the cap" if bool((quotient[wrong] > 5).all()) else "wrong values"
     return "wrong values"
