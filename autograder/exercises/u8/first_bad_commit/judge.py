@@ -215,10 +215,12 @@ def _tests(case: Case, evidence: Evidence) -> str | None:
     commits = [commit for commit, _ in record]
     if len(set(commits)) < len(commits):
         return "tested twice"
-    for number, (commit, _) in enumerate(record):
-        left = left_after(parents, good, bad, record[:number])
-        if not 0 < len(left & ancestors(parents, commit)) < len(left):
+    left = suspects_of(parents, good, bad)
+    for commit, found in record:
+        above = ancestors(parents, commit)
+        if not 0 < len(left & above) < len(left):
             return "tested what is known"
+        left = {"bad": left & above, "good": left - above}.get(found, left)
     most = allowed(parents, good, bad, frozenset(case.kept["untestable"]))
     return "too many tests" if len(record) > most else None
 
