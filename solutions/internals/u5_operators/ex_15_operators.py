@@ -165,7 +165,7 @@ check.u5.soft_clip(soft_clip_source)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "gaussian-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *55 minutes, hard.* Write `gaussian(Tensor x, Tensor y, float width) -> Tensor` in the namespace `u5`. Points that don't fit
-# together (another number of coordinates, another dtype) must be refused, and points far from the origin keep their digits.
+# together must be refused.
 #
 # - It needs a kernel for `CPU`, one for `Meta`, which knows shapes and has no data, and one for `Autograd`.
 # - Its gradients for `x` and `y` can be differentiated again.

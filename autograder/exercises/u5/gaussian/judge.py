@@ -12,7 +12,7 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
 from autograder.exercises.u5.gaussian.visible import CHECKS, SCHEMA, Layer, derivatives, points
-from autograder.exercises.u5.native import in_figures, make, tensor
+from autograder.exercises.u5.native import in_figures, make
 from autograder.learner_side.libraries import first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
@@ -20,14 +20,7 @@ __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "another schema": f"The library must define `{SCHEMA.removeprefix('u5::')}` in the namespace u5.",
     "refused": "Your operator refuses points that it should take, on the CPU.",
-    "not refused": (
-        "Your operator takes points that do not fit together: check dimensions, coordinates and dtypes. Broadcasting "
-        "would make points of one coordinate fit to all others."
-    ),
-    "digits cancel": (
-        "Far from the origin the result is another one: in ‖x‖² + ‖y‖² - 2 x·y large numbers cancel, and with them "
-        "the digits that count. Subtract the points first."
-    ),
+    "not refused": "Your operator takes points that do not fit together: check both shapes in every kernel.",
     "another result": "The numbers are not the ones that the task asks for.",
     "no gradient": (
         "No gradient comes through your operator. Without a kernel for `Autograd` nothing is recorded: register one, "
@@ -85,17 +78,11 @@ def hidden_cases(random: Random) -> list[Case]:
         "values": [
             drawn(random.randint(1, 4), how=how, how_y=random.choice(hows), dtype=random.choice(["float32", "float64"]))
             for how in hows
-        ]
-        + [drawn(many, 2, low=3000.0, high=3001.0)],
-        "refused": [
-            points([2, many], [3, many + 1], 1.0, random.randrange(10**6)),
-            points([2, 1], [3, many], 1.0, random.randrange(10**6)),
-            points([2, many], [3, many], 1.0, random.randrange(10**6))
-            | {"x": tensor(2, many, seed=1, dtype="float64")},
         ],
+        "refused": [points([2, many], [3, many + 1], 1.0, random.randrange(10**6))],
         "gradients": [drawn(many, how=how, how_y="transposed", dtype="float64") for how in ("plain", "every other")],
         "second derivative": [drawn(many, dtype="float64"), drawn(1, dtype="float64")],
-        "meta device": [drawn(many, 2, device="meta", dtype=dtype) for dtype in ("float32", "float64")],
+        "meta device": [drawn(many, 2, device="meta", dtype=random.choice(["float32", "float64"]))],
         **captured,
         "opcheck": [drawn(many, 2)],
     }
@@ -176,7 +163,7 @@ def _of_a_call(
     right = gaussian(make(one["x"]), make(one["y"]), one["width"])
     if not agrees(tensors[name], right, relative=1e-4, absolute=1e-6):
         yield (
-            "digits cancel" if one["x"]["low"] > 100 else "another result",
+            "another result",
             f"{about}: found {in_figures(tensors[name], 3)}, wanted {in_figures(right, 3)})",
         )
 

@@ -44,8 +44,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "A generator that is handed over is the one to draw from, and PyTorch's own stays where it is."
     ),
     "wrong gradient": (
-        "The gradient is another one: it is the derivative of `silu` where the mask is true, divided by `1 - p`. "
-        "Gradient, `x` and mask lie in memory each in its own way."
+        "The gradient is another one: it is the derivative of `silu` where the mask is true, divided by `1 - p`."
     ),
     "no fake kernel": "Without a kernel for `Meta` the compiler cannot know what comes out of your operator.",
     "not tagged": (
@@ -100,8 +99,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "generator": [
             dropped(tensor(20, random.randint(10, 30), seed=1), 0.5, seed(10**6), own=own) for own in (True, False)
         ],
-        "gradient": [drawn(how=how) for how in ("plain", "transposed", "every other")]
-        + [dropped(tensor(4, seed=0, values=[math.inf, -math.inf, math.nan, 3.0]), 1.0, seed(10**6))],
+        "gradient": [drawn(how=how) for how in ("plain", "transposed", "every other")],
         "compiled": [drawn(how="plain", dtype="float32")],
     }
     return [
@@ -169,10 +167,8 @@ def _of_a_call(
     if what in ("gradient", "compiled"):
         sigmoid = torch.sigmoid(x)
         wanted = torch.where(mask, upstream(one) * sigmoid * (1 + x * (1 - sigmoid)) * _scale(p), 0.0)
-        found = tensors.get("gradient")
-        if not agrees(found, wanted, relative=1e-4, absolute=1e-6):
-            lost = found is not None and bool(found.isnan().any()) and not bool(wanted.isnan().any())
-            yield "NaN" if lost else "wrong gradient", f"{about}, of the gradient)"
+        if not agrees(tensors.get("gradient"), wanted, relative=1e-4, absolute=1e-6):
+            yield "wrong gradient", f"{about})"
             return
     more = [name for name in seen.get("parts", ()) if not name.startswith(ALLOCATING)]
     if more:
