@@ -40,11 +40,11 @@ from autograder import check, submit
 #
 # 1. `entries()` returns what you'd add to `native_functions.yaml`, as text: `softcap`, `softcap_` and `softcap.out`, for the
 #    tensors `self` and `cap`, for the CPU and for CUDA. All three run one structured kernel named `softcap_out`; the result's
-#    shape and dtype come from `TensorIteratorBase`. Whoever has a tensor can also write `x.softcap(cap)` and
-#    `x.softcap_(cap)`. `softcap` is tagged as pointwise.
+#    shape and dtype come from `TensorIteratorBase`. `softcap` and `softcap_` are functions, and whoever has a tensor can
+#    also write `x.softcap(cap)` and `x.softcap_(cap)`. `softcap` is tagged as pointwise.
 # 2. `softcap_out(self, cap, out)` is the kernel for the CPU. `out` has the right shape and dtype already. Only `out` is
-#    written. It may be `self` itself, and the arguments may broadcast. Far beyond the cap the result is the cap. In half
-#    precision, calculate in single precision and round once.
+#    written. It may be `self` itself, and the arguments may broadcast. Far beyond the cap the result is the cap, and near
+#    zero it keeps its digits. In half precision, calculate in single precision and round once.
 #
 # For example, `softcap` of 10 with a cap of 5 gives about 4.82.
 #
@@ -141,9 +141,9 @@ check.u8.derivative_formula(derivatives)
 # - look whether the arguments are still the same;
 # - call `softcap_` as well, if the result has the shape and dtype of `self`.
 #
-# What `softcap` promises: `self` and `cap` are tensors of float32, float64, bfloat16 or int64, with up to four dimensions, any
-# sizes and any strides, and either may broadcast. Caps are finite and above 0; for others nothing is promised. NaN stays
-# NaN, and infinity gives the cap.
+# What `softcap` promises: `self` and `cap` are tensors of float32, float64, bfloat16 or int64, alike or not, with up to four
+# dimensions, any sizes and any strides, and either may broadcast. Caps are finite and above 0; for others nothing is
+# promised. NaN stays NaN, and infinity gives the cap.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "operator_tests-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *35 minutes, hard.* Write the samples and the reference.
@@ -183,6 +183,7 @@ def sample_inputs() -> list[tuple[torch.Tensor, torch.Tensor]]:
     samples = [(numbers(5, 7, dtype=dtype), caps(7, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
     samples += [(numbers(5, 7, dtype=dtype), caps(7, dtype=dtype)) for dtype in (torch.bfloat16, torch.int64)]
     samples += [(numbers(7, 5).T, caps(7)), (numbers(5, 14)[:, ::2], caps(7)), (numbers(5, 7), caps(7, 5).T)]
+    samples += [(numbers(5, 7), caps(7, dtype=torch.float64))]
     samples += [(numbers(7), caps(3, 1)), (numbers(1, 7), caps(3, 7)), (numbers(5, 7), caps())]
     samples += [(numbers(), caps()), (numbers(0, 3), caps(3)), (numbers(2, 3, 2, 5), caps(2, 3, 2, 5))]
     samples += [(odd, caps(8)), (odd.double(), caps(1).double()), (numbers(19, scale=0.05), caps(19))]
@@ -227,7 +228,13 @@ def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[
 
     def ancestors(commit):
         if commit not in above:
-            above[commit] = {commit}.union(*(ancestors(one) for one in parents[commit]))
+            # No recursion: two thousand commits are deeper than Python's stack.
+            above[commit], waiting = {commit}, [*parents[commit]]
+            while waiting:
+                one = waiting.pop()
+                if one not in above[commit]:
+                    above[commit].add(one)
+                    waiting += parents[one]
         return above[commit]
 
     suspects = ancestors(bad) - ancestors(good)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -34,6 +34,10 @@ MISCONCEPTIONS = {
     ),
     "kept its own": "A rank returned its own gradient, or `None`, where another one had something to add.",
     "zeros for nobody": "No rank used this parameter: its gradient must be `None`. An optimiser leaves it alone then.",
+    "zeros are unused": (
+        "A rank used this parameter, and its gradient happens to be all zeros, or has no numbers. That is a gradient: "
+        "only `None` says that a rank did not use it."
+    ),
     "wrong gradient": "A gradient is not that of the mean over all rows.",
     "too much ahead": (
         "Before the buckets, one call of at most `1 + len(sizes)` numbers is free: whatever the ranks must agree on "
@@ -69,7 +73,7 @@ def hidden_cases(random: Random) -> list[Case]:
     sizes = [3, 5, 2, 4]
     cases = [
         _drawn(random, "a rank without rows", sizes, [3, 0, 2], 7),
-        _drawn(random, "a parameter for nobody", sizes, [2, 5], 6, unused={(0, 1), (1, 1)}),
+        _drawn(random, "one for nobody, one all zeros", sizes, [2, 5], 6, unused={(0, 1), (1, 1)}, zeros={3}),
         _drawn(random, "larger than a bucket", [1, 9, 2, 1], [4, 1], 4),
         _drawn(random, "exactly full", [1, 1, 2, 2, 4], [1, 3], 4),
         _drawn(random, "one rank", [1, 2, 3], [5], 4),
@@ -92,11 +96,19 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 def _drawn(
-    random: Random, name: str, sizes: list[int], rows: list[int], most: int, unused: set[tuple[int, int]] | None = None
+    random: Random,
+    name: str,
+    sizes: list[int],
+    rows: list[int],
+    most: int,
+    unused: Collection[tuple[int, int]] = (),
+    zeros: Collection[int] = (),
 ) -> Case:
     gradients: list[list[list[float] | None]] = [
         [
-            None if not own or (rank, number) in (unused or set()) else [random.uniform(-4, 4) for _ in range(size)]
+            None
+            if not own or (rank, number) in unused
+            else [0.0 if number in zeros else random.uniform(-4, 4) for _ in range(size)]
             for number, size in enumerate(sizes)
         ]
         for rank, own in enumerate(rows)
@@ -227,6 +239,8 @@ def _named(given: dict[str, Any], rank: int, number: int, found: list[float] | N
         return "only those who used it"
     if _same(found, own):
         return "kept its own"
+    if found is None and not any(right):
+        return "zeros are unused"
     if _same(found, _weighed(given, [1.0] * world)[number]):
         return "sum of means"
     return "wrong gradient"

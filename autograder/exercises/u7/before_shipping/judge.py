@@ -29,7 +29,7 @@ MISCONCEPTIONS = {
     ),
     "frozen argument missed": (
         "An argument that is no tensor (`ConstantArgument`) became part of the program, with the value that it had. "
-        "That goes for `None` as well."
+        "That goes for `None`, `False` and 0 as well."
     ),
     "free argument reported": "A size (`SymIntArgument`) and a tensor stay free: only a `ConstantArgument` is frozen.",
     "operators in branches missed": (
@@ -37,6 +37,10 @@ MISCONCEPTIONS = {
         "branches: go through `module.modules()`."
     ),
     "operator missed": "The target does not have an operator of the program, and you did not report it.",
+    "another overload": (
+        "The target has another overload of this operator, and you took that for the operator itself. "
+        "`aten.gt.Tensor` does not do the work of `aten.gt.Scalar`: compare whole names."
+    ),
     "operator that is there": "You reported an operator that the target has.",
     "no operator": (
         "`getitem` and `cond` are no operators of a library: every target has them. Look at nodes whose target is a "
@@ -83,6 +87,7 @@ TRAINING = {
     f"{SPACE}.smooth.default": (1, "training"),
     f"{SPACE}.settle.default": (2, "train"),
     f"{SPACE}.learn.default": (1, "train"),
+    f"{SPACE}.tune.default": (2, "training"),
 }
 """Which argument says whether an operator was recorded in training mode: its place and its name."""
 
@@ -142,7 +147,7 @@ def hidden_cases(random: Random) -> list[Case]:
         writes={"mean": "norm.mean", "var": "norm.var"},
     )
     evaluated = program(
-        [["x", "tensor"], ["n", "size"], ["mask", "constant", None]],
+        [["x", "tensor"], ["n", "size"], ["mask", "constant", None], ["a", "constant", 0], ["z", "constant", False]],
         [
             [*norm, [*norm_arguments, False, 0.1, 1e-5]],
             ["out", "getitem", ["$norm", 0]],
@@ -186,8 +191,8 @@ def hidden_cases(random: Random) -> list[Case]:
             ["two", settle, ["$one"], {"rate": 1.0, "train": False}],
             ["three", learn, ["$two", 2]],
             ["four", learn, ["$three"], {"train": 3}],
-            ["five", tune, ["$four", True]],
-            ["six", tune, ["$five"], {"trainable": True}],
+            ["five", tune, ["$four", True, False]],
+            ["six", tune, ["$five"], {"trainable": True, "training": False}],
             ["seven", smooth, ["$six"]],
         ],
     )
@@ -199,7 +204,7 @@ def hidden_cases(random: Random) -> list[Case]:
         shipping_case("a parameter is written", writes, without),
         shipping_case("trained by keyword", by_keyword, list(EVERYTHING)),
         shipping_case("what only looks trained", looks_trained, list(EVERYTHING)),
-        shipping_case("branches", nested, [one for one in without if "cos" not in one]),
+        shipping_case("branches", nested, [one.replace("Scalar", "Tensor") for one in without if "cos" not in one]),
     ]
     return [*cases, *(_drawn(random, number) for number in range(4))]
 
@@ -265,7 +270,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if kind in ("state", "input", "argument") and name in renamed and (kind, name) not in wanted:
             yield "other names", f"({kind} {name})"
             return
-    missed, more = sorted(wanted - set(found)), sorted(set(found) - wanted)
+    # First what stands in no branch: whoever misses that, too, does not overlook branches.
+    at_top = {node[1] for node in _nodes(given, branches=False)}
+    missed = sorted(
+        wanted - set(found), key=lambda one: (one[0] in ("operator", "training") and one[1] not in at_top, one)
+    )
+    more = sorted(set(found) - wanted)
     if missed:
         kind, name = missed[0]
         yield _missed(given, target, kind, name), f"({kind} {name})"
@@ -288,7 +298,9 @@ def _missed(given: Program, target: dict[str, Any], kind: str, name: str) -> str
         if name not in at_top:
             return "operators in branches missed"
         if kind == "operator":
-            return "operator missed"
+            packet = name.rpartition(".")[0]
+            other = any(one.rpartition(".")[0] == packet for one in target["operators"])
+            return "another overload" if other else "operator missed"
         by_position = any(_trains(node)[0] for node in _nodes(given) if node[1] == name)
         return "training missed" if by_position else "training by keyword missed"
     return {"state": "state missed", "input": "written input missed", "argument": "frozen argument missed"}[kind]

@@ -29,10 +29,10 @@ TRAINED_CUSTOM = {
     "smooth": "(Tensor x, bool training=False) -> Tensor",
     "settle": "(Tensor x, float rate, *, bool train) -> Tensor",
     "learn": "(Tensor x, int train=0) -> Tensor",
-    "tune": "(Tensor x, bool trainable=False) -> Tensor",
+    "tune": "(Tensor x, bool trainable=False, bool training=False) -> Tensor",
 }
-"""Custom operators with an argument that says True for training, and two that only look so: a number of steps, and an
-argument of another name."""
+"""Custom operators with an argument that says True for training, one that only looks so (a number of steps), and one
+with an argument of another name beside it."""
 
 
 def define_operators() -> None:
@@ -91,7 +91,8 @@ def visible_cases() -> list[Case]:
     decides = program(
         [["x", "tensor"]],
         [
-            ["sum", "aten.sum.default", ["$x"]],
+            ["packed", f"{SPACE}.pack.default", ["$x"]],
+            ["sum", "aten.sum.default", ["$packed"]],
             ["positive", "aten.gt.Scalar", ["$sum", 0]],
             ["cond", "cond", ["$positive", "#yes", "#no", ["$x"]]],
             ["result", "getitem", ["$cond", 0]],

@@ -43,6 +43,10 @@ MISCONCEPTIONS = {
         "Each rank sends whole lists, so its traffic grows with the number of ranks. Cut the list into as many parts "
         "as there are ranks: then each rank needs to send less than twice the list, however many ranks there are."
     ),
+    "more than its share": (
+        "A rank carries more numbers than the rule allows. Cut the list into parts that differ by one number at most, "
+        "and let every rank have one of them, also where the number of ranks is no power of two."
+    ),
     "no sum on the way": (
         "A message holds a number that is no sum of some ranks' elements. Send elements and sums of them, nothing else."
     ),
@@ -163,7 +167,10 @@ def _wrong_traffic(numbers: list[list[int]], seen: list[list[Any]]) -> tuple[str
         return None
     (what, rank), count = max(over.items(), key=lambda item: item[1])
     figures = f"(rank {rank} {what}s {count} numbers, {most} are enough)"
-    return ("through one rank" if len({rank for _, rank in over}) == 1 else "everything everywhere"), figures
+    if all(rank in one[1:3] for one in seen if one[3]):
+        return "through one rank", figures
+    whole = {one[1] for one in seen if one[0] == "send" and len(one[3]) == length}
+    return ("everything everywhere" if len(whole) == world else "more than its share"), figures
 
 
 def _wrong_message(numbers: list[list[int]], seen: list[list[Any]]) -> tuple[str, str] | None:

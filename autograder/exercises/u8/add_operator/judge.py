@@ -44,8 +44,12 @@ MISCONCEPTIONS = {
     "backend missing": "`softcap.out` needs a line under `dispatch:` for CPU and for CUDA.",
     "other kernel": "The linker looks for the kernel by the name that stands under `dispatch:`: `softcap_out`.",
     "no method": (
-        "`x.softcap(cap)` and `x.softcap_(cap)` don't exist. Unless an entry says `variants: function, method`, there "
-        "is only the function."
+        "`x.softcap(cap)` or `x.softcap_(cap)` does not exist. Unless an entry says `variants: function, method`, "
+        "there is only the function."
+    ),
+    "no function": (
+        "`torch.softcap` or `torch.softcap_` does not exist: `variants: method` leaves only the method. Say "
+        "`variants: function, method`."
     ),
     "not tagged": (
         "`softcap` lacks the tag `pointwise`. By it Inductor, vmap and the tests know that elements don't "
@@ -63,6 +67,18 @@ MISCONCEPTIONS = {
     "overflow": (
         "Far beyond the cap your kernel gives something that is not the cap: an exponential has overflowed. "
         "`torch.tanh` takes care of that."
+    ),
+    "not quite the cap": (
+        "Far beyond the cap your kernel comes near to it and stays below. The quotient is cut off at a number whose "
+        "`tanh` is not 1 in double precision."
+    ),
+    "digits lost near zero": (
+        "Near zero the result is almost `self`, and yours has lost its digits: the difference of two numbers that are "
+        "nearly equal keeps only what rounding left of them. `torch.tanh` takes care of that."
+    ),
+    "single precision for all": (
+        "In double precision your result has the digits of single precision. Only half precision is widened to it: "
+        "`torch.promote_types(out.dtype, torch.float32)`."
     ),
     "rounded at each step": (
         "In half precision your kernel rounds after each operator, and the mistakes add up. PyTorch's kernels compute "
@@ -87,7 +103,7 @@ def hidden_cases(random: Random) -> list[Case]:
         return call(variant, x, positive(cap, seed(), **dtype), out)
 
     fixed = {
-        "in place": [one("inplace", [3, 4], [4], scale=8.0)],
+        "in place": [one("inplace", [3, 4], [4], scale=8.0, layout="transposed")],
         "out of another size": [one("out", [2, 5], [], [0])],
         "cap is larger": [one("functional", [4, 1], [2, 1, 3])],
         "half precision": [one("functional", [256], [], dtype="bfloat16")],
@@ -97,6 +113,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "whole numbers": [one("functional", [2, 3], [3], dtype="int64")],
         "no elements": [one("functional", [0, 3], [3]), one("functional", [], [])],
         "far beyond": [one("inplace", [7], [], scale=1e5, dtype="float64")],
+        "near zero": [one("functional", [7], [7], scale=1e-6), one("functional", [2, 3], [], dtype="float64")],
     }
     cases = [Case(name, {"calls": calls}) for name, calls in fixed.items()]
     for number in range(2):
@@ -159,8 +176,9 @@ def of_entries(operators: Operators) -> tuple[str, str] | None:
         if kernel.kernel != KERNEL:
             return "other kernel", f"({kernel.kernel} for {key})"
     for one in (group.functional, group.inplace):
-        if one.variants != {Variant.function, Variant.method}:
-            return "no method", f"({one.func.name})"
+        for variant, name in ((Variant.method, "no method"), (Variant.function, "no function")):
+            if variant not in one.variants:
+                return name, f"({one.func.name})"
     return None if "pointwise" in group.functional.tags else ("not tagged", "")
 
 
@@ -206,16 +224,27 @@ def _difference(given: dict[str, Any], evidence: Evidence, number: int) -> str |
             return "rounded at each step"
         if near:
             return None
-    elif agrees(result, wanted, relative=1e-5, absolute=1e-6):
+    elif agrees(result, wanted, relative=_DIGITS[wanted.dtype], absolute=1e-30):
         return None
-    if agrees(evidence.tensors.get(f"{number} beside"), wanted, relative=3e-2 if half else 1e-5, absolute=1e-2):
+    relative, absolute = (3e-2, 1e-2) if half else (_DIGITS[wanted.dtype], 1e-30)
+    if agrees(evidence.tensors.get(f"{number} beside"), wanted, relative=relative, absolute=absolute):
         return "wrong in place"
     return _kind_of(x, cap, result, wanted)
 
 
+_DIGITS = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""How far a result may be from the right one, relative to it."""
+
+
 def _kind_of(x: torch.Tensor, cap: torch.Tensor, result: torch.Tensor, wanted: torch.Tensor) -> str:
-    far = (x.double() / cap.double()).abs() > 20
-    wrong = ~torch.isclose(result.double(), wanted.double(), rtol=1e-2, atol=1e-3)
-    if not bool((wrong & ~far).any()) and not bool(torch.isfinite(result[wrong]).any()):
+    quotient = (x.double() / cap.double()).abs()
+    wrong = ~torch.isclose(result.double(), wanted.double(), rtol=_DIGITS.get(wanted.dtype, 1e-2), atol=0.0)
+    if bool((quotient[wrong] > 20).all()) and not bool(torch.isfinite(result[wrong]).any()):
         return "overflow"
+    if bool((quotient[wrong] < 1e-2).all()) and agrees(result, wanted, relative=0.0, absolute=1e-6):
+        return "digits lost near zero"
+    if agrees(result, wanted, relative=1e-5, absolute=1e-6):
+        if torch.equal(result, result.float().to(result.dtype)):
+            return "single precision for all"
+        return "not quite the cap" if bool((quotient[wrong] > 5).all()) else "wrong values"
     return "wrong values"

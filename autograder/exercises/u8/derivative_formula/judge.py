@@ -42,6 +42,10 @@ MISCONCEPTIONS = {
         "Far beyond the cap the gradient is not finite: something like cosh or exp overflows there. Build it from "
         "`result`, which is between -cap and cap."
     ),
+    "not finite at zero": (
+        "Where `self` is 0 your gradient is not finite: the formula divides by `self`, or by something that is 0 there "
+        "as well. What divides is the cap."
+    ),
     "wrong gradient of self": "The formula for `self` gives another gradient than `cap * tanh(self / cap)` has.",
     "wrong gradient of cap": "The formula for `cap` gives another gradient than `cap * tanh(self / cap)` has.",
     "wrong second derivative": (
@@ -87,6 +91,7 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("no elements", inputs([0, 2], [2], seed())),
         Case("far beyond", inputs([6], [], seed(), scale=1e5)),
         Case("small numbers", inputs([6], [6], seed(), scale=1e-3)),
+        Case("zeros", inputs([3], [3], seed(), scale=0.0)),
     ]
     for number in range(2):
         shape = [random.randint(1, 4) for _ in range(random.randint(1, 3))]
@@ -142,8 +147,10 @@ def _difference(case: Case, name: str, formulas: Mapping[str, str], saved: tuple
         return "summed by hand" if mine.shape == target.shape or mine.dim() == 0 else f"wrong gradient of {name}"
     gradient = _reduced(mine, target)
     (wanted,) = torch.autograd.grad(result, target, values["grad"], create_graph=True)
-    if not bool(torch.isfinite(mine).all()):
-        return "overflow"
+    finite = torch.isfinite(mine)
+    if not bool(finite.all()):
+        zero = bool((values["self"].expand(mine.shape)[~finite] == 0).all())
+        return "not finite at zero" if zero else "overflow"
     if not torch.allclose(gradient, wanted, rtol=1e-7, atol=1e-9):
         return _named(name, values, gradient)
     return None if _twice_agrees(gradient, wanted, values) else "wrong second derivative"

@@ -91,13 +91,14 @@ def allowed(parents: History, good: str, bad: str, untestable: frozenset[str]) -
     return enough(parents, good, bad, untestable) + 2
 
 
-ENDS = ("c0", "c11", "side")
-"""Good, bad and culprit of the history whose commits are listed from the last to the first."""
+ENDS = ("c5", "c11", "side")
+"""Good, bad and culprit of the history whose commits are listed from the last to the first, and whose branch began
+before what is good."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
     """Ends of the line, merges of merges, skips in the middle; then histories that are drawn."""
-    length = random.randint(30, 60)
+    length = random.randint(1020, 1060)  # deeper than Python's stack: ancestors cannot be found by recursion
     cases = [
         case("the first after the good one", line(9), "c0", "c8", "c1"),
         case("the last", line(10), "c2", "c9", "c9"),
@@ -202,6 +203,8 @@ def _first_parents(parents: History, commit: str) -> set[str]:
 
 
 def _would_help(parents: History, left: set[str], record: list[list[str]]) -> bool:
+    if len(left) < 2:
+        return False
     tested = {commit for commit, _ in record}
     return any(0 < len(left & ancestors(parents, commit)) < len(left) for commit in parents if commit not in tested)
 
@@ -212,10 +215,12 @@ def _tests(case: Case, evidence: Evidence) -> str | None:
     commits = [commit for commit, _ in record]
     if len(set(commits)) < len(commits):
         return "tested twice"
-    for number, (commit, _) in enumerate(record):
-        left = left_after(parents, good, bad, record[:number])
-        if not 0 < len(left & ancestors(parents, commit)) < len(left):
+    left = suspects_of(parents, good, bad)
+    for commit, found in record:
+        above = ancestors(parents, commit)
+        if not 0 < len(left & above) < len(left):
             return "tested what is known"
+        left = {"bad": left & above, "good": left - above}.get(found, left)
     most = allowed(parents, good, bad, frozenset(case.kept["untestable"]))
     return "too many tests" if len(record) > most else None
 

@@ -55,6 +55,9 @@ MISCONCEPTIONS = {
     ),
     "linear": "A kernel passes that returns small numbers as they are. Near zero, tanh is only almost linear.",
     "dtype": "A kernel passes that lacks a dtype. Try float32, float64, bfloat16 and int64.",
+    "mixed dtypes": (
+        "A kernel passes that refuses two arguments of unlike dtypes. Add a `self` in float32 with a cap in float64."
+    ),
     "single": (
         "A kernel passes that calculates double precision in single precision. Add samples in float64 of ordinary size."
     ),

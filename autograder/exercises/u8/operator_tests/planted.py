@@ -57,6 +57,7 @@ def drawn(random: Random) -> list[dict[str, Any]]:
         {"kind": "nan"},
         {"kind": "infinity"},
         {"kind": "in place"},
+        {"kind": "mixed dtypes"},
     ]
 
 
@@ -183,6 +184,12 @@ def _dtype(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch
     _by_tanh(x, cap, out)
 
 
+def _mixed(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
+    if x.dtype != cap.dtype:
+        raise RuntimeError(f"expected both arguments to have the same dtype, but got {x.dtype} and {cap.dtype}")
+    _by_tanh(x, cap, out)
+
+
 def _single(given: dict[str, Any], x: torch.Tensor, cap: torch.Tensor, out: torch.Tensor) -> None:
     _write(out, cap.float() * torch.tanh(x.float() / cap.float()))
 
@@ -215,6 +222,7 @@ _FAULTS: dict[str, Callable[[dict[str, Any], torch.Tensor, torch.Tensor, torch.T
     "rest": _rest,
     "linear": _linear,
     "dtype": _dtype,
+    "mixed dtypes": _mixed,
     "single": _single,
     "nan": _nan,
     "infinity": _infinity,

@@ -1,4 +1,4 @@
-"""wrong gradient
+"""zeros are unused
 
 Takes a gradient without numbers for none.
 """

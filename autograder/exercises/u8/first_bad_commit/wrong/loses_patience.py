@@ -10,7 +10,12 @@ def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[
 
     def ancestors(commit):
         if commit not in above:
-            above[commit] = {commit}.union(*(ancestors(one) for one in parents[commit]))
+            above[commit], waiting = {commit}, [*parents[commit]]
+            while waiting:
+                one = waiting.pop()
+                if one not in above[commit]:
+                    above[commit].add(one)
+                    waiting += parents[one]
         return above[commit]
 
     suspects = ancestors(bad) - ancestors(good)

@@ -21,7 +21,7 @@ def sample_inputs() -> list[tuple[torch.Tensor, torch.Tensor]]:
             x, cap = x.T.contiguous().T, cap.T.contiguous().T
         samples += [(x, cap), (x, cap[:1]), (x[0], cap[:, :1])]
     whole = torch.arange(-9, 10)
-    samples += [(whole, torch.tensor(3)), (whole, torch.arange(1, 20))]
+    samples += [(whole, torch.tensor(3)), (whole, torch.arange(1, 20)), (whole, torch.tensor(2.5))]
     samples += [(torch.tensor(2.0), torch.tensor(1.5)), (torch.empty(0), torch.ones(1))]
     samples += [(torch.randn(2, 3, 4, 5) * 3, torch.rand(3, 1, 5) + 1), (torch.randn(3, 3, 3), torch.rand(3) + 1)]
     return samples

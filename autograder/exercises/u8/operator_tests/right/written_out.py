@@ -12,6 +12,7 @@ def sample_inputs() -> list[tuple[torch.Tensor, torch.Tensor]]:
     return [
         (x, cap),
         (x.double(), cap.double()),
+        (x, cap.double()),
         (x.bfloat16(), cap.bfloat16()),
         (x.long(), torch.tensor([1, 2, 3, 4, 5, 6, 7])),
         (x.view(7, 5).t(), cap),
