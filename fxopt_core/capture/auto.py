@@ -135,7 +135,4 @@ class Search:
 
 def own_ways(search: Search) -> Iterator[Captured]:
     """What `STRATEGIES` give for the model as it is."""
-    for name, strategy in STRATEGIES.items():
-        captured = search.attempt(name, strategy)
-        if captured is not None:
-            yield captured
+    yield from filter(None, (search.attempt(name, strategy) for name, strategy in STRATEGIES.items()))

@@ -19,7 +19,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only
 
 from fxopt_core.capture.dimensions import Dynamic, named_leaves, parameters_of
 from fxopt_core.capture.errors import RefusedInputError
-from fxopt_core.capture.questions import ANSWERS, answer_of, modes_now
+from fxopt_core.capture.questions import Answers, answers_of, modes_now, refuse_other_answers
 from fxopt_core.verification.comparison import compared_by_identity
 from fxopt_core.verification.isolation import Model, deep_copy
 from fxopt_core.verification.memory import MemoryLocation, location_of
@@ -33,6 +33,8 @@ class TensorFacts(NamedTuple):
     """What is known of an input tensor besides its values.
 
     Attributes:
+        kind: its class, such as `nn.Parameter`.
+        attributes: those that Python code gave to it, and what they hold, in words.
         dtype: its dtype.
         device: where it is.
         layout: strided, or one of the sparse layouts.
@@ -41,6 +43,8 @@ class TensorFacts(NamedTuple):
         stride: in elements; empty where it is not strided.
     """
 
+    kind: type[torch.Tensor]
+    attributes: tuple[tuple[str, str], ...]
     dtype: torch.dtype
     device: torch.device
     layout: torch.layout
@@ -62,7 +66,16 @@ def facts_of(tensor: torch.Tensor, open_axes: Container[int] = ()) -> TensorFact
         # Only torch.export comes with symbols. It fixes a size that is compared, which open ones must not be.
         shape = tuple(_example(one) if axis in open_axes else int(one) for axis, one in enumerate(shape))
         stride = tuple(map(_example, stride))
-    return TensorFacts(tensor.dtype, tensor.device, tensor.layout, (tensor.is_conj(), tensor.is_neg()), shape, stride)
+    flags = (tensor.is_conj(), tensor.is_neg())
+    return TensorFacts(*_own(tensor), tensor.dtype, tensor.device, tensor.layout, flags, shape, stride)
+
+
+def _own(tensor: torch.Tensor) -> tuple[type[torch.Tensor], tuple[tuple[str, str], ...]]:
+    """The class and the attributes. Stand-ins, as `torch.export` makes them, are plain tensors or parameters."""
+    if type(tensor).__module__.startswith("torch._subclasses"):
+        return torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor, ()
+    attributes = {name: repr(value) for name, value in vars(tensor).items() if not name.startswith("_dynamo")}
+    return type(tensor), tuple(sorted(attributes.items()))
 
 
 def _example(size: int | torch.SymInt) -> int:
@@ -105,7 +118,7 @@ class CallSignature:
     leaves: tuple[Any, ...]
     shared: dict[str, tuple[str, bool, int]]
     modes: dict[str, Any]
-    answers: dict[str, dict[str, Any]]
+    answers: Answers
     dynamic: Dynamic
     small: frozenset[SmallSizes] = frozenset()
 
@@ -138,15 +151,13 @@ class CallSignature:
                 facts = facts_of(found, self._open_axes(name, expected))
                 if expected != facts:
                     yield from self._about_tensor(name, expected, facts)
-                for question, answer in self.answers.get(name, {}).items():
-                    if answer != (other := answer_of(question, found)):
-                        advice = f"The model asks for it. Pass a tensor like the example's, {_CAPTURE_AGAIN}."
-                        yield f"{question} of {name}", answer, other, advice
             elif isinstance(expected, TensorFacts):
                 yield name, "a tensor", _described(found), f"Pass a tensor, {_CAPTURE_AGAIN}."
             elif not _same(expected, found):
                 yield name, _described(expected), _described(found), "Pass this value, or capture again with the other."
-        self.dynamic.check(dict(zip(self.names, leaves, strict=True)))
+        named = dict(zip(self.names, leaves, strict=True))
+        refuse_other_answers(self.answers, named)
+        self.dynamic.check(named)
         small = self.small_sizes(leaves)
         if small and small not in self.small:
             name, axis, size = min(small)
@@ -221,13 +232,16 @@ class CallSignature:
         return next(iter([*lost, *new]), "the arguments"), expected, found, advice
 
     def _about_tensor(self, name: str, expected: TensorFacts, found: TensorFacts) -> Iterator[_Objection]:
-        for what, words, advice in (
-            ("dtype", "dtype", f"Convert it with .to({expected.dtype}), {_CAPTURE_AGAIN}."),
-            ("device", "device", f'Move it with .to("{expected.device}"), {_CAPTURE_AGAIN}.'),
-            ("layout", "layout", f"Convert it, {_CAPTURE_AGAIN}."),
-            ("flags", "conjugate and negative bits", "Pass .resolve_conj().resolve_neg(), or capture again."),
+        for what, words, harmless, advice in (
+            # What Python can tell of a plain tensor was compared with the model, whatever the example was.
+            ("kind", "class", torch.Tensor, f"Pass a plain tensor, {_CAPTURE_AGAIN}."),
+            ("attributes", "attributes from Python", (), f"Pass a tensor without these, {_CAPTURE_AGAIN}."),
+            ("dtype", "dtype", None, f"Convert it with .to({expected.dtype}), {_CAPTURE_AGAIN}."),
+            ("device", "device", None, f'Move it with .to("{expected.device}"), {_CAPTURE_AGAIN}.'),
+            ("layout", "layout", None, f"Convert it, {_CAPTURE_AGAIN}."),
+            ("flags", "conjugate and negative bits", None, "Pass .resolve_conj().resolve_neg(), or capture again."),
         ):
-            if getattr(expected, what) != getattr(found, what):
+            if getattr(found, what) not in (getattr(expected, what), harmless):
                 yield f"the {words} of {name}", getattr(expected, what), getattr(found, what), advice
         sizes, others = expected.shape, found.shape
         if len(sizes) != len(others):
@@ -280,11 +294,7 @@ def signature_of(
         tuple(facts_of(leaf) if isinstance(leaf, torch.Tensor) else _to_compare(leaf) for leaf in leaves),
         _shared(names, leaves),
         modes_now(asked),
-        {
-            name: {question: answer_of(question, leaf) for question in sorted(asked & ANSWERS.keys())}
-            for name, leaf in zip(names, leaves, strict=True)
-            if isinstance(leaf, torch.Tensor)
-        },
+        answers_of(asked, dict(zip(names, leaves, strict=True))),
         dynamic,
     )
 

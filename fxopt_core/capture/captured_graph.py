@@ -11,6 +11,7 @@ from torch import fx
 from torch.utils._pytree import tree_map_only
 
 from fxopt_core.graphs.names import count_operations
+from fxopt_core.verification.state import default_generators
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,8 @@ def clone_tensors(values: Any) -> Any:
 
 def read_random_state() -> dict[str, torch.Tensor]:
     """State of the random generators by device: `cpu`, and each `cuda:N` once CUDA is in use."""
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        for index in range(torch.cuda.device_count()):
-            states[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
-    return states
+    found = {name.lower(): get for name, (get, _) in default_generators().items()}
+    return {name: get() for name, get in found.items() if name.startswith(("cpu", "cuda"))}
 
 
 def drawn_from(before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

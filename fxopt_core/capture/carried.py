@@ -18,22 +18,10 @@ OF_THE_BACKWARD_PASS = ("_backward_hooks", "_backward_pre_hooks")
 ON_ERRORS = "_forward_hooks_always_called"
 """Notes which forward hooks run even when the call raises. No graph does that."""
 
-OF_CHECKPOINTS = (
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-)
-"""Those that run when a checkpoint is made or loaded."""
+OF_CHECKPOINTS = [name for name in vars(nn.Module()) if "state_dict" in name]
+"""Those that run when a checkpoint is made or loaded, such as `_load_state_dict_pre_hooks`."""
 
-METHODS_OF_CHECKPOINTS = (
-    "state_dict",
-    "load_state_dict",
-    "_save_to_state_dict",
-    "_load_from_state_dict",
-    "get_extra_state",
-    "set_extra_state",
-)
+METHODS_OF_CHECKPOINTS = [name for name in dir(nn.Module) if name.endswith(("state_dict", "extra_state"))]
 """Methods of `nn.Module` that a class may override to make and load checkpoints in its own way."""
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.verification.isolation import Model
+from fxopt_core.verification.state import same_state
 
 if TYPE_CHECKING:
     from fxopt_core.capture.auto import Search
@@ -93,7 +94,8 @@ def extensions() -> tuple[Extension, ...]:
     # A distribution that is on the path twice is listed twice.
     points = {(point.name, point.value): point for point in entry_points(group=GROUP)}
     for _, entry_point in sorted(points.items()):
-        loaded = entry_point.load()
+        with same_state():  # rich, for one, draws random numbers when it is imported
+            loaded = entry_point.load()
         if not isinstance(loaded, Extension):
             raise TypeError(
                 f"the entry point {entry_point.name!r} of {GROUP} loads {loaded!r}; expected an Extension of "

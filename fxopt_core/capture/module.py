@@ -154,7 +154,7 @@ class CapturedModule(StoredGraphModule):
         It guards a tensor's dtype, device, sizes and strides and torch's modes, but not how tensors overlap.
         """
         plain = self._plain
-        if plain is None or len(args) != 1 or not isinstance(args[0], torch.Tensor) or not self._fits_modes():
+        if plain is None or len(args) != 1 or type(args[0]) is not torch.Tensor or not self._fits_modes():
             return False
         for name, mode in self._modes.items():
             if self.get_submodule(name).training is not mode:

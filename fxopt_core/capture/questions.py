@@ -8,16 +8,19 @@ only held to the answers for which the model asked.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from types import FrameType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from fxopt_core.capture.errors import RefusedInputError
+from fxopt_core.verification.isolation import Model, private_copy
 from fxopt_core.verification.modes import modes
+from fxopt_core.verification.state import same_state
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -29,17 +32,14 @@ def _base(tensor: torch.Tensor) -> Any:
     return None if base is None else (base.dtype, tuple(base.shape), base.stride(), base.requires_grad)
 
 
-def _same_as(name: str) -> Callable[[torch.Tensor], Any]:
-    def read(tensor: torch.Tensor) -> Any:
-        value = getattr(tensor, name)
-        return value() if callable(value) else value
-
-    return read
+def _read(name: str, tensor: torch.Tensor) -> Any:
+    value = getattr(tensor, name)
+    return value() if callable(value) else value
 
 
 ANSWERS: dict[str, Callable[[torch.Tensor], Any]] = {
-    **{name: _same_as(name) for name in ("requires_grad", "is_leaf", "retains_grad", "_version", "output_nr")},
-    **{name: _same_as(name) for name in ("storage_offset", "_is_view", "is_inference", "is_pinned", "is_shared")},
+    **{name: partial(_read, name) for name in ("requires_grad", "is_leaf", "retains_grad", "_version", "output_nr")},
+    **{name: partial(_read, name) for name in ("storage_offset", "_is_view", "is_inference", "is_pinned", "is_shared")},
     **dict.fromkeys(("untyped_storage", "storage", "_typed_storage"), _storage),
     "grad_fn": lambda tensor: tensor.grad_fn is not None,
     "grad": lambda tensor: tensor.is_leaf and tensor.grad is not None,
@@ -95,6 +95,34 @@ def answer_of(question: str, tensor: torch.Tensor) -> Any:
         return f"no answer ({type(error).__name__})"
 
 
+Answers = dict[str, dict[str, Any]]
+"""By name of a tensor and by question: what it answers."""
+
+
+def answers_of(asked: Iterable[str], leaves: Mapping[str, Any]) -> Answers:
+    """What each tensor among the leaves answers to those of `ANSWERS` that are `asked`, and of a zero its sign."""
+    found: Answers = {}
+    for name, leaf in leaves.items():
+        if isinstance(leaf, torch.Tensor):
+            found[name] = {one: answer_of(one, leaf) for one in sorted(ANSWERS.keys() & set(asked))}
+        elif isinstance(leaf, (float, complex)) and leaf == 0:
+            found[name] = {"the sign": repr(leaf)}  # to Dynamo's guards -0.0 is 0.0
+    return found
+
+
+def refuse_other_answers(expected: Answers, leaves: Mapping[str, Any]) -> None:
+    """Refuse a call whose tensors answer otherwise than those of the captured call.
+
+    Raises:
+        RefusedInputError: one does, or a zero has the other sign.
+    """
+    for name, answers in expected.items():
+        for question, found in answers_of(answers, {name: leaves.get(name)}).get(name, {}).items():
+            if found != (told := answers.get(question, found)):
+                advice = "The model asks for it. Pass a tensor like the example's, or capture again with such an input."
+                raise RefusedInputError(f"{question} of {name}", str(told), str(found), advice)
+
+
 def modes_now(asked: Iterable[str]) -> dict[str, Any]:
     """The modes on which the meaning of operations depends, and those of `MODES` that are `asked` for."""
     always = {name: mode for name, mode in modes().items() if name != "grad mode"}
@@ -140,6 +168,14 @@ def questions() -> Iterator[Questions]:
             stack.callback(setattr, torch, original.__name__, original)
             setattr(torch, original.__name__, _noticing(noticed, name, original))
         yield noticed
+
+
+def asked_by(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
+    """The questions that a call of the model asks. A copy is called."""
+    copied, args, kwargs = private_copy(model, args, kwargs)
+    with same_state(copied), questions() as noticed:
+        copied(*args, **kwargs)
+    return frozenset(noticed.asked)
 
 
 def _noticing(noticed: Questions, name: str, original: Callable[[], Any]) -> Callable[[], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -15,7 +15,8 @@ from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 
 from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
-from fxopt_core.capture.errors import CaptureError, RefusedInputError
+from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.questions import Answers, refuse_other_answers
 from fxopt_core.verification.comparison import same_value
 from fxopt_core.verification.isolation import Model
 
@@ -26,13 +27,16 @@ class Runner:
     Attributes:
         module: holds the state; called, unless `call` says how.
         gradients: whether calls record gradients where the caller's would. They do not where the graph's are wrong.
+        answers: what the example's tensors answer to the model's questions, where nothing else checks them.
     """
+
+    answers: Answers
 
     def __init__(self, module: Model, call: Callable[..., Any] | None = None) -> None:
         """`call` is given the module and the arguments."""
         self.module = module
         self._call = partial(call, module) if call else module
-        self.gradients = True
+        self.gradients, self.answers = True, {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run. What is called checks the arguments itself.
@@ -54,14 +58,6 @@ class Runner:
 def _differentiating() -> bool:
     levels = {one.key() for one in retrieve_all_functorch_interpreters()}
     return bool(levels & {TransformType.Grad, TransformType.Jvp}) or torch.autograd.forward_ad._current_level >= 0
-
-
-def state_of(module: Model) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by path, as `self.norm.running_mean`; empty for a function."""
-    if not isinstance(module, torch.nn.Module):
-        return {}
-    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {f"self.{name}": tensor for name, tensor in held.items()}
 
 
 class Replay:
@@ -116,28 +112,19 @@ class ReplayRunner(Runner):
         module: the model.
     """
 
-    def __init__(
-        self, module: Model, dynamic: Dynamic, replay: Replay, example: Mapping[str, Any], *, fullgraph: bool
-    ) -> None:
-        """`example` gives the leaves of the arguments that were captured, by name."""
+    def __init__(self, module: Model, dynamic: Dynamic, replay: Replay, answers: Answers, *, fullgraph: bool) -> None:
+        """`answers` are those of the arguments that were captured."""
         # What varies was marked; other sizes stay as they were at capture instead of turning into symbols.
         choice = False if dynamic.choice is None and not dynamic.dimensions else dynamic.choice
         super().__init__(torch.compile(module, backend=replay, dynamic=choice, fullgraph=fullgraph, **ISOLATED))
         self.module = module
-        self._replay, self._dynamic = replay, dynamic
-        numbers = {name: value for name, value in example.items() if isinstance(value, (float, complex))}
-        self._zeros = {name: value for name, value in numbers.items() if value == 0}
+        self._replay, self._dynamic, self.answers = replay, dynamic, answers
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the captured graphs, with Dynamo's own guards."""
         leaves = named_leaves(self.module, args, kwargs)
         self._dynamic.check(leaves)
-        for name, zero in self._zeros.items():
-            # To Dynamo's guards -0.0 is 0.0.
-            found = leaves.get(name)
-            if type(found) is type(zero) and found == 0 and repr(found) != repr(zero):
-                advice = "Pass this value, or capture again with the other."
-                raise RefusedInputError(name, repr(zero), repr(found), advice)
+        refuse_other_answers(self.answers, leaves)
         with mark_dimensions(self._dynamic, leaves, self._replay.method):
             runs = self._replay.runs
             try:

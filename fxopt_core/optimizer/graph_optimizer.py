@@ -27,6 +27,7 @@ from fxopt_core.capture.module import (
     trying_small_sizes,
 )
 from fxopt_core.capture.new_values import GUESSED, ONE, SIZES, new_values
+from fxopt_core.capture.questions import refuse_other_answers
 from fxopt_core.capture.running import ISOLATED
 from fxopt_core.devices import choose_device
 from fxopt_core.display import Displayable
@@ -109,6 +110,7 @@ class GraphOptimizer:
         # Comparisons run it, and a copy keeps even what cannot be seen (an iterator) from being the caller's.
         self.model = with_shared_tensors(model)
         self.example_inputs: ExampleInputs = kwargs or args
+        self._compare = partial(check_equivalence, self.model, inputs=self.example_inputs)
         self._dynamic = read_dynamic(dynamic, named_leaves(model, args, kwargs))
         self.captured = capture_model(model, self.example_inputs, capture, dynamic=dynamic, objection=self._objection)
         self.attempts = self.captured.attempts or (Attempt(self.captured.method),)
@@ -126,11 +128,12 @@ class GraphOptimizer:
         if module is not None and module.lost_hooks:
             return f"its graph does not run hooks of the model: {module.lost_hooks}."
         graphs: list[OptimizedGraph] = []
+        self._answers = captured.runner.answers if captured.runner is not None else {}
         function = module or self._through_dynamo(graphs)
         try:
             for tolerance in (EXACT, self._own_rounding()):
                 self._rounding = tolerance
-                equivalence = check_equivalence(self.model, function, self.example_inputs, tolerance=tolerance)
+                equivalence = self._compare(function, tolerance=tolerance)
                 if equivalence:
                     break
         except (ValueError, TypeError) as error:
@@ -172,9 +175,8 @@ class GraphOptimizer:
                     continue
                 # More is compared here than at capture, such as strides. What differs in these is refused.
                 with trying_small_sizes(self._module, other_args, other_kwargs) as small:
-                    small.allowed = bool(
-                        check_equivalence(self.model, self._module, given, tolerance=self._rounding, adversarial=False)
-                    )
+                    found = self._compare(self._module, inputs=given, tolerance=self._rounding, adversarial=False)
+                    small.allowed = found.equal
                 if not small.allowed:
                     continue
             others.append(given)
@@ -227,8 +229,8 @@ class GraphOptimizer:
         )
         if runs_on is not None:
             gradients = passes == "training" or getattr(self.model, "training", False)
-            compare = partial(check_equivalence, self.model, inputs=self.example_inputs)
-            taken = runs_on(Request(verified.built.call, self.example_inputs, verified.tolerance, gradients, compare))
+            request = Request(verified.built.call, self.example_inputs, verified.tolerance, gradients, self._compare)
+            taken = runs_on(request)
             self._verified = replace(verified, built=replace(verified.built, call=taken.module))
             report.engine = taken.decision
         return OptimizationResult(self._last().built.call, report)
@@ -273,8 +275,14 @@ class GraphOptimizer:
         def call(*args: Any, **kwargs: Any) -> Any:
             return copied._call_impl(*args, **kwargs)
 
+        compiled = torch.compile(call, backend=backend, dynamic=self._dynamic.choice, **ISOLATED)
+
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            refuse_other_answers(self._answers, named_leaves(copied, args, kwargs))
+            return compiled(*args, **kwargs)
+
         # As `Module.compile` does: parameters keep their names, and training mode can be switched.
-        copied._compiled_call_impl = torch.compile(call, backend=backend, dynamic=self._dynamic.choice, **ISOLATED)
+        copied._compiled_call_impl = checked if any(self._answers.values()) else compiled
         return copied
 
     def _check(
@@ -284,14 +292,8 @@ class GraphOptimizer:
         gradients: Gradients,
         more_inputs: Sequence[ExampleInputs] = (),
     ) -> Equivalence:
-        return check_equivalence(
-            self.model,
-            module,
-            self.example_inputs,
-            tolerance=tolerance,
-            gradients=gradients,
-            more_inputs=[*self._more_inputs, *more_inputs],
-        )
+        more = [*self._more_inputs, *more_inputs]
+        return self._compare(module, tolerance=tolerance, gradients=gradients, more_inputs=more)
 
     def verify(self, more_inputs: Sequence[ExampleInputs] = (), *, tolerance: Tolerance | None = None) -> Equivalence:
         """Compare the last result of `optimize` with the model, also on inputs of the caller's.

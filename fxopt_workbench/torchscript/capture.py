@@ -11,7 +11,7 @@ import torch
 from fxopt_core.capture.call_signature import separated, signature_of
 from fxopt_core.capture.dimensions import Dynamic
 from fxopt_core.capture.result import Captured
-from fxopt_core.capture.running import Runner, state_of
+from fxopt_core.capture.running import Runner
 from fxopt_core.verification.isolation import Model
 from fxopt_workbench.torchscript.script_graph import ScriptGraph
 
@@ -41,9 +41,14 @@ def capture_with_jit_trace(model: Model, args: tuple[Any, ...], kwargs: dict[str
 
 def _with_state_of(model: Model, script: Any) -> None:
     """Put buffers back to what they were before the recorded call changed them."""
-    before = state_of(model)
-    for path, tensor in state_of(script).items():
+    before = _held(model)
+    for path, tensor in _held(script).items():
         tensor.detach().copy_(before[path])
+
+
+def _held(module: Any) -> dict[str, torch.Tensor]:
+    held = isinstance(module, torch.nn.Module)
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())} if held else {}
 
 
 def capture_with_jit_script(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Dynamic) -> Captured:

@@ -340,14 +340,18 @@ def test_what_other_packages_add_is_loaded_once_and_must_be_an_extension(monkeyp
         name, value = "odd", "odd:odd"
 
         def load(self):
+            random.random()
             return "no extension"
 
     assert EXTENSION in extensions.extensions()
     monkeypatch.setattr(extensions, "entry_points", lambda group: [EntryPoint()])
     extensions.extensions.cache_clear()
+    before = random.getstate()
     try:
         with pytest.raises(TypeError, match=r"'odd' of fxopt\.capture_strategies loads 'no extension'; expected an"):
             extensions.extensions()
+        # Importing rich draws numbers, for one: the caller's generators are none of theirs.
+        assert random.getstate() == before
     finally:
         extensions.extensions.cache_clear()
 

@@ -131,6 +131,13 @@ def test_pieces_of_one_tensor_that_do_not_overlap_are_taken() -> None:
 
 # Facts of the example.
 
+
+def with_scale(scale: int) -> torch.Tensor:
+    tensor: Any = ones(3)
+    tensor.scale = scale
+    return tensor  # type: ignore[no-any-return]
+
+
 FACTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], str]] = {
     "a branch on the dtype": (
         lambda x: x / 2 if x.is_floating_point() else x // 2,
@@ -196,6 +203,24 @@ FACTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], str
         ({"a": ones(3)},),
         ({"b": ones(3)},),
         r"batch\['a'\]: expected arguments nested as in the example",
+    ),
+    "a parameter": (
+        lambda x: x * 2 if isinstance(x, nn.Parameter) else x * 3,
+        (ones(3),),
+        (nn.Parameter(ones(3)),),
+        "the class of x: expected .*Tensor.*, as at capture; got .*Parameter",
+    ),
+    "an attribute": (
+        lambda x: x * getattr(x, "scale", 2),
+        (ones(3),),
+        (with_scale(3),),
+        "the attributes from Python of x: .*'scale', '3'",
+    ),
+    "an attribute of another value": (
+        lambda x: x * getattr(x, "scale", 2),
+        (with_scale(2),),
+        (with_scale(3),),
+        "the attributes from Python of x: .*'scale', '3'",
     ),
     "an argument that the example left out": (
         lambda x, scale=2.0: x * scale,
@@ -281,6 +306,17 @@ def test_a_branch_on_gradients_is_refused(method: str, function: Callable[..., t
     assert captured.run(ones(3)).tolist() == [0.0] * 3
     with pytest.raises(RuntimeError, match=r"(requires_grad|is_leaf|grad_fn) of x: expected|another graph"):
         captured.run(ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x + 1 if x.is_leaf else x - 1, lambda x: x + 1 if x.grad_fn is None else x - 1]
+)
+def test_a_question_that_dynamo_does_not_guard_is_part_of_the_call(function: Callable[..., torch.Tensor]) -> None:
+    leaf = ones(3, requires_grad=True)
+    captured = capture(function, (leaf,), "dynamo")
+    assert captured.run(leaf).tolist() == [2.0] * 3
+    with pytest.raises(RefusedInputError, match=r"(is_leaf|grad_fn) of x: expected"):
+        captured.run(leaf * 1)
 
 
 @pytest.mark.parametrize("method", TRACED)

@@ -84,6 +84,18 @@ def test_every_way_to_call_a_result_checks_the_call(what: str, way: str) -> None
     assert torch.equal(called(*example), function(*example))
 
 
+def test_a_result_by_dynamo_is_held_to_what_dynamo_does_not_guard() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    for function, example, other, what in (
+        (lambda x: x * 2 if x.is_leaf else x * 3, (leaf,), (leaf * 1,), "is_leaf of x: expected True"),
+        (lambda x, zero: x / zero, (torch.ones(3), 0.0), (torch.ones(3), -0.0), "the sign of zero: expected 0.0"),
+    ):
+        result = GraphOptimizer(function, example, capture="dynamo").optimize("exact").module
+        assert torch.equal(result(*example), function(*example))
+        with pytest.raises(RefusedInputError, match=what):
+            result(*other)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("tracer", ["torch.fx", "torch.jit.trace"])
 def test_a_trace_that_would_leave_the_check_behind_is_refused(tracer: str, inside: bool) -> None:

@@ -17,6 +17,7 @@ from fxopt_core.capture.captured_graph import CapturedGraph
 from fxopt_core.capture.dimensions import Dynamic, mark_dimensions, named_leaves
 from fxopt_core.capture.dynamo_log import graph_breaks, guards, messages_of, without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
+from fxopt_core.capture.questions import answers_of, asked_by
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import ISOLATED, Replay, ReplayRunner
 from fxopt_core.capture.sources import dynamo_inputs
@@ -92,12 +93,13 @@ def capture_with_dynamo(
     With `fullgraph` a graph break is an error of Dynamo's.
     """
     state = State(model)
+    # Dynamo fixes the answers to all other questions, and guards none of them.
+    answers = answers_of(asked_by(model, args, kwargs) - {"requires_grad"}, named_leaves(model, args, kwargs))
     captured = run_dynamo(model, args, kwargs, dynamic, GraphExtractor(), fullgraph=fullgraph)
     one_graph = len(captured.partitions) == 1 and not captured.graph_breaks
     caveats = captured.caveats + _written_by_python(model, state)
     state.put_back()
-    example = named_leaves(model, args, kwargs)
-    runner = ReplayRunner(model, dynamic, Replay(captured.partitions, "dynamo"), example, fullgraph=one_graph)
+    runner = ReplayRunner(model, dynamic, Replay(captured.partitions, "dynamo"), answers, fullgraph=one_graph)
     return replace(captured, runner=runner, caveats=caveats)
 
 

@@ -25,12 +25,11 @@ from fxopt_core.capture.dimensions import Dynamic, named_leaves
 from fxopt_core.capture.dynamo_log import Guard, without_repeated_warnings
 from fxopt_core.capture.errors import CaptureError
 from fxopt_core.capture.module import captured_module
-from fxopt_core.capture.questions import questions
+from fxopt_core.capture.questions import asked_by, questions
 from fxopt_core.capture.result import Captured
 from fxopt_core.capture.running import Runner
 from fxopt_core.capture.sources import describe_inputs, readable_source
-from fxopt_core.verification.isolation import Model, as_module, private_copy
-from fxopt_core.verification.state import same_state
+from fxopt_core.verification.isolation import Model, as_module
 
 LIFTED = "Parameters and buffers are inputs of the graph, before the caller's own, which are flattened."
 """The caveat that speaks of the partition, and not of the module that is called as the model is."""
@@ -66,18 +65,15 @@ def capture_with_export(
     shapes, module = _shapes(model, args, kwargs, dynamic, axes), as_module(model)
     export = partial(torch.export.export, module, args, kwargs, dynamic_shapes=shapes, strict=strict)
     with without_partial_graph(), without_repeated_warnings(), _len_may_be_open():
-        with questions() as noticed:
-            if strict:
-                # Dynamo, which reads the code, does not tell what it asks. A call of the model does.
-                copied, copied_args, copied_kwargs = private_copy(module, args, kwargs)
-                with same_state(copied):
-                    copied(*copied_args, **copied_kwargs)
-            else:
-                program = export()
+        # Dynamo, which reads the code, does not tell what it asks. A call of the model does.
         if strict:
-            program = export()
+            asked, program = asked_by(module, args, kwargs), export()
+        else:
+            with questions() as noticed:
+                program = export()
+            asked = frozenset(noticed.asked)
     _refuse_forward_mode(program)
-    signature = signature_of(model, *given, dynamic, frozenset(noticed.asked))
+    signature = signature_of(model, *given, dynamic, asked)
     runner = Runner(captured_module(program.module(), module, signature, guarded=bool(dynamic)))
     inputs, values = _inputs_and_values(program, tree_leaves((args, kwargs)))
     captured = CapturedGraph(program.graph_module, inputs)
