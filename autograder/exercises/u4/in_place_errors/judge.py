@@ -279,6 +279,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program("x", ["exp", 0], ["add_", 1], ["double", 1], ["add_", 1], ["loss", 3]),
             program("x", ["exp", 0], ["double", 1], ["data mul_", 1], ["numpy", 1], ["loss", 2]),
             program("x", ["exp", 0], ["data mul_", 1], ["add_", 1], ["loss", 1]),
+            program("x", ["exp", 0], ["exp", 1], ["add_", 1], ["data mul_", 2], ["loss", 2]),
         ],
         "its own result": [
             program("x", ["double", 0], ["tanh", 1], ["mul_", 2], ["loss", 2]),
