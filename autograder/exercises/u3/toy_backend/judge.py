@@ -54,7 +54,7 @@ def hidden_cases(random: Random) -> list[Case]:
     seed = random.randrange
     names = list(UNKNOWN)
     cases = {
-        "beyond the limits": network(4, 6, 3, seed=seed(10**6), spread=9000, body="square"),
+        "beyond the limits": network(4, 6, 3, seed=seed(10**6), spread=9000, body="square", rate=1.5),
         "keyword arguments": network(3, 5, 2, seed=seed(10**6), body="shifted", steps=2),
         "three layers": network(4, 5, 4, 3, seed=seed(10**6), steps=3, rows=3),
         "one row": network(2, 3, 1, seed=seed(10**6), rows=1, body="halved", steps=2),
