@@ -51,7 +51,7 @@ from autograder import check, submit
 # | `runtime_key(keys)` | the key to look up: the highest functionality, named together with the highest backend (`"CPU"`, `"SparseCPU"`, `"AutogradCPU"`) if it is one of `PER_BACKEND`; `"Undefined"` if there is no functionality |
 # | `below(keys, functionality)` | the keys without that functionality and all above it; backends stay |
 # | `register(operator, key, kernel)` | a kernel for a key or an alias; it counts from then on |
-# | `register_fallback(key, kernel)` | a kernel for all operators that have nothing else for the key |
+# | `register_fallback(key, kernel)` | a kernel for all operators that have nothing else for the key; it counts from then on, too |
 # | `call(operator, keysets, value)` | a call whose arguments have these key sets, by the rules above |
 # | `redispatch(operator, keys, value)` | run the kernel for these keys, as they are |
 # | `including(functionality)`, `excluding(functionality)` | for a `with` block: changes what the thread includes or excludes |

@@ -203,7 +203,7 @@ check.u4.in_place_errors(diagnose)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "custom_function-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *30 minutes, medium.* Write `Quantize`, a `torch.autograd.Function`, called as `Quantize.apply(x, step, levels)`. `x` and
-# `step` are tensors, `step` is broadcast against `x`, and `levels` is a Python number.
+# `step` are tensors of finite numbers, `step` is broadcast against `x`, and `levels` is a whole number, at least 1.
 #
 # - The gradients are those of the table. They can be differentiated again, as the formulas stand there; `n` counts as constant.
 # - If `x` or `step` is overwritten between the call and the backward pass, an error must be raised.
@@ -328,8 +328,8 @@ check.u4.checkpointing(checkpoint)
 # For example, at `x = 3` in the direction 1, `x * x` is `Dual(9, 6)`.
 #
 # <details><summary>Hint 1: a question</summary>Going backward with a vector w gives Jᵀw. As a function of w, that's linear. What is its derivative by w, and what do you get if you go backward through <em>it</em>?</details>
-# <details><summary>Hint 2: the idea</summary>A dual number follows the rules you know from school: (uv)' = u'v + uv'. A constant is a dual number whose tangent is zeros of its shape; with that, broadcasting takes care of itself.</details>
-# <details><summary>Hint 3: the shape</summary>First pass: <code>w = torch.zeros_like(y, requires_grad=True)</code>, <code>grad(y, x, w, create_graph=True)</code>. Second pass: <code>grad(that, w, tangent)</code>. <code>allow_unused=True</code> gives <code>None</code> where nothing leads to <code>x</code>, and a result that doesn't ask for gradients never gets that far.</details>
+# <details><summary>Hint 2: the idea</summary>A dual number follows the rules you know from school: (uv)' = u'v + uv'. A constant is a dual number whose tangent is zeros of its shape; with that, broadcasting takes care of itself. And <code>x ** 0</code> is flat everywhere, at 0 as well.</details>
+# <details><summary>Hint 3: the shape</summary>First pass: <code>w = torch.zeros_like(y, requires_grad=True)</code>, <code>grad(y, x, w, create_graph=True)</code>. Second pass: <code>grad(that, w, tangent)</code>. <code>allow_unused=True</code> gives <code>None</code> where nothing leads to <code>x</code>. A result that doesn't ask for gradients never gets that far, and neither does a <em>that</em> in which <code>w</code> doesn't occur.</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "forward_mode-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -394,7 +394,9 @@ class Dual:
     def __pow__(self, exponent):
         """The exponent is a whole number."""
         ### BEGIN SOLUTION
-        return self.chain(self.value**exponent, exponent * self.value ** (exponent - 1))
+        # The power 0 is flat, at 0 as well, where the rule would be 0 times infinity.
+        slope = exponent * self.value ** (exponent - 1) if exponent else torch.zeros_like(self.value)
+        return self.chain(self.value**exponent, slope)
         ### END SOLUTION
 
     def exp(self):
@@ -449,7 +451,7 @@ def jvp_by_two_backward_passes(function, x: torch.Tensor, tangent: torch.Tensor)
         return torch.zeros_like(y)
     w = torch.zeros_like(y, requires_grad=True)
     (backward,) = torch.autograd.grad(y, x, w, create_graph=True, allow_unused=True)
-    if backward is None:
+    if backward is None or not backward.requires_grad:
         return torch.zeros_like(y)
     return torch.autograd.grad(backward, w, tangent)[0]
     ### END SOLUTION

@@ -35,7 +35,7 @@ def test_a_few_hundred_calls_go_the_same_way_in_pytorch_and_in_the_model_that_na
     missing = 0
     for case in programs(4):
         steps = case.parameters["steps"]
-        for right, run in zip(dispatching.by_pytorch(steps), run_steps(steps, Model()), strict=True):
+        for right, run in zip(dispatching.right_runs(steps), run_steps(steps, Model()), strict=True):
             assert (right["log"], right.get("missing")) == (run["log"], run.get("missing"))
             kernels.update(name.partition("/")[2] for name in right["log"])
             missing += "missing" in right
@@ -44,6 +44,13 @@ def test_a_few_hundred_calls_go_the_same_way_in_pytorch_and_in_the_model_that_na
     assert set(kernels) >= {"CPU", "CUDA", "Autograd", "CompositeImplicitAutograd", "ADInplaceOrView", "BackendSelect"}
     # The thread excludes it from the start, and what is excluded stays excluded, whoever includes it.
     assert "AutocastCPU" not in kernels
+
+
+def test_a_fallback_fills_what_is_empty_from_the_moment_it_is_registered() -> None:
+    (case,) = (case for case in dispatching.hidden_cases(Random(0)) if case.name == "a fallback later")
+    before, after = dispatching.right_runs(case.parameters["steps"])
+    assert before == {"log": [], "missing": ["f", "AutogradCPU"]}
+    assert after == {"log": ["f/CPU"], "value": 1}
 
 
 def test_each_flaw_of_the_model_shows_in_some_case_and_is_named() -> None:

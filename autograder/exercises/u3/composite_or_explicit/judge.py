@@ -12,6 +12,10 @@ from autograder.exercises.u3.composite_or_explicit.visible import OPERATORS, der
 
 MISCONCEPTIONS = {
     "wrong values": "The operator does not compute `x * sigmoid(slope * x)`.",
+    "single precision": (
+        "The result of double precision has the digits of single precision: something in between was computed in it. "
+        "Calculate in the dtype of `x`."
+    ),
     "input overwritten": (
         "There is no value, or the kernel has overwritten its input: the schema promises that `x` stays as it is. "
         "Compute something new from it."
@@ -119,13 +123,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, torch.Tensor]) -> str | None:
     def right(what: str, other: torch.Tensor | None = None) -> bool:
-        found = evidence.tensors.get(f"{name} {what}")
-        return agrees(found, wanted[what] if other is None else other, relative=1e-4, absolute=1e-6)
+        return agrees(found(what), wanted[what] if other is None else other, relative=close, absolute=close)
+
+    def found(what: str) -> torch.Tensor | None:
+        return evidence.tensors.get(f"{name} {what}")
+
+    close = 1e-9 if case.parameters["dtype"] == "float64" else 1e-4
 
     if f"{name} value" not in evidence.tensors:
         return "input overwritten"
     if not right("value"):
-        return "wrong values"
+        rough = agrees(found("value"), wanted["value"], relative=1e-4, absolute=1e-6)
+        return "single precision" if rough else "wrong values"
     if f"{name} gradient" not in evidence.tensors:
         return "no derivative"
     if not right("gradient"):

@@ -33,7 +33,7 @@ class Model:
         "implicit before explicit": ("implicit before explicit",),
         "no composite at autograd": ("no composite at autograd",),
         "implicit hides a derivative": ("implicit hides a derivative",),
-        "any kernel counts": ("any kernel counts",),
+        "any kernel counts": ("any kernel counts", "any backend counts", "sparse counts"),
         "autograd before implicit": ("autograd before implicit",),
         "composite for every key": ("composite for every key",),
         "no fallback": ("no fallback",),
@@ -52,6 +52,7 @@ class Model:
             "old table, but for the key",
             "old table, but for the operator",
             "old misses",
+            "old table, but for kernels",
         ),
         "no functionality": ("no functionality",),
         "parts not joined": ("parts not joined",),
@@ -62,7 +63,6 @@ class Model:
         self.flaw = flaw
         self.registered: dict[str, dict[str, Any]] = {}
         self.fallbacks: dict[str, Any] = dict.fromkeys(("BackendSelect", "ADInplaceOrView", "AutocastCPU"), FALLTHROUGH)
-        self.fallbacks |= dict.fromkeys(ON_AUTOGRAD, self._pass_on)
         self.sets = {"including": {"BackendSelect", "ADInplaceOrView"}, "excluding": {"AutocastCPU"}}
         self.known: dict[tuple[str, str], Any] = {}
         self.depth = 0
@@ -131,17 +131,27 @@ class Model:
     def _steps_back(self, own: dict[str, Any], key: str) -> bool:
         if self.flaw == "implicit hides a derivative":
             return False
-        if self.flaw == "any kernel counts":
-            return EXPLICIT in own or any(one in own for one in ON_BACKENDS)
-        return EXPLICIT in own or key.removeprefix("Autograd") in own
+        backend = key.removeprefix("Autograd")
+        counts = {
+            "any kernel counts": ON_BACKENDS,
+            "any backend counts": BACKENDS,
+            "sparse counts": (backend, f"Sparse{backend}"),
+        }.get(self.flaw, (backend,))
+        return EXPLICIT in own or any(one in own for one in counts)
 
     def register(self, operator: str, key: str, kernel: Any) -> None:
         """A kernel, or that there is none to choose, for a key or an alias."""
         self.registered.setdefault(operator, {})[key] = kernel
-        if self.flaw == "old table, but for the key":
+        if self.flaw == "old table, but for kernels":
+            self.known = {}
+        elif self.flaw == "old table, but for the key":
             self.known.pop((operator, key), None)
         elif self.flaw == "old table, but for the operator" and key not in (EXPLICIT, IMPLICIT, "Autograd"):
             self.known = {one: kernel for one, kernel in self.known.items() if one[0] != operator}
+
+    def register_fallback(self, key: str) -> None:
+        """A kernel that goes on below autograd, for all operators that have nothing else for the key."""
+        self.fallbacks[key] = self._pass_on
 
     def call(self, operator: str, keysets: list[frozenset[str]]) -> None:
         """A call with arguments of these keys."""
@@ -231,7 +241,13 @@ def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
 
         return run
 
+    for key in ON_AUTOGRAD:
+        if ["fallback", key] not in steps:
+            model.register_fallback(key)
     for kind, operator, *rest in steps:
+        if kind == "fallback":
+            model.register_fallback(operator)
+            continue
         if kind == "register":
             key, name, does = rest
             entry = FALLTHROUGH if does == [FALLTHROUGH] else kernel(name, does)

@@ -31,7 +31,8 @@ LONGEST_LOG = 20
 Step = list[Any]
 """`["register", operator, key, name, does]`, where `does` is `["compute"]`, `["below", functionality]`,
 `["below within", functionality, excluded, included]`,
-`["calls", operator, excluded, included]`, `["fails", excluded, included]` or `["fallthrough"]`; or
+`["calls", operator, excluded, included]`, `["fails", excluded, included]` or `["fallthrough"]`;
+`["fallback", key]`, which enters the fallback for one of `PASSES_ON` then and not before; or
 `["call", operator, key sets, blocks]`, where a block is `["including", functionality]` or `["excluding", …]`."""
 
 PLAIN = ["CPU", "Dense", "ADInplaceOrView", "Autograd", "AutocastCPU"]
@@ -132,12 +133,18 @@ def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str,
     given: list[frozenset[str]] = []
     for key, kernel in FALLBACKS.items():
         dispatcher.register_fallback(key, kernel)
+
+    def passes_on(operator: str, keys: Any, value: Any) -> Any:
+        return dispatcher.redispatch(operator, below(keys, "Autograd"), value)
+
     for key in PASSES_ON:
-        dispatcher.register_fallback(
-            key, lambda operator, keys, value: dispatcher.redispatch(operator, below(keys, "Autograd"), value)
-        )
+        if ["fallback", key] not in steps:
+            dispatcher.register_fallback(key, passes_on)
     runs = []
     for kind, operator, *rest in steps:
+        if kind == "fallback":
+            dispatcher.register_fallback(operator, passes_on)
+            continue
         if kind == "register":
             key, name, does = rest
             entry = FALLTHROUGH if does == [FALLTHROUGH] else _kernel(dispatcher, below, log, given, name, does)

@@ -135,7 +135,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "again and again": [program("plain plain", ["add", 0, 1], ["add", 0, 1], ["add", 2, 3])],
         "recorders in recorders": [program("grad plain", ["linear", 0, 1], ["backward", 2], nested=2)],
         "entered again": [program("plain", ["relu", 0], ["relu", 0], ["view", 1], times=2)],
-        "in place": [program("plain plain", ["add_", 0, 1], ["where", 0, 2])],
+        "in place": [program("plain plain", ["add_", 0, 1], ["where", 0, 2], ["through a view", 0])],
         "composite": [program("grad plain", ["layer_norm", 0], ["linear", 2, 1], ["dropout", 3], ["backward", 4])],
     }
     cases = [Case(name, {"programs": programs}) for name, programs in fixed.items()]

@@ -43,6 +43,11 @@ def _out(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.mul(x.detach(), y.detach(), out=torch.empty(2, 3))
 
 
+def _through_a_view(x: torch.Tensor) -> torch.Tensor:
+    x.view(3, 2)[1] = 5.0
+    return x
+
+
 FAILS = "does not fit"
 """The step that raises."""
 
@@ -57,6 +62,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y: torch.where(x > 1, x, y),
     "zeros": lambda: torch.zeros(2, 3),
     "view": lambda x: x.view(3, 2).t(),
+    "through a view": lambda x: _through_a_view(x.detach().clone()),
     "add_": lambda x, y: x.detach().clone().add_(y),
     "out": _out,
     "dropout": lambda x: functional.dropout(x, 0.5, training=False),

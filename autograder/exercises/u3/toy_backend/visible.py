@@ -31,6 +31,8 @@ UNKNOWN: dict[str, Callable[[Any], Any]] = {
     "aten.exp.default": torch.exp,
     "aten._softmax.default": lambda x: functional.softmax(x, -1),
     "aten.sigmoid_.default": torch.sigmoid_,
+    # One of a name that the device has, in an overload that it does not have.
+    "aten.div.Tensor_mode": lambda x: torch.div(x, 3, rounding_mode="floor"),
     "aten.native_layer_norm.default": lambda x: functional.layer_norm(x, x.shape[-1:]),
 }
 """Operators that the device does not have, and what calls them."""

@@ -23,6 +23,10 @@ MISCONCEPTIONS = {
         "custom Function records nothing, and training stands still without a word. Saved-tensor hooks do not care who "
         "asks."
     ),
+    "recorded though autograd is off": (
+        "Under `torch.no_grad()` the function's result asks for no gradients, and with your checkpoint it does. Switch "
+        "recording on for the second run only."
+    ),
     "weights forgotten": (
         "The inputs get their gradients, and the weights that the function uses get none. They are no arguments: run "
         "the whole backward pass of the second run, not only the part that leads to the inputs."
@@ -35,15 +39,16 @@ MISCONCEPTIONS = {
     "wrong gradients": "The gradients differ from those without a checkpoint.",
     "generator not put back": (
         "After the backward pass other random numbers are drawn than without a checkpoint. The second run has moved "
-        "the generator: remember where it stood, and put it back there."
+        "the generator: remember where it stood, and put it back there, in `finally`, so that it is put back even if "
+        "the function raises."
     ),
     "nothing computed again": (
         "The function ran once, so what it computed was kept somewhere. A checkpoint keeps the inputs only, and "
         "computes again in the backward pass."
     ),
     "inner results kept": (
-        "Results of inner layers are still in memory after the forward pass. Let nothing hold them: no graph, no list, "
-        "no closure."
+        "Results of layers are still in memory after the forward pass, when nobody else holds them. Let nothing of "
+        "yours hold them: no graph, no list, no closure."
     ),
     "computed again and again": (
         "The function ran more than twice. Compute everything again at once, when the first of its saved values is "
@@ -64,6 +69,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "in one another": program("linear tanh noise sin", "linear sin dropout tanh", nested=True),
         "in one another, only the weights ask": program("linear tanh", "linear noise sin", x=False, nested=True),
         "a second tensor and a number": program("linear tanh linear", "sin dropout linear", more=True),
+        "autograd is off": program("linear tanh", records=False),
+        "the second run raises": program("linear dropout tanh", draws=True, fails=True),
         "backward twice": program("linear dropout tanh", times=2),
         "the last layer saves nothing": program("linear sin double", "tanh dropout double", draws=True),
     }
@@ -120,7 +127,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if "drawn between" in wanted and not _right(evidence, "drawn between", wanted["drawn between"]):
         yield "drew from a stream of its own", "(after the forward pass)"
         return
-    name = _gradients(given, evidence, wanted)
+    # A backward pass that raises gives no gradients.
+    name = "" if given["fails"] else _gradients(given, evidence, wanted)
     if name == "wrong gradients" and _too_often(given, values["calls"]):
         # Each of too many runs may have drawn other numbers; which of them were used cannot be told.
         yield "computed again and again", f"({values['calls']} calls)"
@@ -131,7 +139,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if "drawn after" in wanted and not _right(evidence, "drawn after", wanted["drawn after"]):
         yield "generator not put back", ""
         return
-    if not given["x"] and not given["weights"]:
+    if not given["records"] or not (given["x"] or given["weights"]):
         return
     if max(values["calls before"]) > 1:
         yield "computed again too early", f"({values['calls before']} calls before the backward pass)"
@@ -156,6 +164,8 @@ def _gradients(given: Program, evidence: Evidence, wanted: dict[str, torch.Tenso
     found = [name for name in evidence.tensors if name.startswith("gradient")]
     if names and not found:
         return "no graph"
+    if found and not given["records"]:
+        return "recorded though autograd is off"
     missing = [name for name in names if name not in evidence.tensors]
     if missing:
         return "inputs forgotten" if missing == ["gradient of x"] else "weights forgotten"

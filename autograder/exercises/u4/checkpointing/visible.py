@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -20,8 +21,8 @@ Program = dict[str, Any]
 
 `pieces`: what is checkpointed, one after another, each a list of layers (names of `LAYERS`). `x` and `weights`: whether
 they ask for gradients. `nested`: whether the pieces lie in one another. `times`: backward passes. `draws`: whether
-random numbers are drawn between and after. `more`: whether each piece gets a second tensor and a number. `seed`: for
-the numbers.
+random numbers are drawn between and after. `more`: whether each piece gets a second tensor and a number. `records`:
+whether autograd is on. `fails`: whether the second run raises. `seed`: for the numbers.
 """
 
 LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -36,7 +37,8 @@ LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 def program(*pieces: str, **more: Any) -> Program:
     """A program; each piece is a text with the names of its layers. See `Program`."""
-    usual = {"x": True, "weights": True, "nested": False, "times": 1, "draws": False, "more": False, "seed": 0}
+    usual = {"x": True, "weights": True, "nested": False, "times": 1, "draws": False, "more": False}
+    usual |= {"records": True, "fails": False, "seed": 0}
     return {"pieces": [piece.split() for piece in pieces], **usual, **more}
 
 
@@ -50,6 +52,10 @@ def visible_cases() -> list[Case]:
     ]
 
 
+class _FailedError(Exception):
+    """What the second run of a piece may raise."""
+
+
 @dataclass
 class Piece:
     """A function to checkpoint, which counts its calls and remembers what it computed.
@@ -58,6 +64,7 @@ class Piece:
         layers: names of `LAYERS`.
         weight: of its linear layers.
         within: a piece that is checkpointed at the end of this one, and by what.
+        fails: whether it raises when it is called again.
         calls: how often it was called.
         storages: of the results of its layers, in the first call.
     """
@@ -65,6 +72,7 @@ class Piece:
     layers: list[str]
     weight: torch.Tensor
     within: tuple[Any, Piece] | None = None
+    fails: bool = False
     calls: int = 0
     storages: list[StorageWeakRef] = field(default_factory=list)
 
@@ -80,6 +88,8 @@ class Piece:
         if self.within is not None:
             checkpoint, piece = self.within
             x = checkpoint(piece, x)
+        if self.fails and self.calls > 1:
+            raise _FailedError
         return x
 
 
@@ -93,14 +103,17 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
     x = drawn(3, WIDTH).requires_grad_(given["x"])
     shift = drawn(WIDTH)
     pieces = [Piece(layers, drawn(WIDTH, WIDTH).requires_grad_(given["weights"])) for layers in given["pieces"]]
+    for piece in pieces:
+        piece.fails = given["fails"]
     torch.manual_seed(given["seed"])
     # The input of a checkpoint is seldom a leaf.
     value = x * 1 if given["x"] else x
     if given["nested"]:
         for outer, inner in pairwise(pieces):
             outer.within = checkpoint, inner
-    for piece in pieces[:1] if given["nested"] else pieces:
-        value = checkpoint(piece, value, shift, 0.5) if given["more"] else checkpoint(piece, value)
+    with torch.set_grad_enabled(given["records"]):
+        for piece in pieces[:1] if given["nested"] else pieces:
+            value = checkpoint(piece, value, shift, 0.5) if given["more"] else checkpoint(piece, value)
     results = [one for piece in pieces for one in piece.storages if one != StorageWeakRef(value.untyped_storage())]
     # What goes into the next checkpoint is kept by right.
     edges = [piece.storages[-1] for piece in pieces]
@@ -112,10 +125,13 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
     if given["draws"]:
         tensors["drawn between"] = torch.rand(4, dtype=torch.float64)
     if value.requires_grad:
-        loss = (value * drawn(3, WIDTH)).sum()
+        loss, result = (value * drawn(3, WIDTH)).sum(), StorageWeakRef(value.untyped_storage())
         del value
+        # The caller has let go of the result, and what comes after it needs it no more.
+        counted["kept"] += not result.expired()
         for _ in range(given["times"]):
-            loss.backward(retain_graph=given["times"] > 1)
+            with suppress(_FailedError):
+                loss.backward(retain_graph=given["times"] > 1)
     counted["calls"] = [piece.calls for piece in pieces]
     if given["draws"]:
         tensors["drawn after"] = torch.rand(4, dtype=torch.float64)
@@ -135,7 +151,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     gradients = [name.removeprefix("gradient of ") for name in evidence.tensors if name.startswith("gradient")]
     return [
         f"{case.name}:\n"
-        f"  kept after the forward pass: {evidence.values['kept']} results of inner layers\n"
+        f"  kept after the forward pass: {evidence.values['kept']} results of layers\n"
         f"  calls of each piece: {evidence.values['calls before']}, after the backward pass "
         f"{evidence.values['calls']}\n  gradients of: {', '.join(gradients) or 'nothing'}"
     ]

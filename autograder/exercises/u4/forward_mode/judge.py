@@ -38,6 +38,10 @@ MISCONCEPTIONS = {
     ),
     "power without its factor": "The derivative of x ** n is n x ** (n - 1).",
     "power of its own": "The exponent drops by one: the derivative of x ** n is n x ** (n - 1).",
+    "power of zero by the rule": (
+        "`x ** 0` is 1 everywhere, so its derivative is 0, at x = 0 as well. There `0 * x ** -1` is 0 times infinity: "
+        "NaN."
+    ),
     "inner derivative forgotten": "The chain rule: the derivative of the function, times the tangent that came in.",
     "derivative of the sine": "The derivative of the sine is the cosine.",
     "derivative of tanh": "The derivative of tanh is 1 - tanh².",
@@ -118,6 +122,8 @@ class Dual:
         return self._new(other @ self.value, other @ self.tangent)
 
     def __pow__(self, exponent: int) -> Dual:
+        if not exponent:
+            return self._lifted(torch.ones_like(self.value))
         return self._chain(self.value**exponent, exponent * self.value ** (exponent - 1))
 
     def exp(self) -> Dual:
@@ -188,6 +194,11 @@ FLAWED: dict[str, tuple[type[Dual], ...]] = {
     "power of its own": (
         _flaw(__pow__=lambda self, exponent: self._chain(self.value**exponent, exponent * self.value**exponent)),
     ),
+    "power of zero by the rule": (
+        _flaw(
+            __pow__=lambda self, exponent: self._chain(self.value**exponent, exponent * self.value ** (exponent - 1))
+        ),
+    ),
     "inner derivative forgotten": (
         _flaw(_chain=lambda self, value, slope: self._new(value, slope)),
         _flaw(exp=lambda self: self._new(self.value.exp(), self.value.exp())),
@@ -231,6 +242,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "powers of zero": program(
             [6], ["x ** 1", 0], ["x ** 2", 0], ["x ** 3", 0], ["x + y", 1, 2], ["x + y", 3, 4], zeros=True
         ),
+        "flat": program([6], ["x ** 0", 0], zeros=True),
         "powers": program([3], ["sin", 0], ["exp", 1], ["x ** 2", 2], ["x ** 3", 3], ["x ** -1", 4]),
         "a square": program([4], ["x ** 2", 0]),
         "the inverse": program([4], ["exp", 0], ["x ** -1", 1]),
@@ -241,7 +253,8 @@ def hidden_cases(random: Random) -> list[Case]:
             [2, 2], ["x @ y", 0, 1], ["x - y", 2, 1], ["x / y", 3, 1], ["x + y", 4, 1], constants=[[2, 2]]
         ),
         "a constant divided by it": program([2], ["x / y", 1, 0], constants=[[2]]),
-        "a constant that is wider": program([1], ["x + y", 0, 1], ["x - y", 2, 1], constants=[[4]]),
+        "a constant that is wider": program([1], ["x + y", 0, 1], constants=[[4]]),
+        "less a constant that is wider": program([1], ["x - y", 0, 1], constants=[[4]]),
         "it subtracted from what is wider": program([1], ["x - y", 1, 0], constants=[[2, 3]]),
         "it added to what is wider": program([], ["x + y", 1, 0], constants=[[3]]),
         "x times itself": program([2, 2], ["x * y", 0, 0], ["x @ y", 1, 0], ["x / y", 2, 1], ["-x", 3]),
@@ -254,7 +267,9 @@ def hidden_cases(random: Random) -> list[Case]:
         "a difference of both": program([3], ["sin", 0], ["x - y", 1, 0], ["x - y", 0, 2]),
         "a sum": program([3, 2], ["x * y", 0, 0], ["sum", 1]),
         "one number": program([], ["exp", 0], ["x * y", 0, 1]),
-        "single precision": program([3], ["sin", 0], ["x * y", 1, 2], ["0.7 * x", 3], constants=[[3]], dtype="float32"),
+        "single precision": program(
+            [3], ["sin", 0], ["x * y", 1, 2], ["0.7 * x", 3], ["relu", 4], constants=[[3]], dtype="float32"
+        ),
         "more comes out": program([2], ["x @ y", 0, 1], ["exp", 2], constants=[[2, 5]]),
         "linear": program([3], ["3 * x", 0], ["sum", 1]),
         "it does not matter": program([3], ["exp", 1], constants=[[2]], dual=False),
@@ -317,6 +332,11 @@ def _alike(found: Any, wanted: torch.Tensor) -> bool:
     return agrees(found, wanted, relative=relative, absolute=relative)
 
 
+def _numbers(tangent: torch.Tensor) -> torch.Tensor:
+    """A tangent in which NaN is like NaN: no right one has any, but that of a mistake may."""
+    return tangent.nan_to_num(nan=-12345.0)
+
+
 def _like(found: torch.Tensor, wanted: torch.Tensor) -> bool:
     return (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
 
@@ -359,7 +379,7 @@ def _judge_dual(
         yield "wrong value", _beside(found[0], value)
         return
     if not _like(found[1], value):
-        yield "tangent of another shape", f"({list(found[1].shape)}, the value has {list(value.shape)})"
+        yield "tangent of another shape", f"({_beside(found[1], value)})"
         return
     flawed = {name: [_by_dual(given, one) for one in ways] for name, ways in FLAWED.items()}
     if _alike(found[1], product):
@@ -367,7 +387,9 @@ def _judge_dual(
         yield Agreement("wrong tangent", tuple(different))
         return
     fits = tuple(
-        name for name, tangents in flawed.items() if any(one is not None and _alike(found[1], one) for one in tangents)
+        name
+        for name, tangents in flawed.items()
+        if any(one is not None and _alike(_numbers(found[1]), _numbers(one)) for one in tangents)
     )
     yield Deviation("wrong tangent", fits, _beside(found[1], product), len(given["steps"]))
 

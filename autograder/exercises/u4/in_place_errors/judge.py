@@ -264,6 +264,13 @@ def hidden_cases(random: Random) -> list[Case]:
             program("x", ["dropout", 0], ["dropout", 0], ["double", 1], ["loss", 2, 3]),
             program("x", ["dropout", 0], ["exp", 1], ["data mul_", 2], ["loss", 2]),
         ],
+        # Leaves besides the first, some of which the loss never asks, and a change that no tolerance may swallow.
+        "several leaves": [
+            program("x x", ["exp", 1], ["data mul_", 2], ["add", 0, 2], ["loss", 4]),
+            program("x x", ["sin", 0], ["exp", 1], ["loss", 2]),
+            program("c x x", ["mul", 0, 1], ["data mul_", 0], ["loss", 3]),
+            program("x", ["exp", 0], ["data nudge", 1], ["loss", 1]),
+        ],
         "NaN": [
             program("x", ["mul", 0, 0], ["minus", 1], ["sqrt", 2], ["loss", 3]),
             program("x c", ["mul", 1, 1], ["minus", 2], ["sqrt", 3], ["exp", 0], ["data mul_", 5], ["loss", 4, 5]),
@@ -272,6 +279,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program("x", ["exp", 0], ["add_", 1], ["double", 1], ["add_", 1], ["loss", 3]),
             program("x", ["exp", 0], ["double", 1], ["data mul_", 1], ["numpy", 1], ["loss", 2]),
             program("x", ["exp", 0], ["data mul_", 1], ["add_", 1], ["loss", 1]),
+            program("x", ["exp", 0], ["exp", 1], ["add_", 1], ["data mul_", 2], ["loss", 2]),
         ],
         "its own result": [
             program("x", ["double", 0], ["tanh", 1], ["mul_", 2], ["loss", 2]),

@@ -70,6 +70,7 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
     "data mul_ by 1": partial(_by_data, factor=1.0),
     "data halve": partial(_by_data, factor=0.5),
     "data double": partial(_by_data, factor=2.0),
+    "data nudge": partial(_by_data, factor=1.0 + 2.0**-40),
     "numpy": _by_numpy,
     "loss": lambda *xs: torch.stack([x.sum() for x in xs]).sum(),
 }

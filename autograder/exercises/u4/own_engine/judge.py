@@ -109,6 +109,10 @@ def hidden_cases(random: Random) -> list[Case]:
         "one tensor behind another": program([wide], ["sin", 0], ["cos", 1], ["tanh", 2], tensors=[3, 1]),
         "the same tensor twice": program([wide], ["sin", 0], ["cos", 1], tensors=[2, 2]),
         "a leaf alone": program([wide], tensors=[0]),
+        # The sum hands one tensor to both of its inputs, and at one of them more is added.
+        "one gradient for two": program(
+            [wide], ["sin", 0], ["cos", 0], ["tanh", 1], ["add", 1, 2], ["add", 4, 3], tensors=[5]
+        ),
         "leaves that ask for nothing": program(
             [wide, leaf(2, 3, asks=False)], ["mul", 0, 1], ["add", 1, 2], ["mul", 3, 1], tensors=[4]
         ),

@@ -117,6 +117,8 @@ def hidden_cases(random: Random) -> list[Case]:
             malloc("g", 2 * MIB - 512),
         ),
         "ties": trace(large, free("c", "a"), malloc("d", 12 * MIB), malloc("e", 12 * MIB)),
+        # The segment that came last is not always the highest one.
+        "ties, the last one lowest": trace(large, free("c", "a"), malloc("d", 12 * MIB), falling=True),
         "neighbours": trace(
             [malloc(name, 4 * MIB) for name in "abcde"],
             free("b", "d", "c"),

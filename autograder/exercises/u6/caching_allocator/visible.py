@@ -10,7 +10,7 @@ from autograder.learner_side.probing import torch_calls
 KIB, MIB = 2**10, 2**20
 
 FIRST_ADDRESS = 2**29
-"""Where the device's memory begins. Each segment begins where the one before it ends."""
+"""Where the device's memory begins. Each segment begins where the one before it ends, or ends where that begins."""
 
 PLENTY = 2**36
 """Bytes of a device that never runs out in these traces."""
@@ -27,12 +27,13 @@ class Device:
 
     Attributes:
         capacity: bytes that it has.
+        falling: whether each segment lies below the one before it.
         taken: size of each segment that was not given back, by address.
         calls: all that it was asked, in order.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int, *, falling: bool = False) -> None:
+        self.capacity, self.falling = capacity, falling
         self.taken: dict[int, int] = {}
         self.calls: list[list[Any]] = []
         self._next = FIRST_ADDRESS
@@ -47,8 +48,8 @@ class Device:
         left = self.capacity - sum(self.taken.values())
         if size > left:
             raise MemoryError(f"the device has {left:,} bytes left, not {size:,}")
-        address = self._next
-        self._next += size
+        address = self._next - size if self.falling else self._next
+        self._next = address if self.falling else address + size
         self.taken[address] = size
         return address
 
@@ -74,12 +75,12 @@ def free(*names: str) -> list[Step]:
     return [["free", name] for name in names]
 
 
-def trace(*steps: Step | list[Step], capacity: int = PLENTY) -> dict[str, Any]:
-    """The parameters of a case: steps, or lists of steps, and the device's bytes."""
+def trace(*steps: Step | list[Step], capacity: int = PLENTY, falling: bool = False) -> dict[str, Any]:
+    """The parameters of a case: steps, or lists of steps, the device's bytes, and whether its addresses fall."""
     flat: list[Step] = []
     for one in steps:
         flat += [one] if isinstance(one[0], str) else one
-    return {"capacity": capacity, "steps": flat}
+    return {"capacity": capacity, "falling": falling, "steps": flat}
 
 
 def visible_cases() -> list[Case]:
@@ -136,7 +137,7 @@ def play(given: dict[str, Any], allocator_class: Any) -> list[dict[str, Any]]:
         given: a trace.
         allocator_class: makes an allocator from a device.
     """
-    device = Device(given["capacity"])
+    device = Device(given["capacity"], falling=given["falling"])
     allocator = allocator_class(device)
     addresses: dict[str, Any] = {}
     runs = []

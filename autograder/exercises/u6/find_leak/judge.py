@@ -38,6 +38,19 @@ MISCONCEPTIONS = {
     "cycles freed": (
         "Letting go of a cycle frees nothing *at once*: its parts refer to one another. Only the collector frees it."
     ),
+    "zeros left out": "A holder that would free nothing is a holder all the same: its value is 0.",
+    "names compared": (
+        "A second reference to the same object is one more reference: compare how many references there are, not to "
+        "how many objects."
+    ),
+    "only new ones freed": (
+        "An object that is freed lets go of what it refers to, also of what was there in `before`: that may be freed "
+        "in turn, and counts."
+    ),
+    "new to the holder": (
+        "The holder lets go of the objects that aren't in `before`. One that was there, and that only this holder did "
+        "not refer to, stays."
+    ),
     "old ones dropped too": "Ask what goes if the holder lets go of the *new* objects; it keeps the older ones.",
     "variables forgotten": "What a variable holds is not freed, although the holder lets go of it.",
     "garbage holds nothing": (
@@ -68,6 +81,8 @@ FEATURES = (
     "grows inside",
     "old friends",
     "replaced by more",
+    "wrapped anew",
+    "handed over",
 )
 
 
@@ -79,8 +94,8 @@ def hidden_cases(random: Random) -> list[Case]:
         leaky("cycles that are held", ["held cycle", "cycle"], (300, 5000)),
         leaky("held by others", ["cache", "variable"], (128, 7000)),
         leaky("held by garbage", ["shared with garbage", "losses"], (64, 3000)),
-        leaky("twice", ["twice", "grows inside"], (32, 1000)),
-        leaky("nothing new", ["old friends", "numbers"], (16, 400)),
+        leaky("twice", ["twice", "grows inside", "wrapped anew"], (32, 1000)),
+        leaky("nothing new", ["old friends", "numbers", "handed over", "held cycle"], (16, 400)),
         forgotten_list("a list that nobody reaches"),
     ]
     for number in range(4):
@@ -99,6 +114,9 @@ def forgotten_list(name: str) -> Case:
         for place in range(2 + number):
             objects[f"lost part {place}"] = {"bytes": 600, "refers_to": []}
             objects["lost list"]["refers_to"].append(f"lost part {place}")
+        # The collector's callbacks can bring something back: in use after the step, and not before it.
+        objects["revived"] = {"bytes": 72, "refers_to": ["revived"] * (1 + number)}
+        objects["trainer"]["refers_to"] += ["revived"] * number
     return case
 
 

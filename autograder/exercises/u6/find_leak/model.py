@@ -16,6 +16,7 @@ FLAWS = (
     "no garbage",
     "cycles only",
     "only new ones count",
+    "zeros left out",
     "replaced counts",
     "holders not in use",
     "new holders",
@@ -23,6 +24,9 @@ FLAWS = (
     "garbage holds nothing",
     "cycles freed",
     "old ones dropped too",
+    "only new ones freed",
+    "names compared",
+    "new to the holder",
     "variables forgotten",
     "shared counted",
     "references counted once",
@@ -61,11 +65,16 @@ def find_leak(before: Snapshot, after: Snapshot, flaw: str = "") -> Found:
         if (name not in in_use or name not in held_before) and not _excused(name, in_use, before, flaw):
             continue
         earlier = before["objects"].get(name, {"refers_to": []})["refers_to"]
-        new = [other for other in one["refers_to"] if other not in before["objects"]]
+        known = earlier if flaw == "new to the holder" else before["objects"]
+        new = [other for other in one["refers_to"] if other not in known]
         grown = bool(new) if flaw == "replaced counts" else len(one["refers_to"]) > len(earlier)
+        if flaw == "names compared":
+            grown = len({*one["refers_to"]}) > len({*earlier})
         if grown and (new or flaw != "only new ones count"):
             dropped = one["refers_to"] if flaw == "old ones dropped too" else new
             holders[name] = freed(before, after, name, dropped, flaw)
+            if flaw == "zeros left out" and not holders[name]:
+                del holders[name]
     return {"garbage": sum(objects[name]["bytes"] for name in unreached), "holders": holders}
 
 
@@ -117,6 +126,8 @@ def freed(before: Snapshot, after: Snapshot, holder: str, dropped: list[str], fl
     while waiting:
         name = waiting.pop()
         counts[name] -= 1
+        if flaw == "only new ones freed" and name in before["objects"]:
+            continue
         if counts[name] <= 0 and name not in gone:
             gone.add(name)
             waiting += objects[name]["refers_to"]

@@ -131,6 +131,19 @@ def _feature(loop: Loop, feature: str, holder: str, step: str, small: int, large
         loop.refer(holder, inner)
     elif feature == "old friends":  # one more reference to what was there all the time
         loop.refer(holder, "trainer")
+    elif feature == "wrapped anew":  # new objects around what was there before
+        if newest:
+            count = int(step.split()[0]) + 1
+            suffix = step.removeprefix(str(count - 1))
+            for number in range(count):
+                wrapper = loop.put(f"{feature}: wrapper {number} after {step}", small)
+                loop.refer(wrapper, f"{feature}: activation {number}{suffix}")
+                loop.refer(holder, wrapper)
+    elif feature == "handed over":  # what was the newest goes from a variable into the list
+        if newest:
+            loop.variables.append(activation)
+        else:
+            loop.refer(holder, activation)
     elif feature == "replaced by more":  # a longer list takes the place of a shorter one
         if newest:
             count = int(step.split()[0]) + 1

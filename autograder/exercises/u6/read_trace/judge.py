@@ -80,7 +80,10 @@ MISCONCEPTIONS = {
         "counts, too."
     ),
     "a launch just then was early": "A launch that begins just when the gap does did not begin before it.",
-    "a wait until the gap is none": "A synchronisation that returned just at the gap's start counts, too.",
+    "a wait until the gap is none": (
+        "What counts is when a synchronisation returned, not when it began; one that returned just at the gap's start "
+        "counts, too."
+    ),
     "a wait until the launch is none": "A synchronisation that returned just at the launch's start counts, too.",
     "in the order of the list": "The events of a trace may come in any order: sort spans before you unite them.",
     "wrong bottleneck": "The bottleneck is the largest of the five causes.",

@@ -50,6 +50,8 @@ class Dual:
 
     def __pow__(self, exponent):
         """The exponent is a whole number."""
+        if exponent == 0:
+            return self.lift(torch.ones_like(self.value))
         return self.chain(self.value**exponent, exponent * self.value ** (exponent - 1))
 
     def exp(self):
@@ -89,7 +91,7 @@ def jvp_by_two_backward_passes(function, x: torch.Tensor, tangent: torch.Tensor)
         return 0 * y
     w = torch.randn_like(y).requires_grad_()
     (backward,) = torch.autograd.grad(y, x, w, create_graph=True, allow_unused=True)
-    if backward is None:
+    if backward is None or backward.grad_fn is None:
         return torch.zeros_like(y)
     return torch.autograd.grad(backward, w, tangent)[0]
     ### END SOLUTION

@@ -58,7 +58,9 @@ class Dual:
     __neg__ = lambda self: Dual.mul(self, -1)
 
     def __pow__(self, n):
-        return Dual(torch.pow(self.value, n), n * torch.pow(self.value, n - 1) * self.tangent)
+        return Dual(
+            torch.pow(self.value, n), n * torch.pow(self.value, max(n - 1, 0) if n >= 0 else n - 1) * self.tangent
+        )
 
     def exp(self):
         e = torch.exp(self.value)

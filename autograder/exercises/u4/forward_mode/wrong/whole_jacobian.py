@@ -53,6 +53,8 @@ class Dual:
 
     def __pow__(self, exponent):
         """The exponent is a whole number."""
+        if not exponent:
+            return self.chain(self.value**exponent, torch.zeros_like(self.value))
         return self.chain(self.value**exponent, exponent * self.value ** (exponent - 1))
 
     def exp(self):
