@@ -96,6 +96,10 @@ class CompileError(ValueError):
     """A source cannot be built; the message is one line and names the place."""
 
 
+class EndlessBuildError(CompileError):
+    """The compiler came to no end over a source, or was given up for the memory that it took."""
+
+
 class Ended(NamedTuple):
     """How a command ended: exit code (`None`: it took too long), what it wrote, and what it complained of."""
 
@@ -262,7 +266,7 @@ def _build(source: str, run: Run, tools: Toolchain) -> bytes:
         raise NoCompilerError(f"the sandbox in which the compiler runs did not start: {_cut(ended.complaint)}")
     if ended.code is None or ended.code > 128 or any(words in ended.complaint for words in _EXHAUSTED):
         # Whether that happens again may depend on what else the machine does: it is not kept.
-        raise CompileError(f"the compiler came to no end within {SECONDS:.0f} seconds, or needed too much memory")
+        raise EndlessBuildError(f"the compiler came to no end within {SECONDS:.0f} seconds, or needed too much memory")
     if ended.code == 0:
         raise CompileError(f"the library has {len(ended.written)} bytes; at most {MOST_BYTES} are kept")
     said = in_short(ended.complaint)

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.course.reading import writable
+from autograder.course.reading import NOT_READ, writable
 from autograder.course.task import Task
 from autograder.exchange.channel import MalformedMessageError
 
@@ -94,6 +94,7 @@ class Comparison:
         changed: ids of locked cells with another source.
         retyped: ids of cells that became another type of cell (text instead of code, say).
         misplaced: ids of cells that stand below a cell of the release that comes after them.
+        unread: a line for each thing that could not be read.
     """
 
     missing: list[str] = field(default_factory=list)
@@ -101,10 +102,11 @@ class Comparison:
     changed: list[str] = field(default_factory=list)
     retyped: list[str] = field(default_factory=list)
     misplaced: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def problems(self) -> list[str]:
         """One line for each kind of difference, naming the cells."""
-        lines = []
+        lines = list(self.unread)
         if self.missing:
             lines.append(f"these cells were removed: {', '.join(self.missing)}; fetch them from a fresh copy")
         if self.repeated:
@@ -123,7 +125,7 @@ def compare_with_release(notebook: NotebookNode, release: NotebookNode) -> Compa
     theirs = [cell for cell in notebook.cells if grade_id(cell)]
     counts = Counter(grade_id(cell) for cell in theirs)
     first = {grade_id(cell): cell for cell in reversed(theirs)}
-    comparison = Comparison()
+    comparison = Comparison(unread=list(notebook.metadata.get(NOT_READ, [])))
     for cell in release.cells:
         name = grade_id(cell)
         if name is None:
@@ -151,10 +153,12 @@ def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
     """A learner's notebook in which every cell of the release is there once, in its place and of its type.
 
     The cells of the release stand in the release's order, each followed by the learner's own cells that followed it.
-    One that was removed comes back as it was handed out, and so does the source of a locked one that was changed; of a
-    cell that is there more than once the first counts; nbgrader metadata of cells that the release does not have goes,
-    and so do ids that name its cells. Changes in place.
+    One that was removed comes back as it was handed out, and so does the source of a locked one that was changed; but a
+    removed answer comes back empty, for what the learner defines elsewhere (merged with another cell, or pasted into a
+    new one) counts. Of a cell that is there more than once the first is it, the others are the learner's own. nbgrader
+    metadata of cells that the release does not have goes, and so do ids that name its cells. Changes in place.
     """
+    notebook.metadata.pop(NOT_READ, None)
     originals = {name: cell for cell in release.cells if (name := grade_id(cell)) is not None}
     groups: dict[str | None, list[NotebookNode]] = {None: []}
     group = groups[None]
@@ -173,6 +177,8 @@ def restored(notebook: NotebookNode, release: NotebookNode) -> NotebookNode:
     for name, original in originals.items():
         if name not in groups:
             groups[name] = [deepcopy(original)]
+            if original.cell_type == "code" and not is_locked(original):
+                groups[name][0].source = ""
             if original["id"] in taken:
                 groups[name][0]["id"] = f"restored-{len(notebook.cells)}"
         cell = groups[name][0]

@@ -48,6 +48,12 @@ PICTURE_LIMIT = 4 * 1024 * 1024
 PICTURES = ("image/png", "image/jpeg", "image/gif")
 """Kinds of picture that a text cell may bring along."""
 
+REPLACED = "\ufffd"
+"""What Unicode puts in the place of a character that cannot be read."""
+
+CELLS_NAMED = 10
+"""How many damaged cells a line about them names."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _ENCODINGS = (
@@ -60,6 +66,9 @@ _ENCODINGS = (
 )
 
 _NOTHING = msgspec.Raw(b"null")
+
+NOT_READ = "fxopt_not_read"
+"""Metadata of a notebook: a line for each thing in it that could not be read, where the rest could."""
 
 
 class UnreadableNotebookError(ValueError):
@@ -158,16 +167,29 @@ def parse_notebook(name: str, content: bytes) -> NotebookNode:
     Kept are the cells (type, text, nbgrader's metadata, tags, pictures in text cells) and the kernel's name. What is
     harmless is put right: another encoding than UTF-8 that says so (a byte-order mark), Windows' ends of lines, ids
     that are missing or odd or there twice, characters that cannot be written again (lone surrogates), nbgrader
-    metadata that names no cell.
+    metadata that names no cell, a format that is not stated. A cell that cannot be read becomes an empty one, and
+    characters that cannot be read become signs that say so; a line under `NOT_READ` in the metadata names them.
 
     Raises:
         UnreadableNotebookError: not JSON, or JSON that is not a notebook, or too much text.
     """
     encoding = next((encoding for mark, encoding in _ENCODINGS if content.startswith(mark)), "utf-8")
+    lost = 0
     try:
         content = content.decode(encoding).encode()
-    except UnicodeError as error:
-        raise _not_json(name, error) from error
+    except UnicodeError:
+        text = content.decode(encoding, errors="replace")
+        lost = text.count(REPLACED) - content.count(REPLACED.encode())
+        content = text.encode()
+    notebook = _parsed(name, content)
+    if lost > 0:
+        notebook.metadata.setdefault(NOT_READ, []).append(
+            f"{lost} characters of the file are not in UTF-8 and became {REPLACED!r}; save the notebook in JupyterLab"
+        )
+    return notebook
+
+
+def _parsed(name: str, content: bytes) -> NotebookNode:
     if content.count(b'"cell_type"') > CELL_LIMIT:
         raise _too_many_cells(name)
     try:
@@ -215,20 +237,36 @@ def _read_leniently(name: str, content: bytes) -> _Document:
     if too_large:
         raise _not_a_notebook(name, "it is large, and damaged or of an old format")
     try:
-        if isinstance(document, dict) and document.get("nbformat") != 4:
+        if isinstance(document, dict) and "cells" not in document:
             with warnings.catch_warnings():
                 # Ids that are missing or repeated are harmless here, and old tools write such files.
                 warnings.simplefilter("ignore")
                 document = nbformat.reads(json.dumps(document), as_version=4)
         if not isinstance(document, dict):
             raise ValueError("no object")
-        kept = {key: document[key] for key in ("cells", "metadata", "nbformat") if key in document}
-        cells = [{key: value for key, value in cell.items() if key != "outputs"} for cell in kept["cells"]]
-        text = json.dumps(_without_surrogates(kept | {"cells": cells}), ensure_ascii=False)
+        if not isinstance(document.get("cells"), list):
+            raise ValueError("it has no list of cells")
+        if len(document["cells"]) > CELL_LIMIT:
+            raise _too_many_cells(name)
+        # What has cells is of the fourth format, whatever it says of itself.
+        kept = {"cells": [_of_a_cell(cell) for cell in document["cells"]], "nbformat": 4}
+        kept["metadata"] = document.get("metadata")
+        text = json.dumps(_without_surrogates(kept), ensure_ascii=False)
         # `NaN` and its like stand in metadata at most, where nobody reads them.
         return msgspec.json.decode(re.sub(r"(?<=[\s:\[,])-?(NaN|Infinity)(?=[\s,\]}])", "null", text), type=_Document)
+    except UnreadableNotebookError:
+        raise
     except Exception as error:  # nbformat raises many types for malformed structure
         raise _not_a_notebook(name, error) from error
+
+
+def _of_a_cell(cell: Any) -> dict[str, Any]:
+    """What is read of a cell of any form; a source that nobody can read stands where there is none."""
+    known = cell if isinstance(cell, dict) else {}
+    kept = {key: known[key] for key in ("source", "metadata", "id", "attachments") if key in known}
+    if isinstance(known.get("cell_type"), str):
+        return kept | {"cell_type": known["cell_type"]}
+    return kept | {"cell_type": "raw", "source": False}
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -267,6 +305,9 @@ def _checked(name: str, document: _Document) -> NotebookNode:
     for index, cell in enumerate(document.cells):
         built, pictures = _built(cell, index, seen, pictures)
         notebook.cells.append(built)
+    if unread := [str(number) for number, cell in enumerate(document.cells, start=1) if _source_of(cell) is None]:
+        shown = ", ".join(unread[:CELLS_NAMED]) + ", …" * (len(unread) > CELLS_NAMED)
+        notebook.metadata[NOT_READ] = [f"these cells are damaged and count as empty (by number): {shown}"]
     for kinds, what, most in ((("code",), "code", CODE_LIMIT), (("code", "markdown", "raw"), "text", TEXT_LIMIT)):
         if sum(len(cell.source) for cell in notebook.cells if cell.cell_type in kinds) > most:
             raise _too_long(name, what, most)
@@ -290,10 +331,18 @@ def _decoded(raw: msgspec.Raw, kind: Any, otherwise: Any) -> Any:
         return otherwise
 
 
+def _source_of(cell: _Cell) -> str | None:
+    """The text of a cell; `None` where there is something in its place that is no text."""
+    try:
+        source: str | list[str] | None = msgspec.json.decode(cell.source, type=str | list[str] | None)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return source if isinstance(source, str) else "".join(source or ())
+
+
 def _built(cell: _Cell, index: int, seen: set[str], pictures: int) -> tuple[NotebookNode, int]:
     """One cell, and how many characters of pictures the cells after it may still bring along."""
-    source: str | list[str] | None = msgspec.json.decode(cell.source, type=str | list[str] | None)
-    text = (source if isinstance(source, str) else "".join(source or ())).replace("\r\n", "\n")
+    text = (_source_of(cell) or "").replace("\r\n", "\n")
     # What is neither code nor text is shown as it is and run by nobody.
     kind = cell.cell_type if cell.cell_type in ("code", "markdown") else "raw"
     built = getattr(nbformat.v4, f"new_{kind}_cell")(text)

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 
 from fxopt_workbench import cpp
 
+ENDLESS = "takes too long to build"
+"""The misconception of a source over which the compiler comes to no end. Nobody tries it on a task's further cases."""
+
 _runs: list[cpp.Run] = []
 
 

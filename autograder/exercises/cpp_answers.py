@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import torch
 
-from autograder.exchange.building import built
+from autograder.exchange.building import ENDLESS, built
 from autograder.exchange.evidence import Case, Evidence
 from autograder.learner_side.apart import ENDED, SAID
-from fxopt_workbench.cpp import CompileError
+from fxopt_workbench.cpp import CompileError, EndlessBuildError
 
 MISCONCEPTIONS = {
     "does not compile": "Your source cannot be built.",
+    ENDLESS: "Your source keeps the compiler busy without end. Look for templates that unfold into others.",
     "cannot be loaded": ("Your library is built, but PyTorch cannot load it: it refuses what the library registers."),
     "ended the process": (
         "Your operator ended the process that it ran in. Is every index inside the tensor, and every call on its way "
@@ -48,6 +49,8 @@ def before_computing(evidence: Evidence) -> Iterator[tuple[str, str]]:
     else:
         try:
             built(str(evidence.values["source"]))
+        except EndlessBuildError as error:
+            yield ENDLESS, f"({error})"
         except CompileError as error:
             yield "does not compile", str(error)
         else:

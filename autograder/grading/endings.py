@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autograder.exchange.building import ENDLESS
+
 OVERRUN = "judge overrun"
 JUDGE_CRASHED = "judge crashed"
 GRAPH_CRASHED = "graph crashed"
@@ -22,6 +24,7 @@ ENDINGS = {
     ),
     HUNGRY: "Your graph asked for more memory than there is for it ({memory:.0f} GiB).",
     LARGE: "Your graph gave more than can be compared: its results are too large.",
+    ENDLESS: "Your source keeps the compiler busy without end.",
 }
 """Message by misconception. After one of these a task's further cases are not tried: they would end likewise."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from autograder.course.notebooks import clean_outputs
@@ -185,7 +186,7 @@ class TaskRun:
                 return TaskOutcome(self._task.name, self._task.title, "error", [before], ["a cell above"])
             if raised == "NotImplementedError" and not self._hidden:
                 return TaskOutcome(self._task.name, self._task.title, "not written", [NOT_WRITTEN], ["not written"])
-            if self._task.fresh and (more := judge.follow_up(self._task, case, evidence)) is not None:
+            if self._task.fresh and (more := self._followed(judge, case, evidence)) is not None:
                 further[len(verdicts)] = more
                 verdicts.append(None)
                 continue
@@ -224,25 +225,46 @@ class TaskRun:
                 break
             if asked >= MOST_QUESTIONS:
                 raise ChannelTimeoutError("questions without end")
-            answer = judge.answer(self._task, case, self._hidden, evidence.header["asked"], anew=asked == 0)
+            if self._too_much_to_judge:
+                return evidence  # whatever it asks: that nothing more is judged is what there is to say
+            with self._judging():
+                answer = judge.answer(self._task, case, self._hidden, evidence.header["asked"], anew=asked == 0)
             asked += 1
             channel.send({"answer": answer}, timeout=max(0.01, self._left))
         values = evidence.header.get("values")
         if self._task.instrument and isinstance(values, dict):
             # Whatever the learner's side says of it: what the instrument saw is on record outside.
-            seen = judge.record(self._task, case, self._hidden, asked > 0)
+            with self._judging():
+                seen = judge.record(self._task, case, self._hidden, asked > 0)
             evidence = Message(evidence.header | {"values": values | {"seen": seen}}, evidence.blob)
         return evidence
 
     def _judged(self, judge: Judge, case: Message, evidence: Message) -> CaseVerdict:
         if self._watch is not None and "raised" not in evidence.header:
             self._watch(self._task, case, evidence)
-        if self._budget.judged >= self._budget.seconds_to_judge:
+        if self._too_much_to_judge:
             text = TOO_MUCH_TO_JUDGE.format(budget=self._budget.seconds_to_judge)
             return CaseVerdict(str(case.header["name"]), self._hidden, (Finding(OVERRUN, text),))
+        with self._judging():
+            return judge.judge(self._task, case, evidence, self._hidden)
+
+    def _followed(self, judge: Judge, case: Message, evidence: Message) -> Message | None:
+        """What a fresh process is to do next: to find out may mean to build a learner's C++, for minutes."""
+        if self._too_much_to_judge:
+            return None
+        with self._judging():
+            return judge.follow_up(self._task, case, evidence)
+
+    @property
+    def _too_much_to_judge(self) -> bool:
+        return self._budget.judged >= self._budget.seconds_to_judge
+
+    @contextmanager
+    def _judging(self) -> Iterator[None]:
+        """Whatever the judge is asked counts: verdicts, questions to an instrument, and what it has built."""
         started = time.monotonic()
         try:
-            return judge.judge(self._task, case, evidence, self._hidden)
+            yield
         finally:
             self._budget.judged += time.monotonic() - started
 

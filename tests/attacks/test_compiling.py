@@ -10,7 +10,7 @@ from autograder.exchange.building import built, compilers_run_by
 from autograder.grading.compiling import compiler_of, sandboxed_compiler
 from autograder.grading.sandbox import bubblewrap
 from fxopt_workbench import cpp
-from fxopt_workbench.cpp import CompileError
+from fxopt_workbench.cpp import CompileError, EndlessBuildError
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ def test_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two to the power of 200 classes.
     endless = "template <int n, class... T> struct S : S<n - 1, T..., int>, S<n - 1, T..., long> {};\n"
     endless += "template <class... T> struct S<0, T...> {};\nS<200> s;"
-    with pytest.raises(CompileError, match="no end within 3 seconds"):
+    with pytest.raises(EndlessBuildError, match="no end within 3 seconds"):
         build(endless)
 
 

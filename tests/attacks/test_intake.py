@@ -249,6 +249,59 @@ def checks_first(room: Classroom) -> bytes:
     return json.dumps(notebook).encode()
 
 
+def without_a_format(room: Classroom) -> bytes:
+    document = json.loads(right(room))
+    del document["nbformat"], document["nbformat_minor"], document["metadata"]
+    return json.dumps(document).encode()
+
+
+def another_format(number: Any) -> Callable[[Classroom], bytes]:
+    return lambda room: json.dumps(json.loads(right(room)) | {"nbformat": number, "nbformat_minor": None}).encode()
+
+
+NO_CELLS: tuple[Any, ...] = (
+    None,
+    7,
+    "cell",
+    [],
+    {},
+    {"cell_type": None, "source": "x = 1"},
+    {"cell_type": "code", "source": 5, "metadata": [], "outputs": {}},
+    {"cell_type": "markdown", "source": {"a": 1}, "attachments": {"a": None}},
+    {"cell_type": "markdown", "source": [1, None, "x"], "metadata": {"nbgrader": "x", "tags": 5}},
+)
+"""What may stand among the cells of a notebook and is none."""
+
+
+def cells_that_are_none(room: Classroom) -> bytes:
+    document = json.loads(right(room))
+    document["cells"] = [*NO_CELLS, *document["cells"]]
+    return json.dumps(document).encode()
+
+
+def bytes_of_another_encoding(room: Classroom) -> bytes:
+    notebook = room.answered(RIGHT)
+    notebook.cells.append(nbformat.v4.new_markdown_cell("Gr\xf6\xdfe"))
+    return json.dumps(notebook, ensure_ascii=False).encode("cp1252", errors="replace")
+
+
+def an_answer_in_a_new_cell(room: Classroom) -> bytes:
+    notebook = room.answered(RIGHT)
+    cell(notebook, TASK.answer_id).metadata = {}
+    return json.dumps(notebook).encode()
+
+
+def without_any_metadata(room: Classroom) -> bytes:
+    return with_values(metadata={}, id=None)(room)
+
+
+def an_answer_merged_into_the_cell_above(room: Classroom) -> bytes:
+    notebook = room.answered(RIGHT)
+    place = notebook.cells.index(cell(notebook, TASK.answer_id))
+    notebook.cells[place] = nbformat.v4.new_code_cell(f"helper = 1\n\n{RIGHT}")
+    return json.dumps(notebook).encode()
+
+
 READ: dict[str, tuple[Callable[[Classroom], bytes], str]] = {
     "byte-order mark": (lambda room: b"\xef\xbb\xbf" + right(room), ""),
     "UTF-16": (lambda room: encoded(room, "utf-16"), ""),
@@ -264,6 +317,15 @@ READ: dict[str, tuple[Callable[[Classroom], bytes], str]] = {
     "an odd language": (odd_language, ""),
     "an answer below its check": (answer_below_its_check, TASK.answer_id),
     "checks first": (checks_first, TASK.answer_id),
+    "no format": (without_a_format, ""),
+    "a format in letters": (another_format("4"), ""),
+    "a format of the future": (another_format(5), ""),
+    "a format of the past": (another_format(2), ""),
+    "cells that are none": (cells_that_are_none, "count as empty (by number): 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+    "another encoding": (bytes_of_another_encoding, "are not in UTF-8"),
+    "an answer in a new cell": (an_answer_in_a_new_cell, TASK.answer_id),
+    "cells without metadata": (without_any_metadata, TASK.answer_id),
+    "an answer merged into another cell": (an_answer_merged_into_the_cell_above, TASK.answer_id),
 }
 
 

@@ -365,6 +365,34 @@ def test_showing_takes_time_that_grows_with_the_length_only() -> None:
         assert taken < 8 * ordinary, kind
 
 
+SLOW_CODE = {
+    "Perl": "%%perl\n" + "s{" * 8000,
+    "HTML": "%%html\n" + "<!--" * 4000,
+    "a string": '"""' + "\\" * 16000,
+    "brackets": "(" * 16000,
+    "shell": "!a\n" * 5000,
+    "blank lines": "x" + " \n" * 8000,
+}
+"""Code that is coloured, some of it by what knows the language that a cell's first line names."""
+
+
+def seconds_to_colour(source: str) -> float:
+    """Processor time to make a code cell safe and to turn it into a page."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    started = time.process_time()
+    make_safe(notebook, [])
+    HTMLExporter(template_name="basic").from_notebook_node(notebook)
+    return time.process_time() - started
+
+
+def test_code_is_coloured_in_time_that_grows_with_its_length_only() -> None:
+    seconds_to_colour("a = 1")  # what is imported and compiled at the first page
+    ordinary = seconds_to_colour("a = f(b, 'c')  # d\n" * 800)
+    for kind, source in SLOW_CODE.items():
+        assert seconds_to_colour(source) < 4 * ordinary, kind
+
+
 def test_harmless_text_stays_inside_a_string_an_attribute_and_an_element() -> None:
     for text in ('";alert(1);"', "\\", "</script><script>", "' onload=1", "`${1}`", "a\nb", "\u2028"):
         safe = str(harmless(text))

@@ -182,7 +182,7 @@ def stand_in(
 ) -> NotebookOutcome:
     """In the place of worker and judge: passes a notebook that would run the right answer in the original set-up."""
     sources = [item["source"] for item in cells_before_check(notebook, TASK)]
-    right = RIGHT in sources and cell(release, "ex01-setup").source in sources
+    right = any(RIGHT in source for source in sources) and cell(release, "ex01-setup").source in sources
     found = TaskOutcome(TASK.name, TASK.title, "passed" if right else "wrong", max_points=15.0)
     found.points = found.max_points * right
     return NotebookOutcome(name, [found])
