@@ -42,7 +42,7 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # is what. Write `read_signature(program)`. It returns a dictionary of four lists, in any order:
 #
 # - `parameters` and `buffers`: under the names that they have in the *model* (`layers.0.weight`);
-# - `inputs`: what the user hands in, tensors and numbers, under the names that the graph gives them;
+# - `inputs`: what the user hands in (here always tensors), under the names that the graph gives them;
 # - `unused`: those of all these that no node of the graph reads. The output is a node, too, and reads what it returns.
 #
 # A tensor that the model holds as a plain attribute is a constant. It belongs in none of the lists.
@@ -50,7 +50,7 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # The cell below shows the signature of a small program.
 #
 # <details><summary>Hint 1: a question</summary>What do <code>item.kind</code>, <code>item.target</code> and <code>item.arg.name</code> say about each input?</details>
-# <details><summary>Hint 2: the idea</summary>The signature has ready-made lists: <code>parameters</code>, <code>buffers</code>, <code>user_inputs</code>. (Of a number, the last one holds the value, not the name.) A placeholder that nobody reads has no <code>users</code>.</details>
+# <details><summary>Hint 2: the idea</summary>The signature has ready-made lists: <code>parameters</code>, <code>buffers</code>, <code>user_inputs</code>. A placeholder that nobody reads has no <code>users</code>.</details>
 # <details><summary>Hint 3: the shape</summary>A dictionary from <code>item.arg.name</code> to the name that you want, over all of <code>signature.input_specs</code>. Then look up the placeholders without users in it. Which of them are constants?</details>
 
 

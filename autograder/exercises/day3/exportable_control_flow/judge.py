@@ -158,8 +158,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
                 yield "level of nan", "(on all other inputs right)"
                 return
             if wrong[0] >= before_zero:
-                # Divided by 0 without a step, what is not 0 is infinite; 0 times that is nan.
-                blends = bool(found[before_zero + len(zero) - 1].isnan().any())
+                # Divided by 0, with no step after it, what is not 0 is infinite, and 0 times that is nan.
+                last = found[before_zero + len(zero) - 1]
+                blends = bool(last.isnan().any()) and not bool(last.isinf().any())
                 yield ("nan at a level of zero" if blends else "level of zero"), "(on ordinary inputs right)"
                 return
             if wrong[0] >= len(ordinary):

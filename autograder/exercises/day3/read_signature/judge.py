@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.export.graph_signature import InputKind
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form.nodes import own_nodes
@@ -41,10 +41,6 @@ MISCONCEPTIONS = {
     "listed a constant": (
         "You list a tensor that is neither parameter nor buffer nor input: the model holds it as a plain attribute, "
         "and its kind is `CONSTANT_TENSOR`. It belongs in none of the lists."
-    ),
-    "value of a number": (
-        "An input that is a number has a name like the others. `signature.user_inputs` gives its value instead; "
-        "`item.arg.name` in `signature.input_specs` is the name."
     ),
     "list is not right": "One of the lists does not name what is in the signature of the program.",
     "other names": "The names are not those in the signature of the program.",
@@ -86,12 +82,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     program = build(case)
     wanted = read(program)
     known = {name for names in wanted.values() for name in names}
-    specs = program.graph_signature.input_specs
-    in_graph = {item.arg.name for item in specs} - known
-    loose = {item.target for item in specs if item.persistent is False}
-    fixed = [item for item in specs if item.kind is InputKind.CONSTANT_TENSOR]
+    in_graph = {item.arg.name for item in program.graph_signature.input_specs} - known
+    loose = {item.target for item in program.graph_signature.input_specs if item.persistent is False}
+    fixed = [item for item in program.graph_signature.input_specs if item.kind is InputKind.CONSTANT_TENSOR]
     constants = {str(name) for item in fixed for name in (item.target, item.arg.name)}
-    numbers = {str(item.arg.value) for item in specs if isinstance(item.arg, ConstantArgument)}
     for key in KEYS:
         found, right = set(values[key]), set(wanted[key])
         if found == right and len(found) == len(values[key]):
@@ -100,8 +94,6 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         detail = f"({key}: {', '.join(sorted(found)[:6]) or 'none'}; there: {', '.join(sorted(right)[:6]) or 'none'})"
         if extra and extra <= constants:
             yield "listed a constant", detail
-        elif extra and extra <= numbers:
-            yield "value of a number", detail
         elif found & in_graph - constants:
             yield "names of the graph", detail
         elif extra - known:

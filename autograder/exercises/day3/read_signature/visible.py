@@ -81,15 +81,15 @@ class Bare(nn.Module):
 
 
 class Joined(nn.Module):
-    """Two parameters whose names look alike in the graph, an input that is read within a list only, and a number."""
+    """Two parameters whose names look alike in the graph, and an input that is read within a list only."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.layer_weight = nn.Linear(3, 3, bias=False), nn.Parameter(torch.ones(3))
 
-    def forward(self, left: torch.Tensor, right: torch.Tensor, factor: float) -> torch.Tensor:
-        """(batch, 3) twice and a number to (batch, 6)."""
-        return torch.cat([left * self.layer_weight * factor, right], dim=1)
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """(batch, 3) twice to (batch, 6)."""
+        return torch.cat([left * self.layer_weight, right], dim=1)
 
 
 class Penalised(nn.Module):
@@ -113,7 +113,7 @@ KINDS: dict[str, Any] = {
     "tangled": (Tangled, lambda x: (x, x.clone(), x.clone())),
     "listed": (Listed, lambda x: ([x, x.clone()], {"left": x.clone(), "right": x.clone()})),
     "bare": (Bare, lambda x: (x, x.clone())),
-    "joined": (Joined, lambda x: (x, x.clone(), 2.5)),
+    "joined": (Joined, lambda x: (x, x.clone())),
     "cleaned": (Penalised, lambda x: (x,)),
 }
 """Further models, each with its inputs made of one of shape (batch, 3). No two are one tensor: export joins those."""
@@ -149,7 +149,6 @@ def probe(case: Case, read_signature: Any) -> Evidence:
     for key in KEYS:
         names = found.get(key)
         listed = [] if names is None or isinstance(names, str) else list(names)
-        listed = [str(name) if isinstance(name, (int, float)) else name for name in listed]
         no_names = names is None or isinstance(names, str) or not all(isinstance(name, str) for name in listed)
         values[key] = None if no_names else sorted(listed)
     return Evidence(values)
