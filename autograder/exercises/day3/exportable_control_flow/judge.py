@@ -140,7 +140,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     ordinary = list(samples_of(case, given))
     small = list(small_samples_of(case, given))
     zero = list(zero_samples_of(case, given))
-    samples = [*ordinary, *small, *zero, *nan_samples_of(given, ordinary)]
+    samples = [*ordinary, *small, *zero, *nan_samples_of(case, given, ordinary)]
     found = []
     with torch.no_grad():
         for sample, count in samples:
@@ -155,7 +155,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             sample, count = samples[wrong[0]]
             before_zero = len(ordinary) + len(small)
             if wrong[0] >= before_zero + len(zero):
-                yield "level of nan", "(on all other inputs right)"
+                turned = close(found[wrong[0]], variant(given, sample, "unless second", count))
+                yield ("level of nan" if turned else "computes something else"), "(one row is nan; right without it)"
                 return
             if wrong[0] >= before_zero:
                 # Divided by 0, with no step after it, what is not 0 is infinite, and 0 times that is nan.
@@ -213,10 +214,16 @@ def zero_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tenso
         yield torch.stack([numbers, -numbers]), 0
 
 
-def nan_samples_of(given: GivenModel, samples: list[tuple[torch.Tensor, int]]) -> Iterator[tuple[torch.Tensor, int]]:
-    """An input with a `nan` in its first row, and so in its level; the other rows have none."""
-    x = torch.cat([samples[0][0], samples[1][0]])
-    yield x.index_fill(0, torch.tensor([0]), float("nan")), given.most_steps
+def nan_samples_of(
+    case: Case, given: GivenModel, samples: list[tuple[torch.Tensor, int]]
+) -> Iterator[tuple[torch.Tensor, int]]:
+    """An input with a `nan` in its first row, and so in its level; the other rows have none.
+
+    Where the level can be exactly 0, too: what blends both sides shows itself there first.
+    """
+    if not case.parameters["bias"]:
+        x = torch.cat([samples[0][0], samples[1][0]])
+        yield x.index_fill(0, torch.tensor([0]), float("nan")), given.most_steps
 
 
 SIDES = {
@@ -271,6 +278,7 @@ def variant(given: GivenModel, x: torch.Tensor, side: str, count: int) -> torch.
         "first": torch.tensor(True),
         "second": torch.tensor(False),
         "swapped": level <= 0,
+        "unless second": ~(level <= 0),
         "elements": hidden > 0,
         "rows": hidden.mean(dim=1, keepdim=True) > 0,
     }
