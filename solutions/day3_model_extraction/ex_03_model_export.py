@@ -166,7 +166,7 @@ def measure_capture(method: str, model: nn.Module, example: torch.Tensor, others
         except Exception:
             continue  # a refusal of this input is honest
         wanted = model(x)
-        if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5):
+        if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5, equal_nan=True):
             return "wrong"
     return "whole"
     ### END SOLUTION
