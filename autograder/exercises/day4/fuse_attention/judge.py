@@ -150,8 +150,7 @@ t = aten.permute.default(k, [0, 1, 3, 2])
 return matmul(softmax(mul(matmul(q, t), 0.2), -1), v)
 
 == a key that comes turned
-a = matmul(softmax(mul(matmul(q, t), 0.2), -1), v)
-return a, matmul(softmax(mul(matmul(q, aten.transpose.int(u, 1, 2)), 0.3), -1), v)
+return matmul(softmax(mul(matmul(q, t), 0.2), -1), v)
 
 == as many keys as the head is wide
 return matmul(softmax(mul(matmul(q, T(k)), 1.2), -1), v)
@@ -289,7 +288,7 @@ DOUBLE = {key: [SHAPE, "float64"] for key in "qkv"} | {"m": [(2, 1, 5, 5), "floa
 MORE: dict[str, dict[str, Any]] = {
     "masks of other shapes": {"inputs": {"m2": (5, 5), "m4": (2, 3, 1, 5)}},
     "the last dimension by its number": {"inputs": {"e": (2, 5, 4)}},
-    "a key that comes turned": {"inputs": {"t": (2, 3, 4, 5), "u": (2, 4, 3, 5)}},
+    "a key that comes turned": {"inputs": {"t": (2, 3, 4, 5)}},
     "as many keys as the head is wide": {"inputs": dict.fromkeys("qkv", (2, 3, 4, 4))},
     "fewer queries than keys, wider values": {"inputs": {"q": (2, 3, 2, 4), "v": (2, 3, 5, 7)}},
     "one query, one key": {"inputs": dict.fromkeys("qkv", (1, 1, 1, 4))},
