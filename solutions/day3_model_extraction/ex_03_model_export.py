@@ -42,7 +42,7 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # is what. Write `read_signature(program)`. It returns a dictionary of four lists, in any order:
 #
 # - `parameters` and `buffers`: under the names that they have in the *model* (`layers.0.weight`);
-# - `inputs`: what the user hands in, under the names that the graph gives them;
+# - `inputs`: what the user hands in (here always tensors), under the names that the graph gives them;
 # - `unused`: those of all these that no node of the graph reads. The output is a node, too, and reads what it returns.
 #
 # A tensor that the model holds as a plain attribute is a constant. It belongs in none of the lists.
@@ -107,7 +107,8 @@ check.day3.read_signature(read_signature)
 #    you measure.
 # 2. Write `measure_capture(method, model, example, others)`. It captures `model` with `example` by the named method
 #    (`symbolic_trace`, `trace`, `script`, `export`, `dynamo`), compares with the model on all of `others`, and returns a
-#    word. An answer of another shape is wrong. Of `dynamo`, only the graphs of the first call count.
+#    word. An answer of another shape is wrong. `nan` where the model gives `nan` is right. Of `dynamo`, only the graphs of
+#    the first call count.
 #
 # <details><summary>Hint 1: a question</summary>On which inputs can a recording be wrong? And which method can give you pieces?</details>
 # <details><summary>Hint 2: the idea</summary>Put one <code>try</code> around capturing, and another around each call of what you captured. A backend counts the pieces during the first call.</details>
@@ -165,7 +166,7 @@ def measure_capture(method: str, model: nn.Module, example: torch.Tensor, others
         except Exception:
             continue  # a refusal of this input is honest
         wanted = model(x)
-        if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5):
+        if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5, equal_nan=True):
             return "wrong"
     return "whole"
     ### END SOLUTION
@@ -269,7 +270,7 @@ check.day3.dynamic_export(export_reader)
 #
 # 1. `torch.export.export` accepts it, with a batch size that may vary;
 # 2. the exported graph computes what `GivenModel` computes: on both sides of the branch (a level of exactly 0 has a side,
-#    too), for every number of steps from 0 to `self.most_steps`, for every batch size;
+#    too, and so has `nan`), for every number of steps from 0 to `self.most_steps`, for every batch size;
 # 3. called directly, it computes the same.
 #
 # If you use `torch.cond`: a side may not return one of its operands as it came. Return `operand.clone()`.

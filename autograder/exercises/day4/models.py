@@ -22,6 +22,7 @@ def build_transformer(
     seed: int = 0,
     fused: bool = False,
     inners: Sequence[int] = (),
+    positions: int = POSITIONS,
 ) -> nn.Module:
     """BERT or GPT-2 with random weights, in evaluation mode. It returns a plain tuple.
 
@@ -33,6 +34,7 @@ def build_transformer(
         inner: width of the layer between the two linear ones of the feed-forward part.
         seed: of the weights.
         inners: the same of each layer, where layers differ.
+        positions: how many tokens a text may have.
         fused: attention by `scaled_dot_product_attention`, not written out.
 
     Raises:
@@ -50,7 +52,7 @@ def build_transformer(
                 "num_attention_heads": heads,
                 "num_hidden_layers": layers,
                 "intermediate_size": inner,
-                "max_position_embeddings": POSITIONS,
+                "max_position_embeddings": positions,
                 "pad_token_id": 0,
             },
         ),
@@ -61,7 +63,7 @@ def build_transformer(
                 "n_head": heads,
                 "n_layer": layers,
                 "n_inner": inner,
-                "n_positions": POSITIONS,
+                "n_positions": positions,
                 "use_cache": False,
                 "bos_token_id": 1,
                 "eos_token_id": 2,

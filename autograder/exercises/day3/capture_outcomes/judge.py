@@ -30,6 +30,10 @@ MISCONCEPTIONS = {
         "You say 'wrong' where the captured program refuses other inputs with an error. That is honest: wrong is only "
         "an answer that differs from the model's."
     ),
+    "nan taken for a mistake": (
+        "You say 'wrong' where the captured program gives `nan` and the model gives `nan`, too: that is the right "
+        "answer. `nan` equals nothing, itself included; `torch.allclose` has `equal_nan=True`."
+    ),
     "pieces overlooked": (
         "You say 'whole' where Dynamo made several graphs with Python in between. That the compiled model gives the "
         "right answer does not say in how many pieces it was captured: count them with a backend."
@@ -72,6 +76,8 @@ def hidden_cases(random: Random) -> list[Case]:
     for case in cases:
         if case.parameters["model"] in ("picky", "counting"):
             case.parameters["refusing first"] = True
+        if case.parameters["model"] == "talkative":
+            case.parameters["nan"] = True
     return cases
 
 
@@ -85,6 +91,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     for method, word in wanted.items():
         if found[method] != word:
             name = "refusal missed" if word == "refused" else BETWEEN.get((word, found[method]), "other outcome")
+            if name == "refusal taken for a mistake" and "nan" in case.parameters:  # where nothing is refused
+                name = "nan taken for a mistake"
             yield name, f"(method {method}: you say {found[method]!r})"
             return
     predicted = evidence.values["predicted"]
@@ -142,6 +150,6 @@ def measure(method: str, case: Case) -> str:
                 answer = captured(x)
             except Exception:  # a refusal of this input
                 continue
-            if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5):
+            if answer.shape != wanted.shape or not torch.allclose(answer, wanted, rtol=1e-4, atol=1e-5, equal_nan=True):
                 return "wrong"
     return "whole"

@@ -97,14 +97,13 @@ class Variadic(Plain):
 
 
 class Picky(Variadic):
-    """Keeps the length as a plain number, and decides on values."""
+    """Keeps the length as a plain number, and decides on values. What the two sides add cancels out in a sum."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, 4) to (batch, 4 * length)."""
-        hidden = self.total(self.layer(x), x).reshape(int(x.shape[0]), 4 * int(x.shape[1]))
-        if x.mean() > 0:
-            return hidden + 1.0
-        return hidden - 1.0
+        hidden, shift = self.total(self.layer(x), x), torch.tensor([1.0, -1.0, 1.0, -1.0])
+        hidden = hidden + shift if x.mean() > 0 else hidden - shift
+        return hidden.reshape(int(x.shape[0]), 4 * int(x.shape[1]))
 
 
 class Counting(Variadic):
@@ -145,6 +144,8 @@ def build(case: Case) -> tuple[Plain, torch.Tensor, list[torch.Tensor]]:
         others = [-torch.rand_like(example) - 0.1, 3 * torch.rand_like(example), torch.randn(2, given["length"] + 3, 4)]
         if given.get("refusing first"):  # for this length most captures refuse, and only what comes after it tells
             others = [others[2], torch.rand(5, given["length"], 4), others[0], torch.rand(1, given["length"], 4)]
+        if given.get("nan"):  # of a length that no capture refuses
+            others = [torch.full_like(example, float("nan")), others[0]]
         return model, example, others
 
 

@@ -64,6 +64,15 @@ MISCONCEPTIONS = {
         "Your graph is right but where the level is exactly 0: there the given model takes the *second* side. The "
         "condition is `level > 0`."
     ),
+    "nan at a level of zero": (
+        "Your graph is right but where the level is exactly 0: there it gives `nan`, and the given model does not. The "
+        "side that is not wanted divides by 0, and a sum of both sides keeps that. Choose with `torch.where` or "
+        "`torch.cond`, which take one side and drop the other."
+    ),
+    "level of nan": (
+        "Your graph is right but where one row holds a `nan`, so that the level is `nan`: there `level > 0` is false, "
+        "and the given model takes the *second* side. `level <= 0` is false, too: that is another question."
+    ),
     "baked the steps in": (
         "Your graph makes as many steps as the example asked for, whatever `steps` says. The count was recorded as a "
         "plain number."
@@ -130,7 +139,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     graph = decode(evidence.graphs["graph"])
     ordinary = list(samples_of(case, given))
     small = list(small_samples_of(case, given))
-    samples = [*ordinary, *small, *zero_samples_of(case, given)]
+    zero = list(zero_samples_of(case, given))
+    samples = [*ordinary, *small, *zero, *nan_samples_of(case, given, ordinary)]
     found = []
     with torch.no_grad():
         for sample, count in samples:
@@ -143,8 +153,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         wrong = [i for i, (one, other) in enumerate(zip(found, wanted, strict=True)) if not close(one, other)]
         if wrong:
             sample, count = samples[wrong[0]]
-            if wrong[0] >= len(ordinary) + len(small):
-                yield "level of zero", "(on all other inputs right)"
+            before_zero = len(ordinary) + len(small)
+            if wrong[0] >= before_zero + len(zero):
+                turned = close(found[wrong[0]], variant(given, sample, "unless second", count))
+                yield ("level of nan" if turned else "computes something else"), "(one row is nan; right without it)"
+                return
+            if wrong[0] >= before_zero:
+                # Divided by 0, with no step after it, what is not 0 is infinite, and 0 times that is nan.
+                last = found[before_zero + len(zero) - 1]
+                blends = bool(last.isnan().any()) and not bool(last.isinf().any())
+                yield ("nan at a level of zero" if blends else "level of zero"), "(on ordinary inputs right)"
                 return
             if wrong[0] >= len(ordinary):
                 level = float(given.first(sample).mean())
@@ -187,12 +205,25 @@ def small_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tens
 def zero_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
     """Inputs of which the level is exactly 0, where the case's model has no bias in its first layer.
 
-    One is of zeros, and so is its hidden layer. In the other whole numbers and their negatives cancel out.
+    One is of zeros, and so is its hidden layer. In the last one whole numbers and their negatives cancel out, and no
+    step is made.
     """
     if not case.parameters["bias"]:
         yield torch.zeros(3, given.first.in_features), given.most_steps
         numbers = torch.arange(1.0, given.first.in_features + 1)
-        yield torch.stack([numbers, -numbers]), given.most_steps
+        yield torch.stack([numbers, -numbers]), 0
+
+
+def nan_samples_of(
+    case: Case, given: GivenModel, samples: list[tuple[torch.Tensor, int]]
+) -> Iterator[tuple[torch.Tensor, int]]:
+    """An input with a `nan` in its first row, and so in its level; the other rows have none.
+
+    Where the level can be exactly 0, too: what blends both sides shows itself there first.
+    """
+    if not case.parameters["bias"]:
+        x = torch.cat([samples[0][0], samples[1][0]])
+        yield x.index_fill(0, torch.tensor([0]), float("nan")), given.most_steps
 
 
 SIDES = {
@@ -247,6 +278,7 @@ def variant(given: GivenModel, x: torch.Tensor, side: str, count: int) -> torch.
         "first": torch.tensor(True),
         "second": torch.tensor(False),
         "swapped": level <= 0,
+        "unless second": ~(level <= 0),
         "elements": hidden > 0,
         "rows": hidden.mean(dim=1, keepdim=True) > 0,
     }

@@ -50,15 +50,18 @@ MISCONCEPTIONS = {
         "Whatever the input, the same answer comes back: the file holds what the model said to the example, "
         "not the model."
     ),
-    "weights not brought along": (
-        "The fresh process computes with other weights than yours: it made a new model instead of loading the saved "
-        "parameters."
-    ),
     "buffer lost": (
         "Parameters came along, but not `scale`: it is a buffer with `persistent=False`, which `state_dict` leaves "
         "out. An exported program holds all that the model reads."
     ),
-    "other answers": "What came back from the fresh process is not what the model computes.",
+    "buffers lost": (
+        "Parameters came along, but not the buffers `mean` and `scale`: nobody trains them, and the model reads them "
+        "all the same. An exported program holds all that the model reads."
+    ),
+    "other answers": (
+        "What came back from the fresh process is not what the model computes. Did the parameters and buffers of "
+        "*this* model go into the file, and does the loader hand each input over as it is?"
+    ),
 }
 
 FAILURES = (
@@ -140,13 +143,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if all(torch.equal(one, found[0]) for one in found) and close(found[0], example):
             yield "answered beforehand", ""
             return
+        wanted = [model(x) for x in inputs]
         model.scale.fill_(1.0)
         if all(close(one, model(x)) for one, x in zip(found, inputs, strict=True)):
             yield "buffer lost", ""
-        elif all(one.shape == (len(x), 2) for one, x in zip(found, inputs, strict=True)):
-            yield "weights not brought along", ""
+            return
+        model.mean.fill_(0.0)
+        if all(close(one, model(x)) for one, x in zip(found, inputs, strict=True)):
+            yield "buffers lost", ""
+            return
+        first = next(i for i, (one, right) in enumerate(zip(found, wanted, strict=True)) if not close(one, right))
+        given, right = found[first], wanted[first]
+        if given.shape != right.shape:
+            yield "other answers", f"(output {first} has shape {tuple(given.shape)}; the model's: {tuple(right.shape)})"
         else:
-            yield "other answers", ""
+            furthest = float((given - right).abs().max())
+            yield "other answers", f"(output {first} of {len(found)} is off by {furthest:.3g})"
 
 
 def close(found: object, wanted: torch.Tensor) -> bool:

@@ -96,7 +96,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         except RuntimeError:
             yield "loud, not silent", f"(shape {tuple(x.shape)}; the example had {tuple(example.shape)})"
             return
-    if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-3, atol=1e-4):
+    if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4):
         yield ("faithful trace accused" if name == "faithful" else "no difference there"), ""
 
 

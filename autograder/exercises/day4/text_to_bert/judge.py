@@ -20,6 +20,7 @@ from autograder.exercises.day4.text_to_bert.visible import (
     as_wanted,
     build,
     model_inputs,
+    positions_of,
     wanted_difference,
 )
 
@@ -96,6 +97,9 @@ MISCONCEPTIONS = {
         "`greatest_difference` adds up what it finds in the two outputs. It asks for the greatest difference: take "
         "the larger one."
     ),
+    "no float": (
+        "`greatest_difference` must return a float. A tensor of one number is none: take `float(…)` or `.item()` of it."
+    ),
     "wrong comparison": "`greatest_difference` does not return by how much the outputs differ at most.",
 }
 
@@ -128,6 +132,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "most": (POSITIONS, 15)[number],
             "seed": random.randrange(2**31),
             "exports": number == 0,
+            **({"positions": POSITIONS + 16} if number == 0 else {}),  # not those of the model that the check shows
             "offsets": offsets,
         }
         cases.append(Case(f"hidden {number}", parameters))
@@ -175,6 +180,8 @@ def judge_comparison(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
     wanted = {name: wanted_difference(changes[name]) for name in changes}
     missed = [name for name in changes if not as_wanted(found[name], wanted[name])]
     if not missed:
+        if others := [kind for kind in evidence.values["kinds"] if kind != "float"]:
+            yield "no float", f"(found a {others[0]})"
         return
     finite = [name for name in changes if math.isfinite(wanted[name])]
     told = next((name for name in missed if name in finite), missed[0])
@@ -261,21 +268,21 @@ def judge_program(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     elif not right(model, graph, rows + 3, length):
         yield "froze the batch size", f"(right for {rows}, not for {rows + 3})"
     else:
-        for batch, size in ((1, length), (8, 2), (2, POSITIONS)):
+        for batch, size in ((1, length), (8, 2), (2, positions_of(case))):
             if not right(model, graph, batch, size):
                 yield "computes something else", f"(at {batch} texts of {size} tokens)"
                 return
         if not right(model, graph, rows, length, filled_otherwise):
             yield "mask from the tokens", f"(at {rows} texts of {length} tokens, filled with other tokens than [PAD])"
             return
-        yield from promised(graph, evidence.values["ranges"])
+        yield from promised(graph, evidence.values["ranges"], positions_of(case))
 
 
-def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]]) -> Iterator[tuple[str, str]]:
+def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]], positions: int) -> Iterator[tuple[str, str]]:
     """What the ranges say of the sizes: a program refuses what they leave out, though its graph would compute it."""
     for node in placeholders(graph):
         shape = node.meta.get(ENCODED_VALUE, {}).get("shape")
-        for size, name, least, most in zip(shape, ("texts", "length"), (1, 2), (MOST_TEXTS, POSITIONS), strict=True):
+        for size, name, least, most in zip(shape, ("texts", "length"), (1, 2), (MOST_TEXTS, positions), strict=True):
             if type(size) is int:
                 yield ("froze the batch size" if name == "texts" else "froze the length"), f"(input {node.target})"
                 return

@@ -14,7 +14,7 @@ from torch.export import Dim, ExportedProgram, export
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import GraphFormatError, encode
 from autograder.exchange.ranges import promised_ranges
-from autograder.exercises.day4.models import build_transformer
+from autograder.exercises.day4.models import POSITIONS, build_transformer
 
 NAN = float("nan")
 
@@ -74,7 +74,12 @@ def make_ahead() -> None:
 
 def build(case: Case) -> nn.Module:
     """The case's model, in training mode as training left it."""
-    return build_transformer("bert", layers=1, seed=case.parameters["seed"]).train()
+    return build_transformer("bert", layers=1, seed=case.parameters["seed"], positions=positions_of(case)).train()
+
+
+def positions_of(case: Case) -> int:
+    """How many tokens a text may have in the case's model."""
+    return int(case.parameters.get("positions", POSITIONS))
 
 
 def model_inputs(case: Case) -> dict[str, torch.Tensor]:
@@ -127,6 +132,7 @@ def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: 
 def _compare(case: Case, evidence: Evidence, greatest_difference: Any, inputs: dict[str, torch.Tensor]) -> None:
     """What the learner's comparison says of a faithful program, and of some that are not."""
     model = build(case).eval()
+    kinds = set()
 
     def run(changes: list[list[float]]) -> float:
         def program(**arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -137,12 +143,15 @@ def _compare(case: Case, evidence: Evidence, greatest_difference: Any, inputs: d
             return outputs
 
         with torch.no_grad():
-            return float(greatest_difference(program, model, inputs))
+            value = greatest_difference(program, model, inputs)
+        kinds.add("float" if isinstance(value, (int, float)) else type(value).__name__)
+        return float(value)
 
     found = {name: run(changes) for name, changes in case.parameters["offsets"].items()}
     evidence.values["differences"] = {
         name: value if math.isfinite(value) else str(value) for name, value in found.items()
     }
+    evidence.values["kinds"] = sorted(kinds)
 
 
 def wanted_difference(changes: list[list[float]]) -> float:

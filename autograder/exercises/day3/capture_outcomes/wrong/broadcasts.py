@@ -24,7 +24,7 @@ def agrees(run, model, x):
     except Exception:
         return True
     try:
-        return bool(((found - model(x)).abs() < 1e-3).all())
+        return bool(((found - model(x)).nan_to_num().abs() < 1e-3).all())
     except RuntimeError:
         return True
 

@@ -23,7 +23,7 @@ def agrees(run, model, x):
         found = run(x)
     except Exception:
         return True
-    return torch.allclose(found, model(x), rtol=1e-3, atol=1e-4)
+    return torch.allclose(found, model(x), rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def measure_capture(method, model, example, others):
@@ -50,6 +50,6 @@ def measure_capture(method, model, example, others):
             found, wanted = run(x), model(x)
         except Exception:
             return "whole"
-        if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-3, atol=1e-4):
+        if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True):
             return "wrong"
     return "whole"

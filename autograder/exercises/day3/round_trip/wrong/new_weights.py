@@ -1,4 +1,4 @@
-"""weights not brought along
+"""other answers
 
 Exports a new model of the same class.
 """

@@ -11,7 +11,7 @@ def encode_texts(tokenizer, texts, most):
 
 
 def export_bert(model, inputs):
-    rows, columns = Dim("rows", max=100), Dim("columns", max=32)
+    rows, columns = Dim("rows", max=100), Dim("columns", max=model.config.max_position_embeddings)
     model.requires_grad_(False).eval()
     return export(
         model, (), kwargs=inputs, dynamic_shapes=dict.fromkeys(("input_ids", "attention_mask"), (rows, columns))

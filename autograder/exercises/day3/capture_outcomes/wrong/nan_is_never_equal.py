@@ -1,0 +1,42 @@
+"""nan taken for a mistake
+
+Forgets that nan equals nothing.
+"""
+
+
+def predictions():
+    methods = ("symbolic_trace", "trace", "script", "export", "dynamo")
+    return {name: dict.fromkeys(methods, "whole") for name in ("plain", "branch", "loop")}
+
+
+def measure_capture(method, model, example, others):
+    graphs = []
+
+    def counting(graph_module, example_inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+
+    captures = {
+        "symbolic_trace": lambda: torch.fx.symbolic_trace(model),
+        "trace": lambda: torch.jit.trace(model, example),
+        "script": lambda: torch.jit.script(model),
+        "export": lambda: torch.export.export(model, (example,)).module(),
+        "dynamo": lambda: torch.compile(model, backend=counting),
+    }
+    try:
+        run = captures[method]()
+        if method == "dynamo":
+            run(example)
+    except Exception:
+        return "refused"
+    if len(graphs) > 1:
+        return "pieces"
+    for other in others:
+        wanted = model(other)
+        try:
+            found = run(other)
+        except Exception:
+            continue
+        if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-4, atol=1e-5):
+            return "wrong"
+    return "whole"

@@ -1,0 +1,20 @@
+"""no float
+
+Returns the tensor of the greatest difference as it is.
+"""
+
+
+def encode_texts(tokenizer, texts, most):
+    encoded = tokenizer(texts, padding=True, truncation=True, max_length=most, return_tensors="pt")
+    return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+
+
+def export_bert(model, inputs):
+    sizes = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=model.config.max_position_embeddings)}
+    return export(model.eval(), (), dict(inputs), dynamic_shapes={name: sizes for name in inputs})
+
+
+def greatest_difference(run, model, inputs):
+    with torch.no_grad():
+        pairs = zip(run(**inputs), model(**inputs), strict=True)
+        return torch.stack([(found - wanted).abs().max() for found, wanted in pairs]).max()
