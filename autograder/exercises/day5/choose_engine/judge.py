@@ -19,6 +19,9 @@ MISCONCEPTIONS = {
         "You kept an engine that is right on the example and wrong on another input: it remembers its first result. "
         "Compare on all inputs."
     ),
+    "others only": (
+        "You kept an engine that is off on the example and right on the other inputs. Compare on the example, too."
+    ),
     "error is no refusal": (
         "You kept an engine that raises, or your function raised with it. What cannot answer every call is refused, "
         "whatever the kind of its error."
@@ -81,6 +84,7 @@ WHY = {  # the most telling first, since who compares on the example only keeps 
     "shorter": "length not compared",
     "above": "tolerance by itself",
     "later": "tolerance of another input",
+    "earlier": "others only",
     "below": "too generous",
     "refuses": "error is no refusal",
     "fails": "error is no refusal",
@@ -133,6 +137,7 @@ def _fixed_cases() -> list[Case]:
             {EAGER: eager, "near": _row(0.5, "near"), "off": _row(0.1, "later")},
         ),
         ("too small", 4, usual, {EAGER: eager, "off": _row(0.1, "below"), "right": _row(0.5)}),
+        ("off on the example", 4, usual, {EAGER: eager, "off": _row(0.1, "earlier"), "right": _row(0.5)}),
         ("not a number", 4, usual, {EAGER: eager, "off": _row(0.1, "not a number"), "right": _row(0.5)}),
         ("a value too many", 4, usual, {EAGER: eager, "off": _row(0.1, "longer"), "right": _row(0.5)}),
         ("a value too few", 4, usual, {EAGER: eager, "off": _row(0.1, "shorter"), "right": _row(0.5)}),

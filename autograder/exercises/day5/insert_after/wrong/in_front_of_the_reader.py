@@ -6,11 +6,12 @@ Inserts in front of the first reader, wherever that one stands.
 
 def insert_after(graph_module, target, function):
     graph = graph_module.graph
-    for node in list(graph.nodes):
+    order = list(graph.nodes)
+    for node in order:
         if node.op != "call_function" or node.target is not target:
             continue
         users = list(node.users)
-        with graph.inserting_before(users[0] if users else node.next):
+        with graph.inserting_before(next((one for one in order if one in users), node.next)):
             new = graph.call_function(function, (node,))
         for user in users:
             user.replace_input_with(node, new)
