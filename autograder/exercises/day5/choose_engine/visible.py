@@ -19,13 +19,13 @@ MOST_NUMBERS, LARGEST = 1000, 1e100
 """How many numbers an engine takes at once, and how large they may be: their squares are numbers, too."""
 
 KINDS = (
-    *("right", "near", "remembers", "rounds", "above", "earlier", "later", "below", "not a number", "longer", "shorter"),
-    *("refuses", "fails", "overwrites"),
+    *("right", "near", "remembers", "rounds", "above", "earlier", "later", "below"),
+    *("not a number", "longer", "shorter", "refuses", "fails", "overwrites"),
 )
 """What an engine may be: right; off by 5e-5 of the largest value, up and down; with the first result for every input of
 that length; with three digits; too large by a thousandth of the largest value, for every input, for the first or for
-all others; too small by as much; with a NaN at the end; with a value too many or too few; with a ValueError for inputs of
-another length than the first; with a RuntimeError for all; with one list for all results."""
+all others; too small by as much; with a NaN at the end; with a value too many or too few; with a ValueError for inputs
+of another length than the first; with a RuntimeError for all; with one list for all results."""
 
 RIGHT = ("right", "near")
 """The kinds that are within the tolerance on every input."""
