@@ -19,6 +19,9 @@ MISCONCEPTIONS = {
         "You kept an engine that is right on the example and wrong on another input: it remembers its first result. "
         "Compare on all inputs."
     ),
+    "others only": (
+        "You kept an engine that is off on the example and right on the other inputs. Compare on the example, too."
+    ),
     "error is no refusal": (
         "You kept an engine that raises, or your function raised with it. What cannot answer every call is refused, "
         "whatever the kind of its error."
@@ -29,6 +32,10 @@ MISCONCEPTIONS = {
     "tolerance by itself": (
         "You kept an engine that is off by a thousandth of the largest value, where all values are small: the "
         "tolerance is 1e-4 *times* the largest value that `eager` gives."
+    ),
+    "tolerance of another input": (
+        "You kept an engine that is off by a thousandth of the largest value for one input, where `eager` gives larger "
+        "values for another one: the tolerance is 1e-4 times the largest value for the *same* input."
     ),
     "NaN let through": (
         "You kept an engine that gives NaN. Every comparison with NaN is false: ask whether the error is small enough, "
@@ -76,6 +83,8 @@ WHY = {  # the most telling first, since who compares on the example only keeps 
     "longer": "length not compared",
     "shorter": "length not compared",
     "above": "tolerance by itself",
+    "later": "tolerance of another input",
+    "earlier": "others only",
     "below": "too generous",
     "refuses": "error is no refusal",
     "fails": "error is no refusal",
@@ -96,7 +105,11 @@ def _row(seconds: float | list[float], kind: str = "right") -> dict[str, Any]:
 
 def _fixed_cases() -> list[Case]:
     """What is easily forgotten, on a machine that nobody else uses: in any order of calls the rounds are the same."""
-    usual, small, large = [[1.5, -2.0, 3.0], [0.5, 4.0, 1.0]], [[0.01, 0.02], [0.03, -0.01]], [[300.0, 0.1, -7.0]]
+    usual, small, large = (
+        [[1.5, -2.0, 3.0], [0.5, 4.0, 1.0]],
+        [[0.01, 0.02], [0.03, -0.01]],
+        [[300.0, 0.1, -7.0], [0.5, 0.2, -0.1]],
+    )
     eager = _row(1.0)
     told: list[tuple[str, int, list[Values], dict[str, dict[str, Any]]]] = [
         (
@@ -117,8 +130,14 @@ def _fixed_cases() -> list[Case]:
         ("eager is not the first", 4, usual, {"slow": _row(3.0), "fast": _row(0.5), EAGER: eager}),
         ("nothing but eager", 4, usual, {EAGER: eager}),
         ("small values", 4, small, {EAGER: eager, "off": _row(0.1, "above"), "near": _row(0.5, "near")}),
-        ("large values beside small ones", 4, large, {EAGER: eager, "near": _row(0.5, "near"), "right": _row(0.9)}),
+        (
+            "large values beside small ones",
+            4,
+            large,
+            {EAGER: eager, "near": _row(0.5, "near"), "off": _row(0.1, "later")},
+        ),
         ("too small", 4, usual, {EAGER: eager, "off": _row(0.1, "below"), "right": _row(0.5)}),
+        ("off on the example", 4, usual, {EAGER: eager, "off": _row(0.1, "earlier"), "right": _row(0.5)}),
         ("not a number", 4, usual, {EAGER: eager, "off": _row(0.1, "not a number"), "right": _row(0.5)}),
         ("a value too many", 4, usual, {EAGER: eager, "off": _row(0.1, "longer"), "right": _row(0.5)}),
         ("a value too few", 4, usual, {EAGER: eager, "off": _row(0.1, "shorter"), "right": _row(0.5)}),

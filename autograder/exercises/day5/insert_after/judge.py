@@ -16,6 +16,7 @@ from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day2.programs import build, program
 from autograder.exercises.day5.insert_after.visible import FUNCTIONS, MODELS
 from autograder.exercises.graph_comparison import difference, operations
+from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = {
     "returned no graph module": "Return the graph module that you changed.",
@@ -50,11 +51,15 @@ MISCONCEPTIONS = {
         "`node.op`."
     ),
     "replaced the call": "You put the new function in place of the old one: both must be there, one behind the other.",
+    "not directly behind": (
+        "Your new node comes later than the task says: put it directly behind the call, and not in front of whoever "
+        "reads it."
+    ),
     "something else": "Your graph computes something else than what was asked for.",
 }
 
 FIXED: dict[str, tuple[str, str, str]] = {
-    "nobody reads it": ("exp", "sin", "torch.exp(x * 2)\nreturn torch.exp(x).cos()"),
+    "nobody reads it": ("exp", "sin", "torch.exp(x * 2)\nh = torch.exp(x)\ng = x - 1\nreturn torch.sin(h).cos() * g"),
     "a method of that name": ("exp", "neg", "return torch.exp(x) + x.exp() * (x * 2).exp()"),
     "an operator of that name": ("neg", "exp", "h = -x\nreturn torch.neg(h) - (-h)"),
     "the operator, not the function": ("operator.neg", "cos", "h = -x\nreturn torch.neg(h) - (-h)"),
@@ -183,8 +188,15 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield Deviation("something else", fits, f"({different})", len(own_nodes(wanted)))
         return
     yield Agreement("something else", tuple(name for name, other in explained.items() if other))
+    if (found := _in_order(theirs)) != (right := _in_order(wanted)):
+        yield "not directly behind", f"(found {', '.join(found)}; wanted {', '.join(right)})"
     if difference(wanted, decode(evidence.graphs["code"]), inputs, absolute=1e-6):
         yield "forgot recompile", ""
+
+
+def _in_order(graph_module: fx.GraphModule) -> list[str]:
+    """The names of a graph's operations, the first first."""
+    return [operation_name(node) for node in own_nodes(graph_module) if is_operation(node)]
 
 
 def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, inputs: list[torch.Tensor]) -> str:

@@ -110,15 +110,19 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 def at_once() -> list[Event]:
-    """A trace in which several things begin together: calls, threads, and what lies between an operator and another."""
+    """A trace in which several things begin together: calls, threads, and what lies between an operator and another.
 
-    def event(number: int, kind: str, start: int, end: int, thread: int = 7001, **more: Any) -> Event:
+    One thread is number 0, which is false and a thread like any other.
+    """
+
+    def event(number: int, kind: str, start: int, end: int, thread: int = 0, **more: Any) -> Event:
         plain = {"id": number, "name": f"{kind} {number}", "kind": kind, "thread": thread, "start": start, "end": end}
         return {**plain, "sequence": None, "forward thread": None, **more}
 
-    engine = {"sequence": 300, "forward thread": 7001}
+    engine = {"sequence": 300, "forward thread": 0}
     return [
         event(1007, "operator", 312, 320, sequence=300),
+        event(1000, "operator", 310, 330, 7000, sequence=300),
         event(1004, "operator", 310, 400, sequence=300),
         event(1006, "operator", 312, 340, sequence=300),
         event(1012, "operator", 505, 525, 7101, **engine),
@@ -126,7 +130,6 @@ def at_once() -> list[Event]:
         event(1002, "python", 300, 450),
         event(1009, "operator", 361, 380),
         event(1001, "python", 300, 500),
-        event(1010, "operator", 310, 330, 7000, sequence=300),
         event(1005, "python", 312, 360),
         event(1008, "annotation", 360, 380),
         event(1011, "operator", 500, 530, 7101, **engine),

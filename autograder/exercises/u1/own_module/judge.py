@@ -101,6 +101,10 @@ MISCONCEPTIONS = {
         "unexpected or of another size, not only the first, and no others."
     ),
     "one module only": "`train` and `eval` reach every module below.",
+    "other modules": (
+        "`apply` calls the `apply` of each child, in their order, and then the function with the module itself. Yours "
+        "called the function with other modules, or in another order."
+    ),
     "parent first": "`apply` goes through the children first; the module itself comes last.",
     "wrong result": (
         "`train`, `eval` and `apply` return the module, and `load_state_dict` a pair: missing names, unexpected names."
@@ -219,7 +223,10 @@ def _outcomes_differ(step: Step, right: dict[str, Any], seen: dict[str, Any]) ->
     if "error" not in right:
         if "error" in seen:
             return "refused"
-        return None if seen["value"] == right["value"] else "wrong result"
+        if seen["value"] == right["value"]:
+            return None
+        called = step[0] == "apply" and isinstance(seen["value"], list) and seen["value"][1:] == right["value"][1:]
+        return "other modules" if called else "wrong result"
     if "error" not in seen:
         return {"early": "before the constructor", "set": "slot takes anything"}.get(step[0], "accepted")
     if seen["error"] != right["error"]:

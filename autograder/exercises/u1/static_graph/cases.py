@@ -110,6 +110,7 @@ def hidden_cases(random: Random) -> list[Case]:
             ["program", [7, 4, 7]],
             ["program", [1]],
             ["program", [2, 0]],
+            ["program", []],
         ],
     }
     cases = [Case(name, {"steps": steps}) for name, steps in fixed.items()]

@@ -27,7 +27,10 @@ MISCONCEPTIONS = {
         "Two values were handed the same array as their gradient, and then you added to it in place, so both "
         "changed. Make a new array: `a = a + b`, not `a += b`."
     ),
-    "starts anew": "A second call of `backward` adds to the gradients that are there. You replaced them.",
+    "starts anew": (
+        "A second call of `backward` adds to the gradients that are there. After yours, they are those of one call: "
+        "you replaced them, or the first call took away what the second one needs."
+    ),
     "stale inside": (
         "Gradients of intermediate values belong to one call of `backward`. You kept them, so that the next call "
         "passed them on once more. Keep them in a dictionary that lives as long as the call."
@@ -93,6 +96,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf(2.0), leaf([row, row])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
             program([leaf([[3.0]]), leaf([1.0, 2.0])], ["add", 0, 1], ["mul", 2, 2], ["sum", 3], ["backward", 4]),
             program([leaf([1.0]), leaf([2.0])], ["mul", 0, 1], ["backward", 2]),
+            program([leaf([1.0]), leaf([])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
         ],
         "at zero": [program([leaf([0.0, -0.0, 1.0, -1.0])], ["relu", 0], ["sum", 1], ["backward", 2])],
         "called again": [

@@ -32,7 +32,14 @@ MISCONCEPTIONS = {
         "common divisor fits is needed, and is not enough."
     ),
     "met and not found": "These views meet, and you did not find where.",
-    "gave up": "These views meet far along. You cannot walk there: solve the equation instead of trying indices.",
+    "gave up": (
+        "These views meet far along. You cannot walk there: solve the equation instead of trying indices. And stay "
+        "with whole numbers: `/` gives a float, which has 16 digits, where `//` is exact."
+    ),
+    "0 is a position": (
+        "Position 0 is the only one here, and you gave `None`. 0 is a position like any other, and is false, too: ask "
+        "`is None`."
+    ),
     "empty view": "A view with a size of 0 reaches nothing at all, so it can meet nothing, not even itself.",
     "stride 0": (
         "With a stride of 0 and more than one index, all of these indices lead to the same place: the view touches it "
@@ -44,6 +51,9 @@ MISCONCEPTIONS = {
 
 SHORT = 8
 """Longest size of all dimensions but one."""
+
+MOST_WALKED = 1000
+"""Longest size that is walked along to see whether 0 is the only common position."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -69,8 +79,9 @@ def hidden_cases(random: Random) -> list[Case]:
                 [[[long], [0], 5], [[long], [0], 5]],
                 [[[long], [0], 5], [[long], [0], 6]],
                 [[[8, 2], [0, 5], 3], [[3, 4], [1, 0], 8]],
+                [[[2], [3], 0], [[2], [2], 0]],
             ],
-            [[[long, 8], [1, 0], 3], [[long, 1], [1, 0], 3], [[2], [0], 9], [[8, 8], [0, 1], 0]],
+            [[[3], [0], 0], [[long, 8], [1, 0], 3], [[long, 1], [1, 0], 3], [[2], [0], 9], [[8, 8], [0, 1], 0]],
         ),
         "just so": (
             # The only common place is the last element of one, or one step beyond it.
@@ -97,6 +108,8 @@ def hidden_cases(random: Random) -> list[Case]:
             [
                 [[[long], [10**6 + 3], 0], [[long], [10**6 + 33], 1]],
                 [[[long], [10**6 + 3], 0], [[1000], [10**6 + 33], 1]],
+                # The only common place is the middle one of the three: with floats it is lost.
+                [[[long], [10**6 + 3], 0], [[3], [10**6 + 33], (10**6 + 3) * (long - 2) - 10**6 - 33]],
                 [[[8, long], [1, 999_983], 0], [[long, 2], [1_000_003, 1], 500]],
             ],
             [[[long, 8, 8], [10**6, 10**6 + 1, 7], 0], [[long, 8], [10**6, 3 * 10**6], 2], [[8, long], [12, 100], 1]],
@@ -221,6 +234,8 @@ def _difference(views: list[ShortView], found: dict[str, Any]) -> str | None:
     if place is None:
         if right is None:
             return None
+        if right == 0 and _only_at_0(*views):
+            return "0 is a position"
         return "gave up" if right > 10**7 else "met and not found"
     if all(ways(view, place) for view in views):
         return None
@@ -231,6 +246,15 @@ def _difference(views: list[ShortView], found: dict[str, Any]) -> str | None:
     if right is None:
         return "beyond the end" if where_they_meet(*views, bounded=False) is not None else "ranges compared"
     return "not reached by both"
+
+
+def _only_at_0(first: ShortView, second: ShortView) -> bool:
+    """Whether two small views have position 0 in common and no other."""
+    views = [split(view) for view in (first, second)]
+    if any(size > MOST_WALKED for _, size, _ in views):
+        return False
+    one, other = ({start + i * step for start in starts for i in range(size)} for starts, size, step in views)
+    return one & other == {0}
 
 
 def _why_not_twice(view: ShortView, place: int | None) -> str | None:

@@ -41,6 +41,9 @@ MISCONCEPTIONS = {
         "Only a dimension of size 1 can be repeated, and only a new dimension in front can be added: with a stride of "
         "0 every index reads the same place. A longer dimension would have to read places that do not belong to it."
     ),
+    "no size": (
+        "No size is below 0. Only -1 has a meaning, and only for a dimension that is there: leave it as it is."
+    ),
     "too many or too few indices": (
         "`element` needs one index for each dimension: one that is missing, or left over, must be refused."
     ),
@@ -49,8 +52,8 @@ MISCONCEPTIONS = {
     ),
     "negative numbers refused": "Negative dimensions and indices count from the end, as in Python: -1 is the last.",
     "bounds not clamped": (
-        "A slice never fails because of its bounds: start and stop beyond the end are moved to it, and where nothing "
-        "is left the size is 0."
+        "A slice never fails because of its bounds: start and stop beyond an end are moved to it, and where nothing "
+        "is left the size is 0. A stop of 100 takes no more than one of the size, a start of -100 no less than 0."
     ),
     "refused": "You refused what PyTorch does.",
     "one too many or too few": (
@@ -99,7 +102,7 @@ def hidden_cases(random: Random) -> list[Case]:
     empty = [
         program([3, 0, 2], ["slice", 0, 1, 3, 1], ["transpose", 0, 2], ["select", -1, 1]),
         program([4, 3], ["slice", 0, 4, None, 1], ["slice", 1, 2, 1, 2], ["expand", [2, 0, 0]], ["select", 1, 0]),
-        program([1, 3], ["expand", [0, 3]], ["expand", [-1, 3]], ["element", [0, 0]]),
+        program([1, 3], ["expand", [0, 3]], ["expand", [-1, 3]], ["element", [0, 0]], ["expand", [2, 3]]),
     ]
     ones = [
         program([3, 1, 2], ["transpose", 1, 2], ["transpose", 0, 1], ["expand", [3, 2, 5]], strides=[2, 77, 1]),
@@ -126,6 +129,7 @@ def hidden_cases(random: Random) -> list[Case]:
     no_such_dimension = [
         program([3, 4], ["slice", 2, None, None, 1], ["slice", -3, None, None, 1], ["transpose", 2, 2]),
         program([3, 4], ["select", 2, 0], ["select", -3, 0], ["select", 1, -5], ["transpose", -3, -3]),
+        program([3, 1], ["expand", [-2, 4]], ["expand", [3, -2]], ["expand", [-2, 3, 1]]),
         program([], ["slice", 0, None, None, 1], ["select", 0, 0]),
     ]
     slices = [
@@ -308,7 +312,7 @@ def _difference(
     if found["new"] is not True:
         return "the same tensor"
     if found["sizes"] != right["sizes"]:
-        return "one too many or too few" if kind == "slice" else "wrong sizes"
+        return _why_this_size(operation, before) if kind == "slice" else "wrong sizes"
     if len(found["strides"]) != wanted.dim():
         return "wrong strides"
     if wanted.numel():
@@ -347,6 +351,10 @@ def _accepted(kind: str, operation: Operation | None, before: torch.Tensor | Non
         return "too many or too few indices"
     if kind == "slice" and operation is not None and operation[-1] < 1:
         return "negative step accepted"
+    if kind == "expand" and operation is not None and before is not None:
+        added = len(operation[1]) - before.dim()
+        if any(size < -(number >= added) for number, size in enumerate(operation[1])):
+            return "no size"
     return "expanded what is not 1" if kind == "expand" else "out of range accepted"
 
 
@@ -356,6 +364,16 @@ def _refused(kind: str, operation: Operation | None) -> str:
     if kind != "expand" and any(number < 0 for number in numbers):
         return "negative numbers refused"
     return "bounds not clamped" if kind == "slice" else "refused"
+
+
+def _why_this_size(operation: Operation | None, before: torch.Tensor | None) -> str:
+    """A size is told to be rounded otherwise only where no bound had to be moved."""
+    assert operation is not None
+    assert before is not None
+    _, dim, *bounds, _ = operation
+    size = before.shape[dim]
+    outside = any(bound is not None and not -size <= bound <= size for bound in bounds)
+    return "bounds not clamped" if outside else "one too many or too few"
 
 
 def _why_these_strides(operation: Operation | None, wanted: torch.Tensor, found: list[int], used: list[int]) -> str:

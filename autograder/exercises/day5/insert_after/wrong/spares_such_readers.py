@@ -1,0 +1,20 @@
+"""something else
+
+Takes every reader that calls the function for one that it has inserted.
+"""
+
+
+def insert_after(graph_module, target, function):
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not target:
+            continue
+        users = list(node.users)
+        with graph.inserting_after(node):
+            new = graph.call_function(function, (node,))
+        for user in users:
+            if user.target is not function:
+                user.replace_input_with(node, new)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
