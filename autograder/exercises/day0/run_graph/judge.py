@@ -71,6 +71,9 @@ MISCONCEPTIONS = {
         "detach. A graph is run so that what comes out can be trained, as when the model runs."
     ),
     "no tensors": "Your function must return what the graph returns: a tensor, or tensors nested in some way.",
+    "ran past the output": (
+        "You went on behind the output node. It ends the run: return at once what it says, and leave the rest alone."
+    ),
     "wrong values": "Your function does not do what the graph does, node by node: something comes out otherwise.",
 }
 
@@ -151,7 +154,7 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "return a + y",
         {},
     ),
-    ("a write at the end", "a = x * 2.0\ny.mul_(0.5)\nreturn a", {}),
+    ("a write at the end", "a = x * 2.0\ny.mul_(0.5)\nreturn a", {"behind": "neg_"}),
     ("slices of nodes", "n = y.size(0)\na = torch.cat([x, y])\nreturn a[n - 1 :: n], a[: n + 1 : n], a[n:]", {}),
     ("a write that two read", "c = self.block.count.add_(1.0)\nreturn x * c + c, c * 1.0, c.neg() * y", {}),
     (
@@ -167,9 +170,10 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         },
     ),
     (
-        "a module within a module",
-        "a = getattr(self.block.deep, '1').weight * x\nreturn self.block.deep(a) + getattr(self.block.deep, '0')(y)",
-        {"state": {"deep": "nn.Sequential(nn.Linear(4, 4), Scaled(4))"}},
+        "a module within a module, under two names",
+        "a = getattr(self.block.deep, '1').weight * x\nb = self.block.deep(a) * getattr(self.block.again, '1').weight\n"
+        "return b + getattr(self.block.deep, '0')(y)",
+        {"state": {"deep": "nn.Sequential(nn.Linear(4, 4), Scaled(4))", "again": "deep"}},
     ),
     ("a dictionary", "return {'a': [x * 2, (y, 1)], 'n': x.size(0), 'none': None, 'x': x}", {}),
     ("inputs returned", "return y, x, y", {}),
@@ -394,6 +398,15 @@ class _OnlyWhatIsRead(_Variant):
         return super().run_node(n) if n.users or n.op in ("placeholder", "output") else None
 
 
+class _PastTheOutput(_Variant):
+    def run(self, *args: Any, **options: Any) -> Any:
+        found = super().run(*args, **options)
+        nodes = list(self.graph.nodes)
+        for node in nodes[nodes.index(self.graph.output_node()) + 1 :]:
+            self.env[node] = self.run_node(node)
+        return found
+
+
 class _OnlyWhatIsNeeded(_Variant):
     def __init__(self, graph_module: fx.GraphModule) -> None:
         super().__init__(graph_module)
@@ -490,6 +503,7 @@ MISTAKES: dict[str, tuple[Run, ...]] = {
     ),
     "forward called": (by(_Forward),),
     "skipped what nobody reads": tuple(map(by, (_OnlyWhatIsRead, _OnlyWhatIsNeeded))),
+    "ran past the output": (by(_PastTheOutput),),
     "one value for a target": (by(_ByTarget), by(_ModulesByTarget)),
     "lists turned into tuples": (by(_Tuples),),
     "cut from autograd": (_detached, _without_gradients),

@@ -35,6 +35,7 @@ def run_graph(graph_module, *inputs):
         call = node.target if node.op == "call_function" else attrgetter(node.target)(graph_module)
         return call(*args, **kwargs)
 
-    for node in nodes[:-1]:
+    end = next(place for place, node in enumerate(nodes) if node.op == "output")
+    for node in nodes[:end]:
         value(node)
-    return plain(nodes[-1].args[0])
+    return plain(nodes[end].args[0])
