@@ -80,9 +80,10 @@ check.day1.record_graphs(GraphRecorder)
 # | `call_method` | the name of a method | that name: `view` |
 # | `call_module` | the path of a submodule | the name of its class: `Conv2d` |
 #
-# Each such node counts, also when nobody reads its value, or when another node calls the same module. The other three
-# kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping is empty. Counting leaves the
-# list and its graphs as they are. The cell below lists the nodes of a small graph. Out of reach: `fxopt_core.capture`.
+# Each such node counts, also when nobody reads its value, or when another node calls the same module, by the same path
+# or another. The other three kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping
+# is empty. Counting leaves the list and its graphs as they are. The cell below lists the nodes of a small graph. Out of
+# reach: `fxopt_core.capture`.
 #
 # <details><summary>Hint 1: a question</summary>Two nodes both call <code>relu</code>. In which attribute are they equal, and in which do they differ?</details>
 # <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name that depends on its kind.</details>

@@ -58,7 +58,7 @@ MISCONCEPTIONS = {
         "values agree, but training goes another way: call a ReLU."
     ),
     "not as ReLU does": (
-        "For ordinary numbers your graph is right, but `nan` or infinity becomes something else in what you put in "
+        "For most numbers your graph is right, but `nan` or infinity becomes something else in what you put in "
         "place of the ReLU: `relu(nan)` is `nan`, and `relu(-inf)` is 0. Call a ReLU."
     ),
     "computes something else": "Your graph computes something else than second(relu(first(x))).",

@@ -71,9 +71,6 @@ MISCONCEPTIONS = {
         "detach. A graph is run so that what comes out can be trained, as when the model runs."
     ),
     "no tensors": "Your function must return what the graph returns: a tensor, or tensors nested in some way.",
-    "ran past the output": (
-        "You went on behind the output node. It ends the run: return at once what it says, and leave the rest alone."
-    ),
     "wrong values": "Your function does not do what the graph does, node by node: something comes out otherwise.",
 }
 
@@ -154,7 +151,7 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "return a + y",
         {},
     ),
-    ("a write at the end", "a = x * 2.0\ny.mul_(0.5)\nreturn a", {"behind": "neg_"}),
+    ("a write at the end", "a = x * 2.0\ny.mul_(0.5)\nreturn a", {}),
     ("slices of nodes", "n = y.size(0)\na = torch.cat([x, y])\nreturn a[n - 1 :: n], a[: n + 1 : n], a[n:]", {}),
     ("a write that two read", "c = self.block.count.add_(1.0)\nreturn x * c + c, c * 1.0, c.neg() * y", {}),
     (
@@ -398,15 +395,6 @@ class _OnlyWhatIsRead(_Variant):
         return super().run_node(n) if n.users or n.op in ("placeholder", "output") else None
 
 
-class _PastTheOutput(_Variant):
-    def run(self, *args: Any, **options: Any) -> Any:
-        found = super().run(*args, **options)
-        nodes = list(self.graph.nodes)
-        for node in nodes[nodes.index(self.graph.output_node()) + 1 :]:
-            self.env[node] = self.run_node(node)
-        return found
-
-
 class _OnlyWhatIsNeeded(_Variant):
     def __init__(self, graph_module: fx.GraphModule) -> None:
         super().__init__(graph_module)
@@ -503,7 +491,6 @@ MISTAKES: dict[str, tuple[Run, ...]] = {
     ),
     "forward called": (by(_Forward),),
     "skipped what nobody reads": tuple(map(by, (_OnlyWhatIsRead, _OnlyWhatIsNeeded))),
-    "ran past the output": (by(_PastTheOutput),),
     "one value for a target": (by(_ByTarget), by(_ModulesByTarget)),
     "lists turned into tuples": (by(_Tuples),),
     "cut from autograd": (_detached, _without_gradients),

@@ -66,23 +66,21 @@ def program(
     hooked: tuple[str, ...] = (),
     training: bool = False,
     late: bool = False,
-    behind: str = "",
 ) -> Case:
     """A case that holds a program.
 
     Args:
         name: of the case.
         body: the lines of `forward(self, x, y)`; they come from the course, and never from a learner.
-        state: what lies in `self.block`, by name, each as the expression that makes it.
+        state: what lies in `self.block`, by name, each as the expression that makes it, or the name of a module there.
         shapes: of the inputs x and y.
         seed: of all values.
         hooked: paths of modules with a hook that doubles what they return.
         training: whether the module is in training.
         late: whether the placeholder of y stands before its first reader, behind other nodes.
-        behind: a method of y that the graph calls behind its output node.
     """
     given = {"body": body, "state": state or {}, "shapes": [list(shape) for shape in shapes], "seed": seed}
-    return Case(name, given | {"hooked": list(hooked), "training": training, "late": late, "behind": behind})
+    return Case(name, given | {"hooked": list(hooked), "training": training, "late": late})
 
 
 LAYER = {"layer": "nn.Linear(4, 4)", "scale": "nn.Parameter(torch.randn(4))"}
@@ -151,7 +149,7 @@ def build(case: Case) -> fx.GraphModule:
         root: Any = nn.Module()
         root.block = nn.Module()
         for name, expression in given["state"].items():
-            value = eval(expression, names | vars(root.block)["_modules"])
+            value = eval(expression, names | dict(root.block.named_children()))
             if type(value) is torch.Tensor:
                 root.block.register_buffer(name, value)
             else:
@@ -162,15 +160,13 @@ def build(case: Case) -> fx.GraphModule:
     inputs = [fx.Proxy(graph.placeholder(name), tracer) for name in ("x", "y")]
     with NodesOfCreations(tracer, READS_NOTHING):
         graph.output(tracer.create_arg(names["forward"](_Path(tracer, root), *inputs)))
-    if given["behind"]:
-        graph.call_method(given["behind"], (inputs[1].node,))
     if given["late"]:
         late = inputs[1].node
         next(node for node in graph.nodes if node in late.users).prepend(late)
     graph_module = fx.GraphModule(root, graph)
     for path in given["hooked"]:
         graph_module.get_submodule(path).register_forward_hook(lambda module, args, output: output * 2)
-    output = graph.output_node()
+    output = next(iter(reversed(graph.nodes)))
     first = next(node for node in output.all_input_nodes)
     with graph.inserting_after(first if first.op != "placeholder" else output.prev):
         # A graph takes any object for an argument, though its annotations do not say so.

@@ -12,7 +12,9 @@ def count_parameters(layers):
         layer.setdefault("bias", True)
         if kind == "Conv2d":
             height, width = layer["kernel_size"]
-            count = layer["out_channels"] * (layer["in_channels"] // layer["groups"] * height * width + bool(layer["bias"]))
+            count = layer["out_channels"] * (
+                layer["in_channels"] // layer["groups"] * height * width + bool(layer["bias"])
+            )
         elif kind == "Linear":
             count = layer["out_features"] * (layer["in_features"] + bool(layer["bias"]))
         elif kind == "BatchNorm2d":

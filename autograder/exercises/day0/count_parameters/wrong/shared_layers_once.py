@@ -1,4 +1,4 @@
-"""wrong count of a BatchNorm2d
+"""wrong count of a Linear
 
 A layer that stands in the list twice counts once: its second count is 0.
 """
@@ -14,7 +14,9 @@ def count_parameters(layers):
         kind, count = layer["kind"], 0
         if kind == "Conv2d":
             height, width = layer["kernel_size"]
-            count = layer["out_channels"] * (layer["in_channels"] // layer["groups"] * height * width + bool(layer["bias"]))
+            count = layer["out_channels"] * (
+                layer["in_channels"] // layer["groups"] * height * width + bool(layer["bias"])
+            )
         elif kind == "Linear":
             count = layer["out_features"] * (layer["in_features"] + bool(layer["bias"]))
         elif kind == "BatchNorm2d":

@@ -34,7 +34,6 @@ def run_graph(graph_module, *inputs):
         call = node.target if node.op == "call_function" else attrgetter(node.target)(graph_module)
         return call(*args, **kwargs)
 
-    end = next(place for place, node in enumerate(nodes) if node.op == "output")
-    for node in nodes[:end]:
+    for node in nodes[:-1]:
         value(node)
-    return plain(nodes[end].args[0])
+    return plain(nodes[-1].args[0])
