@@ -53,6 +53,10 @@ MISCONCEPTIONS = {
         "You declared a dimension as dynamic that the model needs fixed (the width of the layer). The batch is "
         "dimension 0."
     ),
+    "limited batch size": (
+        "You declared bounds for the batch size (`min`, `max`), and a later batch lies outside them. Every size from 2 up "
+        "must be served: declare none."
+    ),
     "still compiles again": (
         "More than one graph reached the backend: the first one was made for one batch size only. Say beforehand that "
         "the size varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
@@ -156,7 +160,8 @@ def _judge_compiling(
 ) -> Iterator[tuple[str, str]]:
     values = evidence.values
     if values["wrong_dimension"]:
-        yield "wrong dimension", ""
+        # Where the first call went well, it is no dimension that the model needs fixed.
+        yield ("limited batch size" if "output0" in evidence.tensors else "wrong dimension"), ""
         return
     if values["compilations"] == 0 or "graph" not in evidence.graphs:
         yield "backend not used", ""

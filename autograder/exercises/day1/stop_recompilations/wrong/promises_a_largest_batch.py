@@ -1,4 +1,4 @@
-"""still compiles again
+"""limited batch size
 
 Says beforehand that sizes vary, but only up to 64.
 """
