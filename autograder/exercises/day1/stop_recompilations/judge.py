@@ -54,8 +54,8 @@ MISCONCEPTIONS = {
         "dimension 0."
     ),
     "limited batch size": (
-        "You declared bounds for the batch size (`min`, `max`), and a later batch lies outside them. Every size from 2 up "
-        "must be served: declare none."
+        "You declared bounds for the batch size (`min`, `max`), and a later batch lies outside them. Every size from 2 "
+        "up must be served: declare none."
     ),
     "still compiles again": (
         "More than one graph reached the backend: the first one was made for one batch size only. Say beforehand that "
