@@ -128,7 +128,7 @@ check.day0.count_parameters(count_parameters)
 #   pixel lie next to one another; then come the pixels of a row, then the rows, then the images.
 # - `position(index, strides)`: how many elements lie before the one at `index`. Strides may fall or rise, and may be 0.
 #
-# All sizes are at least 1.
+# All sizes are at least 1. A dimension of size 1 has a stride like any other.
 #
 # An example: `strides_of((2, 3, 4, 5))` is `(60, 20, 5, 1)`, and `position((1, 0, 2, 3), (60, 20, 5, 1))` is 73.
 #
@@ -182,7 +182,7 @@ check.day0.memory_layout(strides_of, position)
 # Kernels, strides and paddings are single numbers here, the same for height and width. There is no dilation.
 #
 # <details><summary>Hint 1: a question</summary>Which one number of the input does a linear layer look at, and what happens to the others?</details>
-# <details><summary>Hint 2: the idea</summary>Keep the shape in one variable. Each kind first says what must hold, then makes the new shape. A window fits when each size that comes out is at least 1.</details>
+# <details><summary>Hint 2: the idea</summary>Keep the shape in one variable. Each kind first says what must hold, then makes the new shape. A window fits when the height and the width that come out are at least 1.</details>
 # <details><summary>Hint 3: the shape</summary><code>for position, layer in enumerate(layers): … raise ValueError(f"layer {position}: …") … shapes.append(shape)</code></details>
 
 

@@ -80,9 +80,10 @@ check.day1.record_graphs(GraphRecorder)
 # | `call_method` | the name of a method | that name: `view` |
 # | `call_module` | the path of a submodule | the name of its class: `Conv2d` |
 #
-# Each such node counts, also when nobody reads its value, or when another node calls the same module. The other three
-# kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping is empty. Counting leaves the
-# list and its graphs as they are. The cell below lists the nodes of a small graph. Out of reach: `fxopt_core.capture`.
+# Each such node counts, also when nobody reads its value, or when another node calls the same module, by the same path
+# or another. The other three kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping
+# is empty. Counting leaves the list and its graphs as they are. The cell below lists the nodes of a small graph. Out of
+# reach: `fxopt_core.capture`.
 #
 # <details><summary>Hint 1: a question</summary>Two nodes both call <code>relu</code>. In which attribute are they equal, and in which do they differ?</details>
 # <details><summary>Hint 2: the idea</summary>One counter for all graphs; for each node a name that depends on its kind.</details>
@@ -213,15 +214,16 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 # 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and
 #    returns how many graphs Dynamo compiled. Measure it with a backend of your own. Don't foresee it: models differ.
 # 2. `compile_once(model, backend)` returns a callable that computes what `model` computes (the model itself, not a copy),
-#    for every batch size from 2 up, with *one* graph compiled by `backend`, which runs in each call.
+#    with its gradients, for every batch size from 2 up, with *one* graph compiled by `backend`, which runs in each call.
 #
-# The batch is dimension 0 of each input, which has shape `(batch, width)`. Out of reach: `torch._dynamo.testing`.
+# The batch is dimension 0 of each input, which has shape `(batch, width)`. In our cases the first batch is smaller than
+# the width. Out of reach: `torch._dynamo.testing`.
 #
 # **Prediction.** How many graphs for the batch sizes 3, 3, 5, 5, 6, 7?
 #
 # <details><summary>Hint 1: a question</summary>What does a guard say about the batch size after the first call, and what after the second size?</details>
 # <details><summary>Hint 2: the idea</summary>A backend that counts, after <code>torch._dynamo.reset()</code>. And you can tell <code>torch.compile</code> beforehand that sizes vary.</details>
-# <details><summary>Hint 3: the shape</summary>The first: a small backend with a counter, then a loop of calls. The second: <code>torch.compile</code> with one more argument (read <code>help(torch.compile)</code>), or a mark on each input before its call (<code>torch._dynamo.mark_dynamic</code>).</details>
+# <details><summary>Hint 3: the shape</summary>The first: a small backend with a counter, then a loop of calls. The second: <code>torch.compile</code> with one more argument (read <code>help(torch.compile)</code>; its catch: sizes that are equal in the first call count as one), or a mark on each input before its call (<code>torch._dynamo.mark_dynamic</code>).</details>
 
 
 # %% nbgrader={"grade": false, "grade_id": "stop_recompilations-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

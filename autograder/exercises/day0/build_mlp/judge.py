@@ -13,7 +13,7 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode
 from autograder.exchange.graph_form.nodes import own_nodes, placeholders
 from autograder.exercises.day0.build_mlp.visible import build, train
-from autograder.exercises.graph_comparison import Calls, behaviour, first_difference, own_behaviour
+from autograder.exercises.graph_comparison import Calls, behaviour, first_difference, own_behaviour, same
 from fxopt_core.graphs import operation_name
 
 MISCONCEPTIONS = {
@@ -53,6 +53,14 @@ MISCONCEPTIONS = {
         "Your graph computes the right values, but the layers cannot learn through it: no gradient reaches a weight, a "
         "bias or the input, or it is another one. Something detaches, or the weights are copied as plain tensors."
     ),
+    "gradient at zero": (
+        "Where the first layer gives exactly 0, a ReLU passes no gradient on; your graph does, as `clamp` does. The "
+        "values agree, but training goes another way: call a ReLU."
+    ),
+    "not as ReLU does": (
+        "For most numbers your graph is right, but `nan` or infinity becomes something else in what you put in "
+        "place of the ReLU: `relu(nan)` is `nan`, and `relu(-inf)` is 0. Call a ReLU."
+    ),
     "computes something else": "Your graph computes something else than second(relu(first(x))).",
     "code is another one": (
         "Your graph is right, but the module runs other code: after changing `graph_module.graph`, call "
@@ -88,11 +96,21 @@ def hidden_cases(random: Random) -> list[Case]:
 SCALES = ((7, 3.0), (1, 1.0), (0, 1.0), (4, 200.0), (3, 0.0), (5, -0.05))
 """Batch sizes, from none to several, with how large the inputs are."""
 
+SPECIAL = (float("nan"), float("inf"), -float("inf"))
+"""One row for each, in one place of it: so much for values that are no ordinary numbers."""
+
 
 def inputs_of(x: torch.Tensor, seed: int) -> list[list[torch.Tensor]]:
-    """Inputs like `x` of other batch sizes and magnitudes, one for each call."""
+    """Inputs like `x`, one for each call: of other batch sizes and magnitudes, then what is no ordinary number.
+
+    The first has a row of zeros, for which a layer without bias gives exactly 0.
+    """
     generator = torch.Generator().manual_seed(seed % 1000)
-    return [[torch.randn(rows, x.shape[1], generator=generator).to(x.dtype) * scale] for rows, scale in SCALES]
+    inputs = [torch.randn(rows, x.shape[1], generator=generator).to(x.dtype) * scale for rows, scale in SCALES]
+    inputs[0][0] = 0.0
+    special = torch.zeros(len(SPECIAL), x.shape[1], dtype=x.dtype)
+    special[:, 0] = torch.tensor(SPECIAL, dtype=x.dtype)
+    return [[value] for value in (*inputs, special)]
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -126,7 +144,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     found = behaviour(theirs, calls)
     raised = next((call["raised"] for call in found["calls"] if "raised" in call), None)
     if raised is not None:
-        rows = next(rows for (rows, _), call in zip(SCALES, found["calls"], strict=True) if "raised" in call)
+        rows = next(len(x) for (x,), call in zip(given, found["calls"], strict=True) if "raised" in call)
         yield "does not run", f"({rows} rows: {raised})"
         return
     if any(len(call["outputs"]) != 1 or call["structure"] != "*" for call in found["calls"]):
@@ -138,10 +156,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "changed the input", f"({different})"
         return
     if different:
-        yield _explain(outputs, theirs, case, calls), f"({different})"
+        ordinary = zip(outputs[:-1], wanted["calls"], strict=False)
+        alike = all(same(one, call["outputs"][0], 1e-5, 1e-6) for one, call in ordinary)
+        yield "not as ReLU does" if alike else _explain(outputs, theirs, case, calls), f"({different})"
         return
     if lost := _lost_gradient(wanted["gradients"], found["gradients"], theirs, first, second):
-        yield "cannot be trained", f"({lost})"
+        clamped = own_behaviour(right_graph(first, second, torch.clamp_min, 0), calls)["gradients"]
+        at_zero = not _lost_gradient(clamped, found["gradients"], theirs, first, second)
+        yield ("gradient at zero" if at_zero else "cannot be trained"), f"({lost})"
         return
     with torch.no_grad():
         right = second(torch.relu(first(x)))
@@ -149,11 +171,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "code is another one", f"({values['ran']})" if values["ran"] else ""
 
 
-def right_graph(first: nn.Linear, second: nn.Linear) -> fx.GraphModule:
-    """The judge's own graph."""
+def right_graph(
+    first: nn.Linear, second: nn.Linear, activation: Callable[..., Any] = torch.relu, *more: float
+) -> fx.GraphModule:
+    """The judge's own graph, or that with another activation and more arguments for it."""
     graph = fx.Graph()
     hidden = graph.call_module("first", (graph.placeholder("x"),))
-    graph.output(graph.call_module("second", (graph.call_function(torch.relu, (hidden,)),)))
+    graph.output(graph.call_module("second", (graph.call_function(activation, (hidden, *more)),)))
     return fx.GraphModule({"first": first, "second": second}, graph)
 
 
@@ -191,10 +215,10 @@ def _explain(found: list[torch.Tensor], theirs: fx.GraphModule, case: Case, call
     for name, compute in variants.items():
         try:
             with torch.no_grad():
-                same = [agrees(y, compute(x), absolute=1e-6) for y, (x,) in zip(found, calls.inputs, strict=True)]
+                alike = [same(y, compute(x), 1e-5, 1e-6) for y, (x,) in zip(found, calls.inputs, strict=True)]
         except RuntimeError:
             continue  # in this order the layers' sizes do not fit
-        if all(same):
+        if all(alike):
             fits.append(name)
     if fits == ["activation forgotten"] and _unread_activation(theirs):
         return "activation never read"

@@ -66,8 +66,12 @@ TIGHT = (
     ([6, 1, 2, 3], 3, [4, 2], [7, 9], [1, 0], [1, 1]),
     ([5, 7, 6, 8], 9, [2, 4], [5, 3], [0, 2], [1, 1]),
     ([2, 8, 12, 7], 1, [2, 2], [2, 2], [3, 4], [5, 6]),
+    ([0, 3, 6, 7], 4, [3, 3], [1, 2], [0, 1], [1, 1]),
 )
-"""Windows that fit exactly, once, or with almost a whole step left over; even kernels; padding larger than a kernel."""
+"""Windows that fit exactly, once, or with almost a whole step left over; even kernels; padding larger than a kernel.
+
+The last has no image at all.
+"""
 
 UNEVEN = (
     ([2, 3, 20, 20], 5, [3, 3], [2, 1], [1, 1], [1, 1]),

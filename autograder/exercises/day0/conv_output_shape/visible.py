@@ -34,7 +34,8 @@ def visible_cases() -> list[Case]:
             "height and width differ",
             {
                 "convolutions": [
-                    convolution([4, 3, 20, 33], 5, [3, 5], [2, 3], [1, 2], [1, 1]),
+                    # Each of the height's numbers in place of the width's would give another width.
+                    convolution([4, 3, 20, 32], 5, [3, 5], [2, 3], [1, 2], [2, 1]),
                     convolution([1, 6, 41, 18], 2, [5, 1], [3, 1], [1, 3], [2, 1]),
                 ]
             },

@@ -11,7 +11,7 @@ from torch import nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
-from autograder.exercises.day0.count_parameters.visible import conv, linear, norm
+from autograder.exercises.day0.count_parameters.visible import build, conv, linear, norm
 from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
@@ -41,6 +41,9 @@ MISCONCEPTIONS = {
         "Asked a second time about the same list, your function answers something else. Leave the layers as they are, "
         "and keep nothing from one call to the next."
     ),
+    "layers changed": (
+        "You wrote into the layers' dictionaries. Whoever reads them next must find them as they were: only look."
+    ),
     "wrong count of a Conv2d": "This is not how many parameters the `Conv2d` has.",
     "wrong count of a Linear": "This is not how many parameters the `Linear` has.",
     "wrong count of a BatchNorm2d": "This is not how many parameters the `BatchNorm2d` has.",
@@ -68,8 +71,12 @@ OTHERS: tuple[Layer, ...] = (
     {"kind": "Softmax", "dim": 1},
     {"kind": "Identity"},
     {"kind": "MaxPool2d", "kernel_size": [2, 5]},
+    {"kind": "FrozenBatchNorm2d", "num_features": 8},
+    {"kind": "FrozenLinear", "in_features": 3, "out_features": 4, "bias": True},
+    conv(2, 4, [3, 3]) | {"kind": "FrozenConv2d"},
+    conv(2, 4, [3, 3]) | {"kind": "Conv2dOfConstants"},
 )
-"""Layers without parameters, some with numbers that parameters might have been computed from."""
+"""Layers without parameters, some with the numbers or the name of one that has them."""
 
 FIXED: dict[str, tuple[Layer, ...]] = {
     "without parameters": OTHERS,
@@ -96,6 +103,10 @@ FIXED: dict[str, tuple[Layer, ...]] = {
         {"kind": "ReLU"},
         norm(4),
         {"kind": "ReLU"},
+        {"the same as": 0},
+        {"the same as": 1},
+        {"the same as": 4},
+        {"the same as": 0},
     ),
 }
 """Layers of a hidden case for each class, the same for every seed."""
@@ -120,10 +131,16 @@ def hidden_cases(random: Random) -> list[Case]:
     return cases + [Case(f"hidden {name}", {"layers": list(layers)}) for name, layers in FIXED.items()]
 
 
+LEARNING: dict[str, type[nn.Module]] = {"Conv2d": nn.Conv2d, "Linear": nn.Linear, "BatchNorm2d": nn.BatchNorm2d}
+"""The kinds that have parameters in this task."""
+
+
 def by_pytorch(layer: Layer) -> int:
     """The number of parameters of the layer itself."""
-    arguments = {key: tuple(value) if isinstance(value, list) else value for key, value in layer.items()}
-    kind = getattr(nn, str(arguments.pop("kind")))
+    arguments = dict(layer)
+    kind = LEARNING.get(str(arguments.pop("kind")))
+    if kind is None:
+        return 0
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in kind(**arguments).parameters())
 
@@ -168,7 +185,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """The counts one by one, each with the mistakes that would have given it."""
-    layers, found = case.parameters["layers"], evidence.values["counts"]
+    layers, found = build(case), evidence.values["counts"]
     wanted = [by_pytorch(layer) for layer in layers]
     if evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
@@ -189,5 +206,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         question = f"wrong count of a {kind}" if right else "counted what does not learn"
         under = {name: [by_numbers(layer, **mistake)] for name, mistake in MISTAKES.items()} if right else {}
         yield compared(question, count, right, under, f"for {layer}", right)
+    if found == wanted and evidence.values["again"] == wanted and not evidence.values["layers left"]:
+        yield "layers changed", ""
     if found == wanted and evidence.values["again"] != wanted:
         yield "another answer the second time", f"(the second time: {evidence.values['again']})"

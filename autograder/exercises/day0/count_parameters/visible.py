@@ -52,16 +52,24 @@ def visible_cases() -> list[Case]:
     ]
 
 
+def build(case: Case) -> list[dict[str, Any]]:
+    """The layers as the learner's function gets them; one that is `"the same as": n` is the n-th dictionary itself."""
+    layers: list[dict[str, Any]] = []
+    for layer in case.parameters["layers"]:
+        known = layer.get("the same as")
+        made = {key: tuple(value) if isinstance(value, list) else value for key, value in layer.items()}
+        layers.append(made if known is None else layers[known])
+    return layers
+
+
 def probe(case: Case, count_parameters: Any) -> Evidence:
     """Ask for the counts, twice, and watch whether torch is asked meanwhile."""
-    layers = [
-        {key: tuple(value) if isinstance(value, list) else value for key, value in layer.items()}
-        for layer in case.parameters["layers"]
-    ]
+    layers, given = build(case), build(case)
     found = None
     with torch_calls() as called:
         found = count_parameters(layers)
     values: dict[str, Any] = {"kind": type(found).__name__, "counts": _counts(found), "torch_calls": called[:3]}
+    values["layers left"] = layers == given
     try:
         values["again"] = _counts(count_parameters(layers))
     except Exception as error:  # an answer that takes the layers apart finds nothing in them the second time
@@ -80,8 +88,7 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     """The layers and the learner's counts as a table."""
     counts = evidence.values["counts"]
     lines = [f"{case.name}: your counts"]
-    layers = case.parameters["layers"]
-    for position, layer in enumerate(layers):
+    for position, layer in enumerate(build(case)):
         numbers = ", ".join(f"{key}={value}" for key, value in layer.items() if key != "kind")
         count = counts[position] if isinstance(counts, list) and position < len(counts) else counts
         lines.append(f"  {layer['kind']:12} {count!s:>8}  {numbers}")

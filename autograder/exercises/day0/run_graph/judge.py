@@ -167,9 +167,10 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         },
     ),
     (
-        "a module within a module",
-        "a = getattr(self.block.deep, '1').weight * x\nreturn self.block.deep(a) + getattr(self.block.deep, '0')(y)",
-        {"state": {"deep": "nn.Sequential(nn.Linear(4, 4), Scaled(4))"}},
+        "a module within a module, under two names",
+        "a = getattr(self.block.deep, '1').weight * x\nb = self.block.deep(a) * getattr(self.block.again, '1').weight\n"
+        "return b + getattr(self.block.deep, '0')(y)",
+        {"state": {"deep": "nn.Sequential(nn.Linear(4, 4), Scaled(4))", "again": "deep"}},
     ),
     ("a dictionary", "return {'a': [x * 2, (y, 1)], 'n': x.size(0), 'none': None, 'x': x}", {}),
     ("inputs returned", "return y, x, y", {}),

@@ -72,7 +72,7 @@ def program(
     Args:
         name: of the case.
         body: the lines of `forward(self, x, y)`; they come from the course, and never from a learner.
-        state: what lies in `self.block`, by name, each as the expression that makes it.
+        state: what lies in `self.block`, by name, each as the expression that makes it, or the name of a module there.
         shapes: of the inputs x and y.
         seed: of all values.
         hooked: paths of modules with a hook that doubles what they return.
@@ -149,7 +149,7 @@ def build(case: Case) -> fx.GraphModule:
         root: Any = nn.Module()
         root.block = nn.Module()
         for name, expression in given["state"].items():
-            value = eval(expression, names)
+            value = eval(expression, names | dict(root.block.named_children()))
             if type(value) is torch.Tensor:
                 root.block.register_buffer(name, value)
             else:

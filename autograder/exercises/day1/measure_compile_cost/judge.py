@@ -67,8 +67,11 @@ MISCONCEPTIONS = {
 
 UNNAMED = ("wrong median", "wrong spread", "wrong break-even", "wrong number of calls")
 
-FREE = [[0.0, 0.5, 0.2], [0.0, 0.2, 0.2], [0.0, 0.2, 0.5], [3.0, 0.25, 0.125], [1.0, 0.75, 0.25], [0.5, 2.0, 0.5]]
-"""Compilations that cost nothing, and quotients that are whole numbers or less than 1."""
+FREE = [
+    *([0.0, 0.5, 0.2], [0.0, 0.2, 0.2], [0.0, 0.2, 0.5], [3.0, 0.25, 0.125], [1.0, 0.75, 0.25], [0.5, 2.0, 0.5]),
+    *([2.0, 7e-7, 4e-7], [5.0, 1.0, 1.0 - 1e-9]),
+]
+"""Compilations that cost nothing; quotients that are whole numbers or less than 1; calls that save next to nothing."""
 
 SCRIPTS = (
     ("two timed calls", 1, [0.7, 0.3, 0.25, 0.1]),

@@ -61,6 +61,9 @@ MISCONCEPTIONS = {
         "For a module, the histogram has the name of its class: `type(module).__name__`. `__qualname__` also says "
         "where the class was defined, and a module may print itself under another name."
     ),
+    "inner graphs counted": (
+        "Where a graph calls a graph module, you counted what is inside. That is one node, named after its class."
+    ),
     "wrong counts": "These are not the counts.",
 }
 
@@ -68,7 +71,10 @@ UNNAMED = ("wrong counts", "inputs and outputs counted")
 
 FIXED: dict[str, list[list[str]]] = {
     "no graphs": [],
-    "one module, called three times": [["module ReLU", "same", "function relu", "same"], ["module ReLU"]],
+    "one module, called three times, and a graph within a graph": [
+        ["module ReLU", "same", "function relu", "twin"],
+        ["module ReLU", "module GraphModule", "same"],
+    ],
     "writes that nobody reads": [["unread add_", "unread relu_", "function neg", "unread abs"], ["unread add_"]],
     "names that mislead": [
         ["function tanh as relu", "method abs as tanh", "function neg as tanh_1", "method exp as output_1", "weight"],
@@ -78,7 +84,7 @@ FIXED: dict[str, list[list[str]]] = {
         ["function relu", "method relu", "module ReLU", "function getitem", "method getitem"],
         ["method relu", "function relu_", "method relu_", "function iadd", "function add.Tensor", "weight"],
     ],
-    "equal graphs, and one without operations": [*[["function tanh", "method exp"]] * 3, []],
+    "equal graphs, and one without operations": [*[["function tanh", "method exp"]] * 2, ["again"], []],
     "one path, another class": [
         ["module ReLU", "module Tanh"],
         ["module Tanh", "module Hardtanh", "module Gate"],
@@ -174,12 +180,25 @@ def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]
     def cut(node: fx.Node) -> str:
         return name_of(node).rstrip("_").partition(".")[0]
 
+    def inside(outer: Iterable[fx.GraphModule]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for graph in outer:
+            for node in own_nodes(graph):
+                called = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+                if isinstance(called, fx.GraphModule):
+                    counts += inside([called])
+                elif node.op in OPERATIONS:
+                    counts[name_of(node)] += 1
+        return counts
+
     once: Counter[str] = Counter()
     modules: Counter[str] = Counter()
+    by_themselves: Counter[str] = Counter()
     for graph in graphs:
         once.update(set(count([graph], name_of, OPERATIONS)))
         called = {str(node.target): name_of(node) for node in own_nodes(graph) if node.op == "call_module"}
         modules.update(called.values())
+        by_themselves.update(type(module).__name__ for module in {graph.get_submodule(path) for path in called})
     others = count(graphs, name_of, ["call_function", "call_method"])
     read = Counter(
         name_of(node) for graph in graphs for node in own_nodes(graph) if node.op in OPERATIONS and node.users
@@ -200,8 +219,9 @@ def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]
             for extra in (("placeholder", "get_attr", "output"), ("get_attr",), ("placeholder", "output"), ("output",))
         ],
         "each operation once": [once, Counter(set(once))],
-        "each module once": [others + modules],
+        "each module once": [others + modules, others + by_themselves],
         "unread nodes missed": [read],
+        "inner graphs counted": [inside(graphs)],
         "forms merged": [count(graphs, cut, OPERATIONS)],
         "class name": [count(graphs, naming, OPERATIONS) for naming in (whole_name, printed_name)],
     }

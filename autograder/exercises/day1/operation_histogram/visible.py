@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -48,6 +48,17 @@ MODULES: dict[str, type[nn.Module]] = {
 }
 
 
+def inner_graph() -> fx.GraphModule:
+    """A layer that is a graph itself, of one operation."""
+    graph = fx.Graph()
+    graph.output(graph.call_function(torch.neg, (graph.placeholder("x"),)))
+    return fx.GraphModule(nn.Module(), graph)
+
+
+LAYERS: dict[str, Callable[[], nn.Module]] = {**MODULES, "GraphModule": inner_graph}
+"""What a step may call, by the name of its class."""
+
+
 def visible_cases() -> list[Case]:
     """One graph with each kind of node, and two graphs that share operations."""
     return [
@@ -74,10 +85,14 @@ def visible_cases() -> list[Case]:
 def build(case: Case) -> list[fx.GraphModule]:
     """The case's graphs: chains of nodes, each reading the one before.
 
-    `weight` adds a stored tensor (`get_attr`), `same` calls the last module once more, `unread` makes a method call
-    whose value nobody reads, and `as` gives a node another name.
+    `weight` adds a stored tensor (`get_attr`), `same` calls the last module once more, `twin` does under another path,
+    `unread` makes a method call whose value nobody reads, and `as` gives a node another name. A graph of the one step
+    `again` is the very graph before it.
     """
-    return [build_graph(steps) for steps in case.parameters["graphs"]]
+    graphs: list[fx.GraphModule] = []
+    for steps in case.parameters["graphs"]:
+        graphs.append(graphs[-1] if steps == ["again"] else build_graph(steps))
+    return graphs
 
 
 def build_graph(steps: list[str]) -> fx.GraphModule:
@@ -97,9 +112,11 @@ def build_graph(steps: list[str]) -> fx.GraphModule:
         elif kind == "unread":
             graph.call_method(name, (value, 1))
         elif kind == "module":
-            root.blocks.append(nn.Sequential(MODULES[name]()))
+            root.blocks.append(nn.Sequential(LAYERS[name]()))
             value = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
-        elif kind == "same":
+        elif kind in ("same", "twin"):
+            if kind == "twin":
+                root.blocks.append(root.blocks[-1])
             value = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
         else:
             value = graph.call_function(operator.add, (value, graph.get_attr("weight")))

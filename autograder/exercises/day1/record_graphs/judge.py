@@ -38,6 +38,10 @@ MISCONCEPTIONS = {
         "The compiled model returns the right values, but training goes wrong: its gradients are missing or others. "
         "Hand the graph back as it is, without `no_grad` and without detaching."
     ),
+    "inference tensors": (
+        "Called under `no_grad`, the compiled model returns inference tensors, with which nothing can be trained any "
+        "more. The model itself returns ordinary ones: leave the modes of autograd to the caller."
+    ),
     "ran while compiling": (
         "The model wrote into its buffers more often than it was called: you ran the graph while it was compiled. Only "
         "record it, and return what is to run later."
@@ -117,6 +121,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if problem := _other_results(expected, evidence.tensors):
         yield problem
+        return
+    if values["inference"]:
+        yield "inference tensors", ""
         return
     if recorded == 0:
         yield "nothing recorded", ""

@@ -142,13 +142,15 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     fresh = recorder_class()
     held = len(_as_list(fresh.graphs))
     torch._dynamo.reset()
-    torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
+    with torch.no_grad():
+        untrained = torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
     torch._dynamo.reset()
     evidence = Evidence(
         values={
             "returned_callable": returned,
             "recorded": len(recorded_after_two_calls),
             "held": held,
+            "inference": isinstance(untrained, torch.Tensor) and untrained.is_inference(),
             "modes kept": modes_kept,
             "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
             "handed": [any(graph is other for other in handed) for graph in recorded_after_two_calls[:MOST_GRAPHS]],

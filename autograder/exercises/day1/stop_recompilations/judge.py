@@ -12,7 +12,14 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import run
 from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import once_a_case
-from autograder.exercises.day1.stop_recompilations.visible import MODELS, BatchAware, build, build_counted, counted
+from autograder.exercises.day1.stop_recompilations.visible import (
+    MODELS,
+    BatchAware,
+    build,
+    build_counted,
+    counted,
+    gradients,
+)
 from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
@@ -46,6 +53,10 @@ MISCONCEPTIONS = {
         "You declared a dimension as dynamic that the model needs fixed (the width of the layer). The batch is "
         "dimension 0."
     ),
+    "limited batch size": (
+        "You declared bounds for the batch size (`min`, `max`), and a later batch lies outside them. Every size from 2 "
+        "up must be served: declare none."
+    ),
     "still compiles again": (
         "More than one graph reached the backend: the first one was made for one batch size only. Say beforehand that "
         "the size varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
@@ -61,6 +72,10 @@ MISCONCEPTIONS = {
         "You compiled a copy of the model: the graph works with parameters of its own, which stay behind when the "
         "model is trained on. Compile the model itself."
     ),
+    "gradients lost": (
+        "The compiled model returns the right values, but its gradients are missing or others: leave `no_grad` and "
+        "`detach` to those who call it."
+    ),
     "results changed": (
         "The compiled model returns something else than the model: every row of the input must take part, and no row "
         "may be added (this model looks at the whole batch)."
@@ -74,7 +89,7 @@ GRAPHS = {"interrupted": 2, "unchanging": 0}
 """How many graphs a model is captured in, where it is not one."""
 
 FIXED = (
-    ("small and large batches", [2, 3, 2, 40], [["aware", [1, 3, 1, 4]], ["aware", []], ["interrupted", [4]]]),
+    ("small and large batches", [2, 3, 2, 5000], [["aware", [1, 3, 1, 4]], ["aware", []], ["interrupted", [4]]]),
     ("models that ask", [9, 2], [["branching", [3, 6, 4, 8]], ["unrolled", [2, 3, 4, 3]], ["unchanging", [2, 3]]]),
 )
 """Batch sizes for `compile_once`, and models with batch sizes for `count_compilations`."""
@@ -145,7 +160,8 @@ def _judge_compiling(
 ) -> Iterator[tuple[str, str]]:
     values = evidence.values
     if values["wrong_dimension"]:
-        yield "wrong dimension", ""
+        # Where the first call went well, it is no dimension that the model needs fixed.
+        yield ("limited batch size" if "output0" in evidence.tensors else "wrong dimension"), ""
         return
     if values["compilations"] == 0 or "graph" not in evidence.graphs:
         yield "backend not used", ""
@@ -167,6 +183,14 @@ def _judge_compiling(
         return
     if values["runs"] != len(inputs):
         yield "ran without the graph", f"({values['runs']} of {len(inputs)} calls ran it)"
+        return
+    wanted = gradients(model, [model(x) for x in inputs])
+    if wrong := [name for name, want in wanted.items() if not _same_gradient(evidence.tensors.get(name), want)]:
+        yield "gradients lost", f"({', '.join(wrong)})"
+
+
+def _same_gradient(found: torch.Tensor | None, wanted: torch.Tensor) -> bool:
+    return agrees(found, wanted, relative=1e-3, absolute=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
 def _serves_other_batches(case: Case, evidence: Evidence, model: BatchAware) -> bool:

@@ -115,8 +115,8 @@ def probe(case: Case, count_compilations: Any, compile_once: Any) -> Evidence:
             model, inputs = build_counted(case, name, batches)
             torch._dynamo.reset()
             counts.append([int(count_compilations(model, list(inputs))) for _ in range(2)])
-        torch._dynamo.reset()
-        evidence = compiling(*build(case), compile_once)
+    torch._dynamo.reset()
+    evidence = compiling(*build(case), compile_once)
     torch._dynamo.reset()
     evidence.values["counts"] = counts
     return evidence
@@ -139,17 +139,20 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
 
         return run
 
+    trained: list[torch.Tensor] = []
     compiled = compile_once(model, backend)
     try:
         for number, x in enumerate(inputs):
             output = compiled(x)
             if isinstance(output, torch.Tensor):
-                evidence.tensors[f"output{number}"] = output
+                evidence.tensors[f"output{number}"] = output.detach()
+                trained += [output] if output.requires_grad else []
     except Exception as error:
         # Marking a dimension that cannot vary is reported by an exception of a private kind.
         if "ConstraintViolation" not in "".join(kind.__name__ for kind in type(error).__mro__):
             raise
         evidence.values["wrong_dimension"] = True
+    evidence.tensors |= gradients(model, trained)
     evidence.values["compilations"] = len(captured)
     if not captured or not first_arguments:
         return evidence
@@ -160,6 +163,17 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
     parameters = dict(model.named_parameters())
     evidence.values["placeholders"] = [_role(value, parameters, inputs[0]) for value in first_arguments[0]]
     return evidence
+
+
+def gradients(model: BatchAware, outputs: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The gradients of the model's parameters that flow back from outputs which have any."""
+    if not outputs:
+        return {}
+    parameters = dict(model.named_parameters())
+    loss = torch.stack([output.square().sum() for output in outputs]).sum()
+    found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+    pairs = zip(parameters, found, strict=True)
+    return {f"gradient {name}": value for name, value in pairs if value is not None}
 
 
 def _role(value: Any, parameters: Mapping[str, torch.Tensor], x: torch.Tensor) -> str:

@@ -1,6 +1,7 @@
 """computes something else
 
 Takes an activation that is cut off at six.
+Also: not as ReLU does.
 """
 
 import torch

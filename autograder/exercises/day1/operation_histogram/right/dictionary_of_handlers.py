@@ -10,7 +10,7 @@ HANDLERS = {
 def operation_histogram(graph_modules):
     counts = {}
     for graph_module in graph_modules:
-        modules = dict(graph_module.named_modules())
+        modules = dict(graph_module.named_modules(remove_duplicate=False))
         for node in graph_module.graph.nodes:
             if node.op in HANDLERS:
                 name = HANDLERS[node.op](modules, node)
