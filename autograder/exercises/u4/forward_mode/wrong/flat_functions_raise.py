@@ -1,4 +1,4 @@
-"""raised
+"""failed on a hidden case
 
 A first pass in which the vector does not occur is asked for gradients all the same.
 """
