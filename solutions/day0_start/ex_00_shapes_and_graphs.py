@@ -120,12 +120,12 @@ check.day0.count_parameters(count_parameters)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "memory_layout-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Strides and positions
 #
-# *8 minutes, medium.* Code that gets strides wrong reads the wrong numbers without an error. A tensor is a row of numbers in
-# memory, and its **strides** say how far you go there for the next index of each dimension. Write
+# *8 minutes, medium.* Code that gets strides wrong reads wrong numbers without an error. A tensor is a row of numbers in
+# memory; its **strides** say how far the next index of each dimension lies. Write
 #
 # - `strides_of(shape, channels_last=False)`: the strides of a contiguous tensor with any number of dimensions, none
-#   included. With `channels_last=True` the shape is (batch, channels, height, width). In this layout the channels of one
-#   pixel lie next to one another; then come the pixels of a row, then the rows, then the images.
+#   included. With `channels_last=True` the shape is (batch, channels, height, width). There the channels of one
+#   pixel lie side by side; then come the pixels of a row, the rows, the images.
 # - `position(index, strides)`: how many elements lie before the one at `index`. Strides may fall or rise, and may be 0.
 #
 # All sizes are at least 1. A dimension of size 1 has a stride like any other.
