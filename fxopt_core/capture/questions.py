@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial, wraps
+from io import StringIO
 from types import FrameType
 from typing import Any
 
@@ -171,9 +172,9 @@ def questions() -> Iterator[Questions]:
 
 
 def asked_by(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
-    """The questions that a call of the model asks. A copy is called."""
+    """The questions that a call of the model asks. A copy is called, and what it prints is printed by the capture."""
     copied, args, kwargs = private_copy(model, args, kwargs)
-    with same_state(copied), questions() as noticed:
+    with same_state(copied), redirect_stdout(StringIO()), questions() as noticed:
         copied(*args, **kwargs)
     return frozenset(noticed.asked)
 
