@@ -263,7 +263,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "the exponential": program([3], ["sin", 0], ["exp", 1]),
         "tanh": program([3], ["3 * x", 0], ["tanh", 1]),
         "relu": program([4, 4], ["relu", 0], ["x * y", 1, 0]),
-        "relu at zero": program([6], ["relu", 0], ["3 * x", 1], zeros=True),
+        # Of each number or its negative relu lets one pass, whichever sign is drawn.
+        "relu at zero": program([6], ["relu", 0], ["-x", 0], ["relu", 2], ["x - y", 1, 3], zeros=True),
         "a difference of both": program([3], ["sin", 0], ["x - y", 1, 0], ["x - y", 0, 2]),
         "a sum": program([3, 2], ["x * y", 0, 0], ["sum", 1]),
         "one number": program([], ["exp", 0], ["x * y", 0, 1]),
