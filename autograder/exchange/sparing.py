@@ -48,11 +48,19 @@ def spare() -> None:
 
 
 def spare_seeding() -> None:
-    """Only the third saving of `spare`, which needs nothing imported but torch."""
+    """Only the first saving of `spare`, which needs nothing imported but torch."""
     import torch
 
-    if not (torch.cuda.device_count() or torch.xpu.device_count() or torch.mtia.is_available() or torch._C._has_mps):
+    if only_a_processor():
         torch.random._manual_seed_impl = _seed_processor
+
+
+def only_a_processor() -> bool:
+    """Whether there is none of the devices that `torch.manual_seed` seeds besides the processor."""
+    import torch
+
+    there = torch.cuda.device_count() or torch.xpu.device_count() or torch.mtia.is_available() or torch._C._has_mps
+    return not there
 
 
 def _seed_processor(seed: Any) -> Any:

@@ -172,7 +172,7 @@ def questions() -> Iterator[Questions]:
 
 
 def asked_by(model: Model, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
-    """The questions that a call of the model asks. A copy is called, and what it prints is printed by the capture."""
+    """The questions that a call of the model asks. A copy is called, and what it prints is not shown."""
     copied, args, kwargs = private_copy(model, args, kwargs)
     with same_state(copied), redirect_stdout(StringIO()), questions() as noticed:
         copied(*args, **kwargs)

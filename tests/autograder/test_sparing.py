@@ -10,7 +10,7 @@ from torch._dynamo import guards
 from torch._export import utils
 from torch.library import Library
 
-from autograder.exchange.sparing import spare, spare_seeding
+from autograder.exchange.sparing import only_a_processor, spare, spare_seeding
 
 UNSPARED = torch.random._manual_seed_impl
 """As torch has it: tests are collected before anything is spared."""
@@ -71,7 +71,7 @@ def test_sparing_twice_is_sparing_once(looks: list[str]) -> None:
     assert utils._materialize_cpp_cia_ops is first
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator is there, and is seeded as torch does it")
+@pytest.mark.skipif(not only_a_processor(), reason="an accelerator is there, and is seeded as torch does it")
 def test_seeding_notes_nothing_for_devices_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers come, and the same seeds are refused; no stack is written down for later."""
     monkeypatch.setattr(torch.random, "_manual_seed_impl", UNSPARED)
