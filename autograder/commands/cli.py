@@ -153,16 +153,20 @@ def release(
 def gate(
     task: Annotated[str | None, typer.Argument(help="Only this task.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the matrix as JSON.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 2 GiB.")] = 1,
+    record: Annotated[bool, typer.Option("--record", help="Enter a clean result into the committed table.")] = False,
 ) -> None:
     """Try every task against its reference, blank, wrong, alternative and sabotaged answers, and its isolation.
 
     Exit code 1 when anything does not come to what it must.
     """
+    from autograder.authoring import gated
     from autograder.authoring.gate import run_gate
     from autograder.course.course import NoCourseError, find_course
 
     try:
-        result = run_gate(find_course(), task)
+        course = find_course()
+        result = run_gate(course, task, jobs=jobs)
     except (NoCourseError, LookupError) as error:
         raise refuse(error) from None
     _print_gate(result, Console())
@@ -171,6 +175,11 @@ def gate(
 
         mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
         json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
+    if record and result.ok:
+        try:
+            gated.record(course, result)
+        except ValueError as error:
+            raise refuse(error) from None
     raise typer.Exit(0 if result.ok else 1)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from autograder.authoring.contents import digest
 from autograder.course.course import Course
-from autograder.mutation.contents import digest
 from autograder.mutation.trials import Verdict
 
 VARIABLE = "FXOPT_MUTATION_CACHE"

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring.contents import content_digest, operators_digest
 from autograder.course.course import Course
 from autograder.course.task import Task
 from autograder.course.tasks import all_tasks, find_task
-from autograder.mutation.contents import content_digest, operators_digest
 from autograder.mutation.results import TaskMutation
 from fxopt_workbench.files import write_whole
 

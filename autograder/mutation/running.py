@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from pathlib import Path
 
+from autograder.authoring.contents import grading_digest
 from autograder.course.course import Course
 from autograder.course.judges import JudgeError
 from autograder.course.task import Task
@@ -20,7 +21,6 @@ from autograder.grading.judging import Judge
 from autograder.grading.view import SandboxError
 from autograder.mutation.answers import AuthoredNotebook
 from autograder.mutation.cache import VerdictCache
-from autograder.mutation.contents import grading_digest
 from autograder.mutation.equivalents import read_equivalents
 from autograder.mutation.mutants import Mutant, mutants_of
 from autograder.mutation.results import Row, TaskMutation

@@ -7,11 +7,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from autograder.authoring import contents
 from autograder.commands.mutate import mutate as command
 from autograder.course.course import Course
 from autograder.course.task import Task
 from autograder.course.tasks import all_tasks, find_task
-from autograder.mutation import contents, equivalents, recorded, running
+from autograder.mutation import equivalents, recorded, running
 from autograder.mutation.answers import AuthoredNotebook
 from autograder.mutation.cache import VerdictCache
 from autograder.mutation.equivalents import EquivalentsError, read_equivalents

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from autograder.authoring.contents import digest
 from autograder.course.course import Course
 from autograder.course.task import Task
 from autograder.course.tasks import all_tasks, find_task
 from autograder.grading.sandbox import bubblewrap
-from autograder.mutation.contents import digest
 from autograder.mutation.mutants import Mutant
 from autograder.mutation.recorded import changed, recorded
 from autograder.mutation.results import TaskMutation

@@ -1,4 +1,4 @@
-"""What a verdict on a mutant depends on, as digests: equal digests, equal verdicts. Imports no torch."""
+"""What a verdict on an answer depends on, as digests: equal digests, equal verdicts. Imports no torch."""
 
 from __future__ import annotations
 
@@ -81,6 +81,11 @@ def digest(value: object) -> str:
 def _files(names: Iterable[str]) -> dict[str, str]:
     paths = {name: module_path(name) for name in names}
     return {name: _digest_of(path) for name, path in paths.items() if path is not None}
+
+
+def modules_digest(names: Iterable[str]) -> str:
+    """The modules of ours among these names, and every one that they import, and so on."""
+    return digest(_files(set().union(*(reached(name) for name in names))))
 
 
 def grading_digest(task: Task) -> str:

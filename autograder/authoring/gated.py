@@ -1,0 +1,112 @@
+"""What the last full run of the gate came to, task by task: `gated.json`, which is committed. Imports no torch.
+
+The same answers, cells, judges and graders come to the same verdicts. So the tests put to the graders what is not as it
+was when it was recorded, and of the rest a sample; whoever changes a task or the graders runs `fxopt gate --record`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from autograder.authoring.contents import digest, grading_digest, modules_digest
+from autograder.authoring.gate import GATE_SEED, GateResult, answers
+from autograder.authoring.sentences import read_sentences, untied
+from autograder.course.course import Course
+from autograder.course.notebooks import cells_before_check
+from autograder.course.reading import read_notebook
+from autograder.course.sources import read_source
+from autograder.course.task import UNITS, Task
+from autograder.course.tasks import all_tasks, find_task, tasks_of_notebook
+from fxopt_workbench.files import write_whole
+
+FILE = Path(__file__).with_name("gated.json")
+
+
+def gated() -> dict[str, dict[str, Any]]:
+    """By task: `digest`, `answers` (how many of each kind came to what they must) and `seconds`."""
+    return json.loads(FILE.read_text())["tasks"] if FILE.exists() else {}
+
+
+def gate_digest(course: Course, task: Task) -> str:
+    """Everything that decides what the gate finds of a task.
+
+    Its answers with the keys of its sentences, the cells that run before its check, the references that stand in for
+    earlier tasks, all of our modules that any of this imports, and what decides how the task is graded.
+    """
+    tried = {
+        f"{kind}/{path.name}": path.read_text()
+        for kind in ("wrong", "right")
+        for path in sorted((task.folder / kind).glob("*.py"))
+    }
+    cells = cells_before_check(_notebook(course.curriculum / UNITS[task.unit] / f"{task.notebook}.ipynb"), task)
+    wanted = {other.answer_id for other in tasks_of_notebook(task.notebook)}
+    source = _source(course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")
+    before = {cell["id"] for cell in cells} & wanted
+    references = {cell["id"]: cell.source for cell in source.cells if cell["id"] in before}
+    code = [*tried.values(), *(cell["source"] for cell in cells), *references.values()]
+    ours = modules_digest({"autograder.authoring.gate"}.union(*map(_imports_of, code)))
+    sentences = [asdict(sentence) for sentence in read_sentences(task)]
+    machine = [sys.platform, version("transformers")]
+    return digest([GATE_SEED, grading_digest(task), tried, sentences, cells, references, ours, machine])
+
+
+# Read once in a process, as everything that a digest is made of.
+_notebook, _source = cache(read_notebook), cache(read_source)
+
+
+@cache
+def _imports_of(source: str) -> frozenset[str]:
+    """Dotted names that a piece of code imports. A learner's answer need not be Python: then it imports nothing."""
+    names: set[str] = set()
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return frozenset()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(names)
+
+
+def record(course: Course, result: GateResult) -> None:
+    """Enter what the gate found in place of the tasks' earlier entries; tasks that there are no more go.
+
+    Raises:
+        ValueError: an answer did not come to what it must, or a wrong one fails in no case that its sentence names.
+    """
+    tasks = gated()
+    for name in result.matrix():
+        rows = [row for row in result.rows if row.task == name]
+        failed = {row.answer: row.failed for row in rows if row.kind == "wrong"}
+        off = [f"{row.kind} {row.answer}: {row.found}" for row in rows if not row.ok]
+        off += untied(read_sentences(find_task(name)), failed)
+        if off:
+            raise ValueError(f"{name} is not recorded: {'; '.join(off)}")
+        tasks[name] = {
+            "digest": gate_digest(course, find_task(name)),
+            "answers": dict(Counter(row.kind for row in rows)),
+            "seconds": round(sum(row.seconds for row in rows), 1),
+        }
+    ordered = {task.name: tasks[task.name] for task in all_tasks() if task.name in tasks}
+    write_whole(FILE, json.dumps({"tasks": ordered}, indent=1) + "\n")
+
+
+def is_as_recorded(course: Course, task: Task) -> bool:
+    """Whether the gate was clean over this task, as it is now, when that was recorded."""
+    entry = gated().get(task.name, {})
+    return entry.get("digest") == gate_digest(course, task) and entry.get("answers") == number_of_answers(task)
+
+
+def number_of_answers(task: Task) -> dict[str, int]:
+    """How many answers of each kind the gate tries on a task today."""
+    return dict(Counter(answer.kind for answer in answers(task, "", "")))
