@@ -38,14 +38,14 @@ PASS = Path("my_capstone/recognise_gelu.py")
 
 @pytest.fixture(scope="module")
 def harness() -> Iterator[Harness]:
-    """Tries one program in ten, and the models of four families."""
-    with Harness("test2", every=10, families=4) as one:
+    """Tries one program in forty, and the models of two families, one at each level."""
+    with Harness("test2", every=40, families=2) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 def cost_harness() -> Iterator[Harness]:
-    with Harness("test", kind="cost") as one:
+    with Harness("test", kind="cost", every=10) as one:
         yield one
 
 
