@@ -22,7 +22,13 @@ BY_TEST = (
 )
 """Tests that take long, and share with the others of their file only what is warm."""
 
-LONG = (GATE, *BY_TEST, "tests/attacks/test_kills.py", "tests/test_browser.py")
+SHARING = tuple(
+    f"tests/autograder/test_{name}.py::"
+    for name in ("hostile_submissions", "forged_evidence", "hidden_cases", "own_package", "sandbox")
+)
+"""Files that use the same two warm graders, which one process then starts."""
+
+LONG = (GATE, *BY_TEST, *SHARING, "tests/attacks/test_kills.py", "tests/test_browser.py")
 """What begins first, so that no process is left alone at the end with minutes of work."""
 
 
@@ -32,6 +38,8 @@ class ByFileAndTask(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(GATE):
             return GATE + find_task(nodeid.removeprefix(GATE).removesuffix("]")).notebook
+        if nodeid.startswith(SHARING):
+            return SHARING[0]
         return nodeid if nodeid.startswith(BY_TEST) else nodeid.partition("::")[0]
 
     def schedule(self) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -265,35 +265,44 @@ class _Notebook:
         )
 
 
-def run_gate(course: Course, only: str | None = None, sandboxed: bool | None = None, jobs: int = 1) -> GateResult:
+def run_gate(
+    course: Course,
+    only: str | None = None,
+    sandboxed: bool | None = None,
+    jobs: int = 1,
+    finished: Callable[[GateResult], object] | None = None,
+) -> GateResult:
     """Grade every answer of every task (or of the task `only`).
 
     Args:
         course: whose notebooks the answers are put into.
         only: the name of a task.
         sandboxed: `None` takes bubblewrap when it is there.
-        jobs: how many processes grade at once, each with whole notebooks.
+        jobs: how many processes grade at once, each whole notebooks.
+        finished: is told what each notebook came to, as soon as it is known.
 
     Raises:
         UnknownTaskError: there is no such task.
         LookupError: a task ships too few answers.
     """
     wanted = [find_task(only)] if only else all_tasks()
-    if jobs == 1:
-        with Gate(course, sandboxed) as gate:
-            return GateResult([row for task in wanted for row in gate.rows(task)])
     notebooks: dict[str, list[str]] = {}
     for task in wanted:
         notebooks.setdefault(task.notebook, []).append(task.name)
+    parts: dict[str, GateResult] = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        parts = [pool.submit(_rows_of, course, names, sandboxed) for names in notebooks.values()]
-        return GateResult([row for part in parts for row in part.result()])
+        running = {pool.submit(_result_of, course, names, sandboxed): name for name, names in notebooks.items()}
+        for future in as_completed(running):
+            part = parts[running[future]] = future.result()
+            if finished is not None:
+                finished(part)
+    return GateResult([row for name in notebooks for row in parts[name].rows])
 
 
-def _rows_of(course: Course, names: list[str], sandboxed: bool | None) -> list[GateRow]:
+def _result_of(course: Course, names: list[str], sandboxed: bool | None) -> GateResult:
     with Gate(course, sandboxed) as gate:
-        return [row for name in names for row in gate.rows(find_task(name))]
+        return GateResult([row for name in names for row in gate.rows(find_task(name))])
 
 
 def _grade(grader: Grader, task: Task, answer: Answer, cells: list[dict[str, str]]) -> GateRow:

@@ -10,6 +10,7 @@ import ast
 import json
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -78,27 +79,39 @@ def _imports_of(source: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def record(course: Course, result: GateResult) -> None:
-    """Enter what the gate found in place of the tasks' earlier entries; tasks that there are no more go.
+def digests(course: Course) -> dict[str, str]:
+    """The digest of each task, to be asked for before the gate runs: what changes meanwhile was not tried."""
+    return {task.name: gate_digest(course, task) for task in all_tasks()}
 
-    Raises:
-        ValueError: an answer did not come to what it must, or a wrong one fails in no case that its sentence names.
+
+def record(result: GateResult, digests: Mapping[str, str]) -> list[str]:
+    """Enter each clean task in place of its earlier entry, and take out the others; one line for each of these.
+
+    A task is not clean when an answer did not come to what it must, or a wrong one fails in no case that its sentence
+    names. Entries of tasks that there are no more go.
+
+    Args:
+        result: what the gate found.
+        digests: of the tasks as they were when it began.
     """
-    tasks = gated()
+    tasks, lines = gated(), []
     for name in result.matrix():
         rows = [row for row in result.rows if row.task == name]
         failed = {row.answer: row.failed for row in rows if row.kind == "wrong"}
         off = [f"{row.kind} {row.answer}: {row.found}" for row in rows if not row.ok]
         off += untied(read_sentences(find_task(name)), failed)
         if off:
-            raise ValueError(f"{name} is not recorded: {'; '.join(off)}")
+            tasks.pop(name, None)
+            lines.append(f"{name} is not recorded: {'; '.join(off)}")
+            continue
         tasks[name] = {
-            "digest": gate_digest(course, find_task(name)),
+            "digest": digests[name],
             "answers": dict(Counter(row.kind for row in rows)),
             "seconds": round(sum(row.seconds for row in rows), 1),
         }
     ordered = {task.name: tasks[task.name] for task in all_tasks() if task.name in tasks}
     write_whole(FILE, json.dumps({"tasks": ordered}, indent=1) + "\n")
+    return lines
 
 
 def is_as_recorded(course: Course, task: Task) -> bool:

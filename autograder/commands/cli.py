@@ -154,7 +154,9 @@ def gate(
     task: Annotated[str | None, typer.Argument(help="Only this task.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the matrix as JSON.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes grade at once; each takes about 2 GiB.")] = 1,
-    record: Annotated[bool, typer.Option("--record", help="Enter a clean result into the committed table.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Enter the tasks that are clean into the committed table.")
+    ] = False,
 ) -> None:
     """Try every task against its reference, blank, wrong, alternative and sabotaged answers, and its isolation.
 
@@ -166,7 +168,13 @@ def gate(
 
     try:
         course = find_course()
-        result = run_gate(course, task, jobs=jobs)
+        lines: list[str] = []
+        digests = gated.digests(course) if record else {}
+
+        def enter(part: GateResult) -> None:
+            lines.extend(gated.record(part, digests))
+
+        result = run_gate(course, task, jobs=jobs, finished=enter if record else None)
     except (NoCourseError, LookupError) as error:
         raise refuse(error) from None
     _print_gate(result, Console())
@@ -175,12 +183,9 @@ def gate(
 
         mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
         json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
-    if record and result.ok:
-        try:
-            gated.record(course, result)
-        except ValueError as error:
-            raise refuse(error) from None
-    raise typer.Exit(0 if result.ok else 1)
+    for line in lines:
+        Console().print(escape(line), soft_wrap=True)
+    raise typer.Exit(0 if result.ok and not lines else 1)
 
 
 def _print_gate(result: GateResult, console: Console) -> None:

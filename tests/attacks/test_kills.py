@@ -71,7 +71,7 @@ def lose(grader: Grader, kind: str, times: int) -> threading.Thread:
     return thread
 
 
-SLOW = when_called("import time\ntime.sleep(1.0)")
+SLOW = when_called("import time\ntime.sleep(0.2)")
 
 
 def test_a_task_whose_process_was_killed_from_outside_is_tried_once_more(room: Classroom) -> None:

@@ -47,7 +47,7 @@ def room(fresh_course: Course) -> Classroom:
     return Classroom(fresh_course)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sandboxed() -> Iterator[Grader]:
     """A warm grader whose learner's side runs in bubblewrap."""
     need_bubblewrap()
@@ -55,7 +55,7 @@ def sandboxed() -> Iterator[Grader]:
         yield grader
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plain() -> Iterator[Grader]:
     """A warm grader whose learner's side is a plain process with limits."""
     with Grader([TASK], "a seed for tests", sandboxed=False, limits=SMALL) as grader:

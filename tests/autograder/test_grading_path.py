@@ -33,9 +33,16 @@ KEEPS_THE_LAST = when_called("self.graphs = []")
 POINTS = 15.0
 
 
-def fxopt(classroom: Classroom, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+COMMAND = ("-m", "fxopt_workbench.cli")
+STUBBED = (str(Path(__file__).with_name("stub_grader.py")),)
+"""The command with a stand-in for worker and judge: what is told of points is the same, seconds earlier."""
+
+
+def fxopt(
+    classroom: Classroom, *arguments: str, command: tuple[str, ...] = COMMAND, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fxopt_workbench.cli", *arguments],
+        [sys.executable, *command, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -324,7 +331,7 @@ def test_a_worse_attempt_is_told_that_the_better_one_counts(classroom: Classroom
     told = []
     for answer in (RIGHT, KEEPS_THE_LAST, RIGHT):
         classroom.hand_in(answer)
-        told.append(said in fxopt(classroom, "grade").stdout)
+        told.append(said in fxopt(classroom, "grade", command=STUBBED).stdout)
     assert told == [False, True, False]
     page = (classroom.course.workspace / "feedback" / f"{TASK.notebook}.html").read_text()
     assert "The best one counts, so handing in again never lowers your grade" in page
@@ -334,7 +341,7 @@ def test_where_the_last_attempt_counts_no_other_is_promised(classroom: Classroom
     (classroom.course.root / "course.toml").write_text('counts = "last"\n')
     for answer in (RIGHT, KEEPS_THE_LAST):
         classroom.hand_in(answer)
-        told = fxopt(classroom, "grade").stdout
+        told = fxopt(classroom, "grade", command=STUBBED).stdout
     assert f"{TASK.title}: wrong" in told
     assert "was better" not in told
     page = (classroom.course.workspace / "feedback" / f"{TASK.notebook}.html").read_text()
