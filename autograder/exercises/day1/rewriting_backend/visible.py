@@ -78,7 +78,7 @@ class Stack(nn.Module):
             if self.misleading:
                 gelu = torch.relu(scaled)
                 relu = FORMS[name](scaled)
-                x = relu + past * gelu
+                x = relu + past - gelu
             else:
                 x = FORMS[name](scaled) + past
             if self.writes:
