@@ -219,8 +219,8 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 # 2. `compile_once(model, backend)` returns a callable that computes what `model` computes (the model itself, not a copy),
 #    with its gradients, for every batch size from 2 up, with *one* graph compiled by `backend`, which runs in each call.
 #
-# The batch is dimension 0 of each input, which has shape `(batch, width)`. In our cases the first batch is smaller than
-# the width, so the two differ there. Out of reach: `torch._dynamo.testing`.
+# The batch is dimension 0 of each input, which has shape `(batch, width)`. Our first batches are smaller than the
+# width. Out of reach: `torch._dynamo.testing`.
 #
 # **Prediction.** How many graphs for the batch sizes 3, 3, 5, 5, 6, 7?
 #

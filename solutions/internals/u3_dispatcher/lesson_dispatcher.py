@@ -16,8 +16,8 @@
 # *About 75 minutes. You need Unit 2; a C++ compiler isn't needed.*
 #
 # You write `a + b`. PyTorch runs one of a dozen different pieces of code: on the processor, on a GPU, with gradients,
-# under `vmap`, on tensors that don't exist. Who decides? If you can't answer that, an error such as *could not run
-# 'aten::add' with arguments from the 'SparseMeta' backend* is the end of the road.
+# under `vmap`, on tensors that don't exist. Who decides? If you can't answer that, an error such as *Could not run
+# 'aten::mul.Tensor' with arguments from the 'SparseMeta' backend* is the end of the road.
 
 # %% [markdown]
 # The [**dispatcher**](../Glossary.md#dispatcher) decides. It's a table for each operator and a handful of bits for each call, and nothing else. By the
@@ -132,12 +132,26 @@ def keys_of(*names):
     return keys
 
 
-in_both = [name for name in in_header if name in ORDER]
-assert in_both == [name for name in ORDER if name in in_header] and len(in_both) > 5
 for lower, higher in zip(ORDER, ORDER[1:], strict=False):
     assert keys_of(lower, higher).highestPriorityTypeId() == getattr(DispatchKey, higher), (lower, higher)
 print("from the lowest to the highest:", " < ".join(ORDER))
 print("sparse on the CPU, together with meta:", keys_of("SparseCPU", "Meta").highestPriorityTypeId())
+
+# %% tags=["claim"]
+# The header lists all functionalities, in the order that the sets obey.
+in_both = [name for name in in_header if name in ORDER]
+assert in_both == [name for name in ORDER if name in in_header]
+assert {"Dense", "Sparse", "AutogradFunctionality"} <= set(in_header)
+assert len(in_both) > 5
+
+# %% tags=["claim"]
+# A sparse tensor on the CPU times one on meta raises the error that the first paragraph quotes.
+try:
+    torch.eye(2).to_sparse() * torch.ones(2, 2, device="meta")
+    raised = ""
+except NotImplementedError as error:
+    raised = str(error)
+assert raised.startswith("Could not run 'aten::mul.Tensor' with arguments from the 'SparseMeta' backend")
 
 # %% [markdown]
 # Now look at the last line: a sparse tensor on the CPU and one on meta lead to `SparseMeta`, which neither of them is. 64
@@ -288,7 +302,7 @@ def on_cpu(x):
 
 def on_autograd(keys, x):
     print("    Autograd: take notes, then call again below me")
-    with torch._C._AutoDispatchBelowAutograd():  # what the kernel below calls shall take no notes either
+    with torch._C._AutoDispatchBelowAutograd():  # what the kernel below me calls takes no notes either
         return shout.redispatch(keys & BELOW_AUTOGRAD, x)
 
 

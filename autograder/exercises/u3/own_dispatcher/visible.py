@@ -207,7 +207,8 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
         lines.append(f"  (a plain tensor has {{{', '.join(PLAIN)}}})")
     for kind, *step in case.parameters["steps"]:
         if kind != "call":
-            lines.append(f"  a kernel for {step[1]} of {step[0]}" if kind == "register" else f"  a fallback for {step[0]}")
+            what = f"a kernel for {step[1]} of {step[0]}" if kind == "register" else f"a fallback for {step[0]}"
+            lines.append(f"  {what}")
             continue
         operator, keysets, blocks = step
         tensors = " and ".join("a plain tensor" if keys == PLAIN else f"{{{', '.join(keys)}}}" for keys in keysets)
