@@ -435,10 +435,10 @@ check.u3.composite_or_explicit(define, seen_by_each_stage)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "explain_new_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Question 2. What does a new backend have to write?
 #
-# *10 minutes, medium.* You support a new chip. PyTorch has more than 3,000 operators. Count with the tables of the lesson how
-# many of them would work on your chip without a kernel of its own, and say in at most 150 words which ones those are, which
-# kernels you'd write first, and what you do about an operator that nobody has written. What speaks against a fallback that
-# copies everything to the CPU?
+# *10 minutes, medium.* You support a new chip. PyTorch has more than 3,000 operators. Count how many of them would work
+# on your chip without a kernel of its own (copy `table` from the lesson into a cell below), and say in at most 150 words which
+# ones those are, which kernels you'd write first, and what you do about an operator that nobody has written. What speaks
+# against a fallback that copies everything to the CPU?
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "explain_new_backend", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"a count of one's own, from the tables": 3, "composite kernels serve every backend; backends write the operators they end in": 4, "a choice for what is missing, with what it costs": 3}}
 # *Your answer goes here.*
