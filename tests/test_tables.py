@@ -88,7 +88,7 @@ RESULTS: dict[str, tuple[Callable[[], Displayable], tuple[str, ...]]] = {
     "diff": (graph_diff, ("2 removed", "relu_1 = relu.default(x)", "_folded_ones")),
     "benchmark": (
         lambda: benchmark({"one": lambda: X + 1, "two": lambda: 1 + X}, device="cpu", warmup=1, repeats=3),
-        ("two", "the measure", "warm-up", "0 (0)"),
+        ("two", "baseline", "warm-up", "0 (0)"),
     ),
 }
 

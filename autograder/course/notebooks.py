@@ -112,7 +112,10 @@ class Comparison:
         if self.repeated:
             lines.append(f"these cells are there more than once: {', '.join(self.repeated)}; keep one of each")
         if self.changed:
-            lines.append(f"these locked cells were changed: {', '.join(self.changed)}; restore them from a fresh copy")
+            lines.append(
+                f"these locked cells differ from the course's: {', '.join(self.changed)}; if you changed them, restore "
+                "them from a fresh copy (an update of the course does no harm)"
+            )
         if self.retyped:
             lines.append(f"these cells were made another type of cell: {', '.join(self.retyped)}; change the type back")
         if self.misplaced:

@@ -73,7 +73,10 @@ def submit(course: Course, exercise: str, who: str | None = None) -> Submission:
     warnings = []
     if comparison.changed:
         names = ", ".join(comparison.changed)
-        warnings.append(f"these locked cells were changed and are graded in their original form: {names}")
+        warnings.append(
+            f"these locked cells differ from the course's and are graded in its form: {names} "
+            "(you changed them, or the course was updated since)"
+        )
     if comparison.retyped:
         names = ", ".join(comparison.retyped)
         warnings.append(f"these cells were made another type of cell and are graded as what they were: {names}")

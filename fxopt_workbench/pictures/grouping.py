@@ -200,7 +200,8 @@ def _scene(groups: list[_Group], nodes: list[NodeDescription], title: str, highl
         if group.section.strays:
             notes.append(f"{group.name} holds {group.section.strays} too.")
     if blocks:
-        notes.append('"12 ×" means a block that comes 12 times, one after the other; collapse="modules" draws each.')
+        times = blocks[0].partition(" ")[0]
+        notes.append(f'"{times} ×" means a block that comes {times} times in a row; collapse="modules" draws each.')
         summary += f" Repeated blocks: {', '.join(blocks)}."
     if stages:
         notes.append("Stages are found from operators and shapes, not from names.")

@@ -36,7 +36,7 @@ def against_first(report: BenchmarkReport, candidate: Candidate) -> str:
     """How fast a candidate is beside the first, in words; `unclear` where their middle halves overlap."""
     first = report.candidates[0]
     if candidate is first:
-        return "the measure"
+        return "baseline"
     low, high = candidate.measurement.quartiles
     first_low, first_high = first.measurement.quartiles
     if low <= first_high and first_low <= high:
@@ -49,7 +49,7 @@ def against_first(report: BenchmarkReport, candidate: Candidate) -> str:
 @tables_of.register
 def _of_benchmark(report: BenchmarkReport) -> Sequence[Table]:
     headings = (
-        *("candidate", "against the first", "first call", "median", "spread", "minimum", "pays after calls"),
+        *("candidate", "against the baseline", "first call", "median", "spread", "minimum", "pays after calls"),
         *("peak memory", "graphs (operations)", "largest error"),
     )
     rows = [

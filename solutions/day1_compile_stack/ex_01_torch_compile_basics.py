@@ -32,13 +32,14 @@ from autograder import check, submit
 # its place:
 #
 # ```python
-# compiled = torch.compile(model, backend=my_backend)   # my_backend(graph_module, example_inputs) -> callable
+# # my_backend(graph_module, example_inputs) -> callable
+# compiled = torch.compile(model, backend=my_backend)
 # ```
 #
 # Write `GraphRecorder`, a backend that keeps each `torch.fx.GraphModule` that it is handed, in order of capture, in its
 # attribute `graphs`: a list or any other sequence. It holds the graph modules themselves, not copies, and in the mode in
-# which they came. Beyond that the recorder must change nothing: the compiled model returns, writes and learns what it
-# does without it.
+# which they came. Otherwise the recorder changes nothing: with it, the compiled model returns the same values, writes the
+# same buffers and gets the same gradients.
 #
 # Out of reach: `fxopt_core.capture`, `torch._dynamo.testing`, `torch._dynamo.debug_utils`.
 #
@@ -80,7 +81,7 @@ check.day1.record_graphs(GraphRecorder)
 # | `call_method` | the name of a method | that name: `view` |
 # | `call_module` | the path of a submodule | the name of its class: `Conv2d` |
 #
-# Each such node counts, also when nobody reads its value, or when another node calls the same module, by the same path
+# Count each such node, even if nobody reads its value, and even if another node calls the same module, by the same path
 # or another. The other three kinds (`placeholder`, `get_attr`, `output`) don't count. For no graphs at all, the mapping
 # is empty. Counting leaves the list and its graphs as they are. The cell below lists the nodes of a small graph. Out of
 # reach: `fxopt_core.capture`.
@@ -154,7 +155,8 @@ except torch._dynamo.exc.BackendCompilerFailed as error:
 #
 # *25 minutes, medium.* Where Dynamo can't go on capturing, it ends the graph, lets Python run, and begins another. Each
 # **graph break** costs time at every call, and the compiler optimises nothing across it. `BrokenModel` has three. Run the
-# next two cells: they show the model, and what `torch._dynamo.explain` says about each break.
+# next two cells: they show the model, and what `torch._dynamo.explain` says about each break. (`generic_jump` is what it
+# calls an `if`.)
 #
 # Write the `forward` of `UnbrokenModel` so that
 #
@@ -212,12 +214,13 @@ check.day1.remove_graph_breaks(UnbrokenModel)
 # compiling at all. First see it happen, then make it stop.
 #
 # 1. `count_compilations(model, inputs)` calls `torch.compile(model)` on each input in turn, from a clean state, and
-#    returns how many graphs Dynamo compiled. Measure it with a backend of your own. Don't foresee it: models differ.
+#    returns how many graphs Dynamo compiled. Count with a backend of your own. Don't work it out from the sizes:
+#    models differ.
 # 2. `compile_once(model, backend)` returns a callable that computes what `model` computes (the model itself, not a copy),
 #    with its gradients, for every batch size from 2 up, with *one* graph compiled by `backend`, which runs in each call.
 #
-# The batch is dimension 0 of each input, which has shape `(batch, width)`. In our cases the first batch is smaller than
-# the width. Out of reach: `torch._dynamo.testing`.
+# The batch is dimension 0 of each input, which has shape `(batch, width)`. Our first batches are smaller than the
+# width. Out of reach: `torch._dynamo.testing`.
 #
 # **Prediction.** How many graphs for the batch sizes 3, 3, 5, 5, 6, 7?
 #
@@ -348,6 +351,13 @@ try:
     print(f"pays after {calls:,.0f} calls" if math.isfinite(calls) else "never pays")
 except NotImplementedError:
     print("not yet written")
+
+# %% [markdown]
+# <details><summary>If it never pays</summary>
+#
+# Most of the time here goes into three matrix products, and eager mode runs these with tuned library code, too. Compiling
+# can only speed up the two GELUs, and it adds a check of the guards to each call. A network this small can lose by that.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rewriting_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A backend that rewrites one operation

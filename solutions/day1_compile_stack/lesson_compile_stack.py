@@ -53,7 +53,8 @@ STAGES = [
 road = graphviz.Digraph(node_attr={"shape": "box", "fontname": "Helvetica"}, edge_attr={"fontname": "Helvetica"})
 for name, does, _ in STAGES:
     road.node(name, f"{name}\n{does}")
-for (name, _, hands_on), (following, _, _) in zip(STAGES, STAGES[1:], strict=False):
+road.node("it runs", shape="plaintext")
+for (name, _, hands_on), following in zip(STAGES, [*(name for name, _, _ in STAGES[1:]), "it runs"], strict=True):
     road.edge(name, following, label=f"  {hands_on}")
 display(SVG(render_svg(road.source, "The five stages from Python to machine code; the same as text follows")))
 for name, does, hands_on in STAGES:
@@ -114,9 +115,9 @@ for instruction in dis.get_instructions(small_step):
 # every tensor operation that it comes across.
 # </details>
 #
-# What it writes down is an **FX graph**: a list of nodes, each one an operation with its inputs. Then it hands the graph
-# to a [**backend**](../Glossary.md#backend). A backend can be any function that takes a graph and returns something
-# callable, so you can write the smallest tool for looking inside in five lines.
+# While it follows your bytecode, Dynamo writes an **FX graph**: a list of nodes, each one an operation with its inputs.
+# Then it hands the graph to a [**backend**](../Glossary.md#backend). A backend can be any function that takes a graph
+# and returns something callable, so three lines give you a first tool for looking inside.
 
 
 # %%
@@ -130,6 +131,9 @@ looked_at = torch.compile(small_step, backend=looking_backend)
 _ = looked_at(torch.randn(3))
 
 # %% [markdown] tags=[]
+# That's the graph, printed as Python. `L_x_` is Dynamo's name for your local variable `x`. `y = None` drops a value after
+# its last use, so that its memory can go.
+#
 # Now look at the graph of the whole network. Inputs, weights, operations and the output have boxes of different shapes
 # and colours. Unfold *The same as text* below the picture if you'd rather read a table.
 
@@ -156,7 +160,7 @@ assert {word for name, word in words.items() if "running_" in name} == {"buffer"
 # %% [markdown]
 # Notice that the weights come into the graph from outside, as the image does: parameters are `placeholder` nodes, too,
 # drawn with dashes. So are the running statistics of batch norm: they're [buffers](../Glossary.md#buffer), in boxes of
-# another shape. Each call hands them in, so you can train the model without compiling it again.
+# another shape. Each call hands them in, so you can change the weights without compiling again.
 #
 # ## Guards: when can it reuse the graph?
 #
@@ -188,7 +192,7 @@ compiled_for = []
 
 
 def counting_backend(graph_module, example_inputs):
-    # The placeholder knows the shape that the graph was made for; the example is a tensor like any other.
+    # An example input has plain sizes. Only the graph's placeholder knows which of them is a symbol.
     values = [node.meta["example_value"] for node in graph_module.graph.nodes if node.op == "placeholder"]
     shape = next(value.shape for value in values if isinstance(value, torch.Tensor))
     compiled_for.append("(" + ", ".join("s" if isinstance(size, torch.SymInt) else str(size) for size in shape) + ")")
@@ -256,7 +260,8 @@ for graph_break in broken.graph_breaks:
     print(f"    {graph_break.reason.splitlines()[0]}")
 
 # %% [markdown]
-# Two lines ended a graph, so there are three. The second one only works out the condition. Where's the multiplication
+# Two lines ended a graph, so there are three. The second one only works out the condition: `gt` is the `>`, and
+# `method:mean` is `mean`, called as a method. Where's the multiplication
 # by 0.5? Python ran the `if`, and it didn't go that way: this call never reached it.
 #
 # A [graph break](../Glossary.md#graph-break) isn't an error, but it costs you something. Nothing gets fused across it, and
@@ -331,8 +336,8 @@ assert called["backward"].count("aten.sum.dim_IntList") == 1
 
 # %% [markdown]
 # Why so many more than twice four? One reason is that ATen spells things out: a `Linear` is a transpose and an `addmm`.
-# Another is that each operation needs a derivative for everything that learns: the linear layer alone takes two matrix
-# products and a sum on the way back.
+# Another is that a way back needs one derivative for each input that has a gradient. For the linear layer alone these are
+# two matrix products and a sum: for its input, its weight and its bias.
 #
 # Two words that you'll see in the picture: the inputs of the joint graph are called **primals** (what goes into the
 # forward pass: parameters and images) and **tangents** (the gradients that come in from behind, one for each output).
@@ -396,8 +401,8 @@ if device.type == "cpu":
     assert body.count("store(") <= 2  # the second one is the rest that fills no vector
 
 # %% [markdown]
-# The name lists what Inductor fused: `add`, `mul`, `relu`. And here's the kernel, exactly as your C++ compiler (or
-# Triton) gets it. Find the multiplication by 2 and the addition of 1. You'll see one load and one store. (On a CPU, the
+# The name lists what Inductor fused: `add`, `mul`, `relu`. And here's the kernel that your C++ compiler (or
+# Triton) gets, with long lines cut. Find the multiplication by 2 and the addition of 1. You'll see one load and one store. (On a CPU, the
 # two lines about integer division are a safety net of Inductor's. Nothing is divided here.)
 
 # %%
@@ -474,6 +479,9 @@ assert sum("erf" in line for line in gelu_stages["kernel, by Inductor"]) == 1
 # *5 minutes.* When compiled code misbehaves, you want to know which stage is guilty. `backend=` lets you get off the road
 # early: try `eager` (Dynamo only), then `aot_eager` (Dynamo and AOTAutograd), then `inductor` (everything). The first one
 # that goes wrong is where to look.
+#
+# You'll find `eager` and `aot_eager` in the second list only: the first leaves out what's for debugging. (`fxopt` is this
+# course's own.)
 
 # %%
 print("for users:", ", ".join(torch.compiler.list_backends()))
@@ -579,7 +587,7 @@ for name, count in bert_graphs.operation_counts().most_common(6):
 assert (len(bert_graphs.graphs), len(bert_graphs.graph_breaks)) == (1, 0)
 
 # %% [markdown]
-# One: what all those options decide is known before a tensor is touched, so Dynamo follows the one way that your model
+# One. Python decides about all those options before it touches a tensor, so Dynamo follows the one path that your model
 # takes and leaves out the rest.
 #
 # A graph of this size would fill your wall, so the picture folds it up. A box stands for a module, or for several blocks

@@ -216,7 +216,7 @@ def scripted_report() -> BenchmarkReport:
 def test_words_for_differences() -> None:
     report = scripted_report()
     assert [against_first(report, candidate) for candidate in report] == [
-        "the measure",
+        "baseline",
         "2.50× faster",
         "unclear",
         "2.00× slower",

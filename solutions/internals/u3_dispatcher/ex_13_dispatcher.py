@@ -35,10 +35,13 @@ from autograder import check, submit
 # | | kernel registered for | fills |
 # | --- | --- | --- |
 # | 1 | exactly this key | |
-# | 2 | `CompositeExplicitAutograd` | backend keys and `Undefined` |
-# | 3 | `CompositeImplicitAutograd` | the same and autograd keys; but not an autograd key whose backend, dense, has a kernel of its own, and no autograd key at all if there's a `CompositeExplicitAutograd` |
+# | 2 | `CompositeExplicitAutograd` | backend keys (`CPU`, `SparseCUDA`, …) and `Undefined` |
+# | 3 | `CompositeImplicitAutograd` | the same, and autograd keys (`AutogradCPU`, …) with the two exceptions below |
 # | 4 | `Autograd` | autograd keys |
 # | 5 | the fallback for the key | |
+#
+# Row 3 leaves out `AutogradCPU` where the operator has a kernel for `CPU`, and likewise for CUDA: that kernel needs autograd
+# above it. It leaves out all autograd keys where the operator has a `CompositeExplicitAutograd`.
 #
 # If nothing fills it, raise a `NotImplementedError` that names the operator and the key.
 
@@ -197,7 +200,7 @@ check.u3.own_dispatcher(Dispatcher, runtime_key, below)
 # | --- | --- |
 # | `"device"`, `"layout"` | `"cpu"` or `"meta"`; `"strided"` or `"sparse"` |
 # | `"requires_grad"` | true or false |
-# | `"made"` | where it was made: `"outside"` of inference mode, or `"inside"`; or taken from a tensor that was made on the other side: `"view inside"`, `"clone inside"`, `"clone outside"` |
+# | `"made"` | `"outside"` or `"inside"` of inference mode; or what was taken there from a tensor of the other side: `"view inside"`, `"clone inside"`, `"clone outside"` |
 # | `"batched"` | whether it's one that `vmap` maps over |
 #
 # `blocks` names the `with` blocks around the call, the outermost first: `"no_grad"`, `"inference_mode"`, `"autocast"` (for the
@@ -291,7 +294,7 @@ check.u3.recording_mode(Recorder)
 # *35 minutes, hard.* Write `Fixed`.
 #
 # - `Fixed(ticks, requires_grad)` takes the ticks as an int64 tensor, and `tensor.ticks` gives them back.
-# - Each operator calculates with the exact numbers, in double precision, as the CPU does. Its result is rounded to the nearest
+# - Each operator calculates with the exact numbers, ticks / 256 in double precision, as the CPU does. Its result is rounded to the nearest
 #   tick by `torch.round`, and what is beyond -32768 or 32767 ticks stays at that limit. It's a `Fixed`.
 # - An operator that writes in place changes the ticks of its first argument. Nobody writes through a view.
 # - An operator that is not in `SUPPORTED` must be refused: `NotImplementedError`, with the operator's name.
@@ -302,7 +305,7 @@ check.u3.recording_mode(Recorder)
 #
 # For example, `Fixed(torch.tensor([256]), False) / 3` has the ticks `[85]`.
 #
-# <details><summary>Hint 1: a question</summary>The class in the lesson's mode stood at the key <code>Python</code>. What differs when a <em>tensor</em> stands there, and not a block?</details>
+# <details><summary>Hint 1: a question</summary>The mode in the lesson stood at the key <code>Python</code>. What differs when a <em>tensor</em> stands there, and not a block?</details>
 # <details><summary>Hint 2: the idea</summary>One method serves all operators: turn each <code>Fixed</code> among the arguments into an ordinary tensor of double precision, call the operator on those, and turn the result into ticks. <code>tree_map_only(Fixed, …, (args, kwargs))</code> does the first step.</details>
 # <details><summary>Hint 3: the shape</summary><code>__new__</code> is given below, and <code>__init__</code> keeps the ticks. In <code>__torch_dispatch__</code>: refuse, unwrap, call, round and clamp. <code>operator._schema.is_mutable</code> tells which operators write; for them, put the new ticks into <code>args[0]</code>.</details>
 
@@ -373,7 +376,7 @@ check.u3.toy_backend(Fixed)
 # forward pass.
 #
 # <details><summary>Hint 1: a question</summary>Somebody computes the sigmoid in the forward pass and saves it for the backward pass. Why is the second derivative wrong then?</details>
-# <details><summary>Hint 2: the idea</summary>The two kernels may be the same function. Only the key under which you register it differs, and that the second one needs a formula. Let the check print the graphs before you write the second function.</details>
+# <details><summary>Hint 2: the idea</summary>The two kernels may be the same function. Two things differ: the key under which you register it, and that the second one needs a formula for its gradient. Let the check print the graphs before you write the second function.</details>
 # <details><summary>Hint 3: the shape</summary><code>library.define(schema)</code>, <code>library.impl(name, function, key)</code>, and <code>torch.library.register_autograd(f"{library.ns}::whole", backward, setup_context=…, lib=library)</code>. The formula returns one gradient for each argument, <code>None</code> for the number.</details>
 
 
@@ -432,10 +435,10 @@ check.u3.composite_or_explicit(define, seen_by_each_stage)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "explain_new_backend-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Question 2. What does a new backend have to write?
 #
-# *10 minutes, medium.* You support a new chip. PyTorch has more than 3,000 operators. Count with the tables of the lesson how
-# many of them would work on your chip without a kernel of its own, and say in at most 150 words which ones those are, which
-# kernels you'd write first, and what you do about an operator that nobody has written. What speaks against a fallback that
-# copies everything to the CPU?
+# *10 minutes, medium.* You support a new chip. PyTorch has more than 3,000 operators. Count how many of them would work
+# on your chip without a kernel of its own (copy `table` from the lesson into a cell below), and say in at most 150 words which
+# ones those are, which kernels you'd write first, and what you do about an operator that nobody has written. What speaks
+# against a fallback that copies everything to the CPU?
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "explain_new_backend", "locked": false, "points": 10, "schema_version": 3, "solution": true, "task": false} fxopt={"rubric": {"a count of one's own, from the tables": 3, "composite kernels serve every backend; backends write the operators they end in": 4, "a choice for what is missing, with what it costs": 3}}
 # *Your answer goes here.*
@@ -443,8 +446,8 @@ check.u3.composite_or_explicit(define, seen_by_each_stage)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ex13-submit-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Submit
 #
-# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It says how many points you have and where the
-# feedback page lies.
+# Save the notebook (Ctrl+S or ⌘S), then take the `#` away and run this cell. It tells you how many points you have and
+# where to find the feedback page.
 
 # %%
 # submit("ex_13")

@@ -16,8 +16,8 @@
 # *About 75 minutes. You need Unit 2; a C++ compiler isn't needed.*
 #
 # You write `a + b`. PyTorch runs one of a dozen different pieces of code: on the processor, on a GPU, with gradients,
-# under `vmap`, on tensors that don't exist. Who decides? If you can't answer that, an error such as *could not run
-# 'aten::add' with arguments from the 'SparseMeta' backend* is the end of the road.
+# under `vmap`, on tensors that don't exist. Who decides? If you can't answer that, an error such as *Could not run
+# 'aten::mul.Tensor' with arguments from the 'SparseMeta' backend* is the end of the road.
 
 # %% [markdown]
 # The [**dispatcher**](../Glossary.md#dispatcher) decides. It's a table for each operator and a handful of bits for each call, and nothing else. By the
@@ -36,6 +36,7 @@
 # %matplotlib inline
 import contextlib
 import re
+import textwrap
 from collections import Counter
 
 import torch
@@ -54,14 +55,16 @@ for line in torch._C._dispatch_dump("aten::add.Tensor").splitlines()[:2]:
 
 # %%
 registered = torch._C._dispatch_dump("aten::add.Tensor").splitlines()[4:]
+print(len(registered), "kernels:")
 for line in registered:
     key, _, rest = line.partition(": ")
-    print(f"{key:42}", "a fallthrough" if "fallthrough" in rest else "a kernel", "from", rest.split("/")[-1][:44])
+    print(f"    {key:42} {rest.split('/')[-1].split(' ::')[0]}")
 
 # %% [markdown]
 # Every line begins with a [**dispatch key**](../Glossary.md#dispatch-key): the name of the situation that the kernel is
 # for. Some keys name a place (`CPU`, `Meta`), some a layout (`SparseCPU`), some a feature (`FuncTorchBatched` is `vmap`,
-# `Tracer` records for TorchScript).
+# `Tracer` records for TorchScript). Behind the key stands the file that registered the kernel. (*Inactive* is a kernel whose
+# place a later one has taken.)
 #
 # You could write all of this as `if` and `else` inside each of the 3,000 operators. Then whoever adds `vmap` has to change
 # 3,000 functions. With a table, they add entries, and nobody else has to know.
@@ -76,8 +79,8 @@ for line in registered:
 source("c10/core/TensorImpl.h", "key_set_")
 
 # %% [markdown]
-# **Prediction.** Four tensors: a plain one, one with `requires_grad=True`, one made under `inference_mode`, and one on the
-# `meta` device, which has a shape but no data. Whose key sets differ from the plain tensor's?
+# **Prediction.** Five tensors: a plain one, one with `requires_grad=True`, one made under `inference_mode`, one on the `meta`
+# device, which has a shape but no data, and a sparse one. Whose key sets differ from the plain tensor's?
 
 # %% tags=["nbval-check-output"]
 plain = torch.ones(2)
@@ -111,8 +114,9 @@ for name, tensor in tensors.items():
 from fxopt_workbench.torch_sources import installed
 
 header = installed("c10/core/DispatchKey.h").read_text()
-functionalities = header.split("enum class DispatchKey")[1].split("EndOfFunctionalityKeys")[0]
-print(" < ".join(re.findall(r"^  (\w+)(?: = .*)?,", functionalities, re.MULTILINE)))
+functionalities = header.split("enum class DispatchKey")[1].split("\n  EndOfFunctionalityKeys,")[0]
+in_header = re.findall(r"^  (\w+)(?: = 0)?,", functionalities, re.MULTILINE)
+print(textwrap.fill(" < ".join(in_header), 110))
 
 # %% tags=["nbval-check-output"]
 from torch._C import DispatchKey, DispatchKeySet
@@ -130,12 +134,30 @@ def keys_of(*names):
 
 for lower, higher in zip(ORDER, ORDER[1:], strict=False):
     assert keys_of(lower, higher).highestPriorityTypeId() == getattr(DispatchKey, higher), (lower, higher)
-print("the last to run first:", " < ".join(ORDER))
+print("from the lowest to the highest:", " < ".join(ORDER))
 print("sparse on the CPU, together with meta:", keys_of("SparseCPU", "Meta").highestPriorityTypeId())
 
+# %% tags=["claim"]
+# The header lists all functionalities, in the order that the sets obey.
+in_both = [name for name in in_header if name in ORDER]
+assert in_both == [name for name in ORDER if name in in_header]
+assert {"Dense", "Sparse", "AutogradFunctionality"} <= set(in_header)
+assert len(in_both) > 5
+
+# %% tags=["claim"]
+# A sparse tensor on the CPU times one on meta raises the error that the first paragraph quotes.
+try:
+    torch.eye(2).to_sparse() * torch.ones(2, 2, device="meta")
+    raised = ""
+except NotImplementedError as error:
+    raised = str(error)
+assert raised.startswith("Could not run 'aten::mul.Tensor' with arguments from the 'SparseMeta' backend")
+
 # %% [markdown]
-# Look at the last line of this one. 64 bits aren't enough for one bit per key, so the set holds two kinds of bits: *what* (dense,
-# sparse, autograd) and *where* (CPU, CUDA, Meta). The highest of each together name the key.
+# Now look at the last line: a sparse tensor on the CPU and one on meta lead to `SparseMeta`, which neither of them is. 64
+# bits aren't enough for one bit per key, so the set holds two kinds of bits: *what* (dense, sparse, autograd) and *where*
+# (CPU, CUDA, Meta). The highest of each together name the key. (The header's list has the *what* only. That's why you find
+# `Dense` and `AutogradFunctionality` there, and not `CPU` and `AutogradCPU`.)
 #
 # ## From keys to one kernel
 #
@@ -183,7 +205,7 @@ print(f"{'vmap':16} {seen[0]}")
 # the autograd keys, so that the kernel doesn't run at all. `autocast` works the other way round. Every tensor on the CPU
 # has the key `AutocastCPU`, and normally the thread excludes it. The `with` block stops excluding.
 #
-# `vmap` includes a key above all others, `FuncTorchDynamicLayerFrontMode`. Its kernel asks which transformation is the
+# `vmap` includes a key far above autograd, `FuncTorchDynamicLayerFrontMode`. Its kernel asks which transformation is the
 # innermost. If that's `vmap` and a tensor is batched, the kernel for `FuncTorchBatched` comes next.
 
 # %% [markdown]
@@ -221,7 +243,7 @@ for operator in ("aten::relu", "aten::linear", "aten::ones_like"):
         print(f"    {key:18} {'falls through' if what == 'fallthrough' else why}")
 
 # %% [markdown]
-# Read the words in the brackets:
+# Here's what the words on the right mean:
 #
 # | why | what it means |
 # | --- | --- |
@@ -238,20 +260,28 @@ for operator in ("aten::relu", "aten::linear", "aten::ones_like"):
 # It's a shorthand for people who register. If several could fill an entry, the order in the code decides: exactly this key,
 # then composite explicit, then composite implicit, then the alias `Autograd`, then the backend's fallback.
 #
-# How much of PyTorch is composite? Count the entries for `CPU` over all operators.
+# How much of PyTorch is composite? Count the entries for `CPU`, of every fifth operator.
 
 # %%
 reasons = Counter(table(name).get("CPU", ("", "no entry"))[1] or "no entry" for name in operators[::5])
 for why, count in reasons.most_common():
     print(f"{why:24} {count:5}  {'█' * round(40 * count / max(reasons.values()))}")
 figure, axes = pyplot.subplots(figsize=(7, 2.6), layout="constrained")
-axes.barh(list(reasons), list(reasons.values()), color="tab:blue")
+axes.barh(*zip(*reasons.most_common(), strict=True), color="tab:blue")
 axes.set(title="Why the entry for CPU is what it is, every fifth operator", xlabel="operators")
 axes.invert_yaxis()
 pyplot.close(figure)
 figure
 
+# %% tags=["claim"]
+# More than half of the operators are composite, and these are more than there are with a kernel for the CPU.
+composite = reasons["default backend kernel"] + reasons["math kernel"]
+assert composite > sum(reasons.values()) / 2
+assert composite > reasons["kernel"]
+
 # %% [markdown]
+# More than half: the two composite kinds together serve more operators than there are with a kernel for the CPU.
+#
 # ## Walking down: redispatch
 #
 # *15 minutes.* One call usually runs several kernels. The autograd kernel records its node and then calls the *same
@@ -272,7 +302,7 @@ def on_cpu(x):
 
 def on_autograd(keys, x):
     print("    Autograd: take notes, then call again below me")
-    with torch._C._AutoDispatchBelowAutograd():
+    with torch._C._AutoDispatchBelowAutograd():  # what the kernel below me calls takes no notes either
         return shout.redispatch(keys & BELOW_AUTOGRAD, x)
 
 
@@ -290,7 +320,8 @@ for name in ("nothing special", "no_grad", "inference_mode"):
         shout(plain)
 
 # %% [markdown]
-# And on a device that has no kernel? The dispatcher finds no entry, and now you can read what it says:
+# And if a kernel is missing? Call it on a sparse tensor. `Autograd` stands for all autograd keys, so that kernel runs. Below it
+# the dispatcher finds no entry, and now you can read what it says:
 
 # %%
 try:
@@ -299,8 +330,8 @@ except NotImplementedError as error:
     print(str(error).split(". This could")[0])
 
 # %% [markdown]
-# It names the operator, the key, and (further down in the full message) every key that does have a kernel. Nine times out
-# of ten, that's all you need.
+# It names the operator, the key, and (further down in the full message) every key that does have a kernel. Most of the
+# time, that's all you need.
 #
 # Where does the order of the walk come from? From the bits. The C++ that finds the next kernel is one function, and it's
 # short because the table is flat:
@@ -359,7 +390,7 @@ print("backward:", backward.names)
 try:
     source("c10/core/TensorImpl.h", "type_id_")
 except LookupError as error:
-    print(str(error).split(". It may")[0])
+    print(str(error).split(". It ")[0])
 source("c10/core/TensorImpl.h", "key_set")
 
 # %% [markdown]

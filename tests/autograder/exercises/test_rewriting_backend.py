@@ -45,6 +45,18 @@ def test_hidden_cases_come_from_the_seed_and_hold_every_kind() -> None:
         assert {"tanh", "relu"} & set(activations)
 
 
+def test_hidden_models_stay_finite_whatever_is_drawn() -> None:
+    # The judge runs a graph on weights of its own. Where layers multiply, these overflow, and no answer is right.
+    for seed in range(20):
+        for case in judging.hidden_cases(Random(seed)):
+            model, inputs = build(case)
+            generator = torch.Generator().manual_seed(seed)
+            for value in model.parameters():
+                value.data = torch.randn(value.shape, generator=generator)
+            with torch.no_grad():
+                assert model(inputs[0]).abs().max() < 1e12, (seed, case.name)
+
+
 def test_exact_and_approximate_models_are_told_apart() -> None:
     # The tolerance must lie below what the approximation changes, or a forgotten recompile would pass.
     cases = [*visible_cases(), *judging.hidden_cases(Random("gap"))]

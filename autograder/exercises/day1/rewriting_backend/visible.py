@@ -71,14 +71,15 @@ class Stack(nn.Module):
 
     def _part(self, x: torch.Tensor, start: int, stop: int) -> torch.Tensor:
         """Some of the layers, one after the other."""
-        for layer, name in zip(self.layers[start:stop], self.activations[start:stop], strict=True):
-            hidden = layer(x)
+        for number in range(start, stop):  # a slice of a ModuleList is a new module, whose making would be captured
+            name = self.activations[number]
+            hidden = self.layers[number](x)
             scaled = hidden * 2.0
             past = hidden - 1.0  # stands between the activation and what it reads
             if self.misleading:
                 gelu = torch.relu(scaled)
                 relu = FORMS[name](scaled)
-                x = relu + past * gelu
+                x = relu + past - gelu
             else:
                 x = FORMS[name](scaled) + past
             if self.writes:

@@ -198,13 +198,22 @@ def _kernel(
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
-    """Each call with the kernels that ran."""
+    """What was registered and, of each call, which kernels ran, in order."""
     lines = [f"{case.name}: what your dispatcher did"]
     for keys, found in zip(case.parameters["keysets"], evidence.values["keys"], strict=True):
         lines.append(f"  the keys {{{', '.join(keys)}}} lead to {found}")
-    calls = [step for step in case.parameters["steps"] if step[0] == "call"]
-    for (_, operator, _, blocks), found in zip(calls, evidence.values["runs"], strict=True):
-        within = " ".join(f"{block} {functionality}" for block, functionality in blocks)
+    runs = iter(evidence.values["runs"])
+    if case.parameters["steps"]:
+        lines.append(f"  (a plain tensor has {{{', '.join(PLAIN)}}})")
+    for kind, *step in case.parameters["steps"]:
+        if kind != "call":
+            what = f"a kernel for {step[1]} of {step[0]}" if kind == "register" else f"a fallback for {step[0]}"
+            lines.append(f"  {what}")
+            continue
+        operator, keysets, blocks = step
+        tensors = " and ".join("a plain tensor" if keys == PLAIN else f"{{{', '.join(keys)}}}" for keys in keysets)
+        within = "".join(f", {block} {functionality}" for block, functionality in blocks)
+        found = next(runs)
         end = f", then: {found['missing']}" if "missing" in found else " …" if "endless" in found else ""
-        lines.append(f"  {operator}{' ' + within if within else ''}: {' → '.join(found['log']) or 'no kernel'}{end}")
+        lines.append(f"  {operator} ({tensors}{within}): {' → '.join(found['log']) or 'no kernel'}{end}")
     return ["\n".join(lines)]
