@@ -9,6 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from autograder.exchange.deferring import defer_address_syntax
+
+defer_address_syntax()
+
 _FACE = {
     "check": ("autograder.learner_side.check", None),
     "submit": ("autograder.learner_side.submit_cell", "submit"),
