@@ -145,7 +145,7 @@ def test_a_report_is_not_believed_without_the_graph() -> None:
 
 
 def test_a_pass_that_is_wrong_on_none_of_the_inputs_is_rightly_kept() -> None:
-    """Nothing to verify on exceeds π behind the `relu`, so `drop_abs` looks right; the judge's own inputs do exceed it."""
+    """On all inputs to verify on, `sin` reads less than π, so `drop_abs` looks right; the judge's own exceed it."""
     given = {"width": 5, "training": False, "seed": 335625988}
     parts = ["dropout", "layer", "centre", "norm", "relu", "sin", "abs"]
     passes = ["break_halfway", "drop_abs", "fold_scale", "merge_relus", "drop_neutral"]

@@ -167,8 +167,8 @@ class Truth:
         kept: names of the passes that it keeps.
         operations: nodes of the captured graph and of the result.
         operators: how many operators run in each of the two.
-        result: the graph that it returns. A pass that is right on every input that there was to verify on may be wrong on
-            another one, so what a right result computes there is what this one does, and not always what the model does.
+        result: the graph that it returns. A pass that is right on every input that there was to verify on may be wrong
+            on another one. There a right result computes what this one does, and not always what the model does.
     """
 
     kept: list[str]
