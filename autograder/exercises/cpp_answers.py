@@ -13,11 +13,14 @@ from fxopt_workbench.cpp import CompileError, EndlessBuildError
 
 MISCONCEPTIONS = {
     "does not compile": "Your source cannot be built.",
-    ENDLESS: "Your source keeps the compiler busy without end. Look for templates that unfold into others.",
+    ENDLESS: (
+        "The compiler came to no end over your source. If other programs keep this machine busy, try again when they "
+        "have ended. Otherwise look for templates that unfold into others."
+    ),
     "cannot be loaded": ("Your library is built, but PyTorch cannot load it: it refuses what the library registers."),
     "ended the process": (
-        "Your operator ended the process that it ran in. Is every index inside the tensor, and every call on its way "
-        "to another kernel?"
+        "Your operator did not come to an answer, in a process of its own. Is every index inside the tensor, does "
+        "every loop end, and is every call on its way to another kernel?"
     ),
 }
 """Join them to a task's own. In a class of tasks these come first."""

@@ -24,7 +24,7 @@ ENDINGS = {
     ),
     HUNGRY: "Your graph asked for more memory than there is for it ({memory:.0f} GiB).",
     LARGE: "Your graph gave more than can be compared: its results are too large.",
-    ENDLESS: "Your source keeps the compiler busy without end.",
+    ENDLESS: "The compiler came to no end over your source.",
 }
 """Message by misconception. After one of these a task's further cases are not tried: they would end likewise."""
 

@@ -58,7 +58,7 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # recompile.
 #
 # <details><summary>Hint 1: a question</summary>Several arguments are new in one call. How do you find out which of them the compiled code relied on?</details>
-# <details><summary>Hint 2: the idea</summary>With <code>error_on_recompile</code>, Dynamo raises an error instead of compiling. The message names the failed guard of each version; version <code>0/0</code> is the first. Or experiment: which argument alone makes it compile?</details>
+# <details><summary>Hint 2: the idea</summary>With <code>error_on_recompile</code>, Dynamo raises an error instead of compiling. The message names the failed guard of each version; version <code>0/0</code> is the first. What follows the <code>#</code> is the line of your program, and no guard. Or experiment: which argument alone makes it compile?</details>
 # <details><summary>Hint 3: the shape</summary>Reset Dynamo. For each call, try it with recompiling forbidden. If that raises, read the line about <code>0/0</code>, and make the call again so that the new version gets compiled.</details>
 
 
@@ -208,7 +208,7 @@ check.day5.insert_after(insert_after)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_sizes-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. Which sizes may vary?
 #
-# *10 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise anything, find out
+# *25 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise anything, find out
 # what the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name, and some of
 # their sizes are 1. For each name, return a list with one entry per dimension:
 #
@@ -220,7 +220,7 @@ check.day5.insert_after(insert_after)
 #
 # <details><summary>Hint 1: a question</summary>What stands in <code>node.meta["val"].shape</code> of a placeholder of an exported program?</details>
 # <details><summary>Hint 2: the idea</summary>Offer each size as <code>Dim.AUTO</code>, and let the exporter find out: what the model holds fixed becomes a number. A size of 1 in the example always becomes a number, so make it a 2 where the model takes that.</details>
-# <details><summary>Hint 3: the shape</summary>First try which sizes of 1 can be 2: all of them, else all but one, and so on. Then export, and turn each placeholder's sizes into text; a fixed size prints as digits.</details>
+# <details><summary>Hint 3: the shape</summary>First try which sizes of 1 can be 2: all of them, else all but one, and so on. Then export, and turn each placeholder's sizes into text; a fixed size prints as digits, and you return it as an <code>int</code>.</details>
 
 
 # %% tags=["nbval-check-output", "not-graded"] nbgrader={"grade": false, "grade_id": "dynamic_sizes-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -298,7 +298,8 @@ check.day5.dynamic_sizes(dynamic_sizes)
 # | `operations` | the number of `call_function` nodes in the captured graph and in the result |
 # | `seconds` | the two medians, in the same order |
 #
-# If nothing was captured, the lists are empty and the numbers 0.
+# If nothing was captured, the lists are empty and the numbers 0. (When the exporter refuses, it prints the graph as far as
+# it got. You can ignore that.)
 #
 # **Prediction.** One of the passes below is right for positive values only, and another one raises an error. Which ones? And
 # which one writes into weights? (The hidden cases bring others, and a name proves nothing.)

@@ -356,7 +356,7 @@ assert all(run["graphs captured by Dynamo"] == 1 for run in (cold, *warm))
 # version of PyTorch, and whatever else the code depends on.
 #
 # Change the width or a setting, and you get another key. Change the *weights*, and you don't: they're inputs of the graph,
-# not part of the code. So nobody ever has to declare anything on disk invalid. A process that needs something else looks
+# not part of the code. So nothing on disk ever has to be invalidated. A process that needs something else looks
 # under another key.
 #
 # | what | where | how long |
@@ -427,7 +427,7 @@ print(f"factor: {estimates[0].seconds / estimates[1].seconds:.0f}")
 # The picture is called the [**roofline**](../Glossary.md#roofline) (Williams et al., *Communications of the ACM*, 2009). On
 # the slope, memory is the limit. Under the flat roof, arithmetic is. Each mark is a matrix product, and its intensity
 # says how far to the right it goes. (As usual, we only count the FLOPs of products and convolutions. Everything else
-# would be far to the left, waiting for memory.) Here's the same as a table:
+# would be far to the left, waiting for memory.) Here are the two machines as a table:
 
 # %%
 comparison(estimates)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -41,6 +43,11 @@ def sleeps(case: Case) -> Evidence:
     return Evidence()
 
 
+def pauses(case: Case) -> Evidence:
+    time.sleep(0.8)
+    return Evidence({"rested": True})
+
+
 def raises(case: Case) -> Evidence:
     raise KeyError("not there")
 
@@ -70,6 +77,31 @@ def test_what_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = time.monotonic()
     assert "no end within 1 seconds" in apart(sleeps, CASE).values[ENDED]
     assert time.monotonic() - begun < 30
+
+
+def test_waiting_for_a_busy_processor_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS", 0.2)
+    monkeypatch.setattr(module, "queued_seconds", lambda pid: 60.0)
+    assert apart(pauses, CASE).values == {"rested": True}
+    monkeypatch.setattr(module, "MOST_SECONDS", 0.2)
+    assert "no end within" in apart(pauses, CASE).values[ENDED]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how long a process has waited")
+def test_a_process_that_shares_a_processor_has_waited_for_it() -> None:
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
+    try:
+        for loop in loops:
+            os.sched_setaffinity(loop.pid, {min(os.sched_getaffinity(0))})
+        deadline = time.monotonic() + 30
+        while not all(module.queued_seconds(loop.pid) > 0.05 for loop in loops) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert all(module.queued_seconds(loop.pid) > 0.05 for loop in loops)
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert module.queued_seconds(loops[0].pid) == 0.0, "it has ended"
 
 
 def test_what_it_raises_is_raised_here() -> None:

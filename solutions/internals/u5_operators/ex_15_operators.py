@@ -16,7 +16,7 @@
 # Five tasks and two questions, a bit under four hours. You write operators in C++ that the dispatcher, autograd and the compiler
 # take for PyTorch's own.
 #
-# You write a function that returns C++ as a string. The check below it builds the string, calls the operator in a process of
+# You write a function that returns C++ as a string. The check below it compiles the string, calls the operator in a process of
 # its own, and shows what came back. If your code brings that process down, your notebook stays up. The first build takes half a
 # minute, because PyTorch's headers are compiled once; after that it's seconds. `submit` at the end also tries hidden cases:
 # other shapes, strides, dtypes and numbers.
@@ -84,7 +84,7 @@ TORCH_LIBRARY_IMPL(u5, CPU, m) {
 check.u5.longest_run(longest_run_source)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "soft_clip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 2. Let TensorIterator do the rest
+# ## Task 2. TensorIterator and vector code
 #
 # *40 minutes, hard.* Broadcasting, promotion, strides, `out=`, overlap: `add` handles all of that, and so can you, with one
 # formula for a number and one for a vector of numbers. Write `soft_clip`, which computes `x * limit / (limit + |x|)`, in the
@@ -154,10 +154,10 @@ TORCH_LIBRARY_IMPL(u5, CPU, m) {
 check.u5.soft_clip(soft_clip_source)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "gaussian-rules", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# ## Task 3. Gradients, and a kernel that has no data
+# ## Task 3. Gradients, and a kernel without data
 #
-# The training step and the compiler want more of an operator than numbers. Here's one that PyTorch doesn't have. For points `x`
-# of shape (n, d) and `y` of shape (m, d), all of one floating dtype, it gives the matrix (n, m) of
+# Training and the compiler want more of an operator than numbers. Here's an operator that PyTorch doesn't have. For points `x`
+# of shape (n, d) and `y` of shape (m, d), both of `float32` or both of `float64`, it gives the matrix (n, m) of
 # `exp(-‖x[i] - y[j]‖² / (2 width²))`.
 #
 # With `G` for the result and `U` for the gradient that comes in, the gradient for `x[i]` is
@@ -165,7 +165,7 @@ check.u5.soft_clip(soft_clip_source)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "gaussian-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *55 minutes, hard.* Write `gaussian(Tensor x, Tensor y, float width) -> Tensor` in the namespace `u5`. Points that don't fit
-# together must be refused.
+# together must be refused: the operator takes two matrices with as many columns.
 #
 # - It needs a kernel for `CPU`, one for `Meta`, which knows shapes and has no data, and one for `Autograd`.
 # - Its gradients for `x` and `y` can be differentiated again.
@@ -277,7 +277,8 @@ check.u5.gaussian(gaussian_source)
 # - `silu_dropout_backward(Tensor gradient, Tensor x, Tensor mask, float p) -> Tensor`
 #
 # The first returns `silu(x) / (1 - p)` where an element is kept and 0 where it is dropped, and the mask (`bool`, true where
-# kept). The second is its derivative, for a given mask. `silu(x)` is `x / (1 + exp(-x))`.
+# kept). The second is its derivative, for a given mask. `silu(x)` is `x / (1 + exp(-x))`. `x` is `float32` or `float64`, of
+# any shape and strides. You need no kernel for `Autograd`.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silu_dropout-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *55 minutes, hard.* Write both, by these rules.

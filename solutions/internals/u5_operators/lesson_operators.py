@@ -29,9 +29,10 @@
 # %% [markdown]
 # ## One operator, read from top to bottom
 #
-# *10 minutes.* Before you write an operator, read one. PyTorch keeps what it knows about `add` in four places, and your wheel
-# has most of them. The first is its [**schema**](../Glossary.md#schema): name, arguments, results, and for each backend the
-# function that does the work.
+# *10 minutes.* Before you write an operator, read one. PyTorch keeps what it knows about `add` in four places: its entry
+# in a list of all operators, its kernels, its derivative, and the class of its `grad_fn`. Your wheel has all but the
+# kernels. The entry begins with the [**schema**](../Glossary.md#schema): name, arguments, results. Then it names, for each
+# backend, the function that does the work.
 
 # %%
 from fxopt_workbench.torch_sources import source
@@ -40,7 +41,7 @@ source("aten/src/ATen/native/native_functions.yaml", "add.Tensor")
 
 # %% [markdown]
 # `dispatch` lists kernels for sparse tensors and for other libraries, but none for `CPU` or `CUDA`. `structured_delegate`
-# sends you on to `add.out`: one piece of code works out the shape, and one kernel a backend fills it.
+# sends you on to `add.out`: one function works out the shape, and each backend has a kernel that fills in the numbers.
 
 # %%
 source("aten/src/ATen/native/native_functions.yaml", "add.out")
@@ -49,8 +50,8 @@ source("aten/src/ATen/native/native_functions.yaml", "add.out")
 # No `CPU` here either. `ufunc_inner_loop` names a formula for two numbers, and the build writes the loops around it. `add` is
 # the exception. `mul.out` is like most, and names kernels that somebody wrote.
 #
-# **Prediction.** They all lie in or under `aten/src/ATen/native/`. Guess the folder of each: the loop of `mul` for the CPU, the
-# one for CUDA, the one for sparse tensors, and `matmul`, which has no loop.
+# **Prediction.** PyTorch's repository keeps all kernels in or under `aten/src/ATen/native/`. Guess the folder of each: the
+# loop of `mul` for the CPU, the one for CUDA, the one for sparse tensors, and `matmul`, which has no loop.
 
 # %%
 source("aten/src/ATen/native/native_functions.yaml", "mul.out")
@@ -64,14 +65,15 @@ source("aten/src/ATen/native/native_functions.yaml", "mul.out")
 # | `…/native/sparse`, `quantized`, `mkldnn`, `mps` | other layouts and backends |
 # | `c10/` | what all of them stand on: `TensorImpl`, keys, devices, errors |
 #
-# `matmul` shows the other kind of operator: it has no kernel at all, and is made of others.
+# `matmul` shows the other kind of operator. Except for nested tensors it has no kernel of its own: it's made of others, which
+# is what `CompositeImplicitAutograd` says.
 
 # %%
 source("aten/src/ATen/native/native_functions.yaml", "matmul")
 
 # %% [markdown]
-# The third place holds the derivative, one line for each argument. And from that line the build writes the fourth: a C++
-# class, whose objects are the `grad_fn` that you know from Python.
+# After the entry and the kernels, the third place is the derivative, one line for each argument. From these lines the build
+# writes the fourth: a C++ class, whose objects are the `grad_fn` that you know from Python.
 
 # %%
 source("tools/autograd/derivatives.yaml", "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")
@@ -186,8 +188,8 @@ except RuntimeError as error:
     print("double precision:      ", str(error).splitlines()[0])
 
 # %% [markdown]
-# `data_ptr` compares the dtype, hands you an address and takes its hands off. You walked from address to address, and `x.t()`
-# is the same memory with other strides (Unit 2). No check is there to fail: with a slice of a larger tensor you'd have read
+# `data_ptr` compares the dtype, hands you an address, and checks nothing else. You walked from address to address, and `x.t()`
+# is the same memory with other strides (Unit 2). With a slice of a larger tensor you'd have read
 # numbers of its neighbours, and with `x.expand(…)` memory that belongs to nobody. Reading past the end of memory isn't an
 # error in C++, it's undefined: garbage, or a process that ends.
 #
@@ -208,8 +210,8 @@ except RuntimeError as error:
 source("aten/src/ATen/native/cpu/Loops.h", "cpu_kernel_vec")
 
 # %% [markdown]
-# It takes your formula twice: once for a number, once for a vector of numbers, which is as many as the processor's widest
-# register holds. If all steps in a row are those of neighbours, it uses the second one, and the first one for what's left.
+# It takes your formula twice: once for a number, once for a vector, which is a few neighbouring numbers at a time. Where all
+# tensors have their numbers side by side, it uses the second formula, and the first one for what's left at the end.
 
 # %% tags=["nbval-check-output"]
 GATE = r"""
@@ -252,7 +254,8 @@ for name, first, second in (
     print(f"{name:14} {result.dtype!s:14} strides {result.stride()}")
 
 # %% [markdown]
-# Not a line of that is about strides or dtypes. Now the price of not doing it in one loop.
+# Not a line of that is about strides, and the one about dtypes asks `TensorIterator` for the common one. Now the price of not
+# doing it in one loop.
 #
 # **Prediction.** Four million numbers. PyTorch's own operators need three passes for the same formula. How many times as long
 # as your loop will they take?
@@ -269,15 +272,15 @@ times = measure_interleaved(
         "only a copy": lambda: numbers.clone(),
     },
     warmup=2,
-    repeats=7,
+    repeats=25,
 )
 shortest = {name: found.minimum for name, found in times.items()}
 for name, seconds in shortest.items():
     print(f"{name:16} {seconds * 1e3:6.1f} ms  {'█' * round(30 * seconds / max(shortest.values()))}")
 
 # %% [markdown]
-# Compare with the copy, which reads one tensor, writes one, and computes nothing. Your loop reads one more, so half as much
-# again is memory; beyond that it's arithmetic. (`load` built it for any processor of this kind, while PyTorch builds its own
+# The copy reads one tensor, writes one, and computes nothing: that's the price of memory alone. Your loop reads one tensor
+# more, so expect half as much again for memory. The rest of its time is arithmetic. (`load` built it for any processor of this kind, while PyTorch builds its own
 # loops once more for each newer one: `cpu/` in the table above.) What three operators take beyond your loop is passes through
 # memory, each with a result to allocate.
 
@@ -323,13 +326,13 @@ class Gated(torch.autograd.Function):
 
 
 pair = [torch.randn(5, dtype=torch.float64, requires_grad=True) for _ in range(2)]
-print("checked against differences:", torch.autograd.gradcheck(Gated.apply, pair))
-print("and its own derivative:     ", torch.autograd.gradgradcheck(Gated.apply, pair))
+print("checked against finite differences:", torch.autograd.gradcheck(Gated.apply, pair))
+print("and its own derivative:            ", torch.autograd.gradgradcheck(Gated.apply, pair))
 
 # %% [markdown]
 # The C++ class has the same name and the same two functions. As a kernel for the key `Autograd` it works for whoever calls
-# the operator, from Python or not. And since PyTorch can't know which kernel to run next, you say so: `forward` goes *below*
-# autograd with a guard, and calls the operator again. (This build takes half a minute once more: autograd's headers are new.)
+# the operator, from Python or not. It records, and has to get the numbers from the kernel for the CPU. So `forward` switches
+# autograd off for the calls inside it, with a guard named `below_autograd`, and calls the operator again. (This build takes half a minute once more: autograd's headers are new.)
 
 # %%
 source("torch/csrc/autograd/custom_function.h", "CppNode", most=10)
@@ -380,7 +383,7 @@ print("checked:", torch.autograd.gradcheck(gated, pair), torch.autograd.gradgrad
 
 # %% [markdown]
 # `gated` is the same operator as before: another library has added a kernel to it. Its node is a `CppNode`, which calls your
-# `backward`; the engine doesn't know any difference to `AddBackward0`.
+# `backward`. To the engine it's a node like `AddBackward0`.
 #
 # Because `backward` uses operators that are recorded themselves, the second derivative came for free. (This formula wants both
 # tensors in one shape; a real one sums over what was broadcast.)
@@ -439,8 +442,9 @@ print(torch.equal(compiled(*inputs), Model()(*inputs)))
 # [custom operator](../Glossary.md#custom-operator). The compiler leaves your loop alone, and it can't fuse `relu` into it
 # either.
 #
-# How do you know that your promises hold, for every shape, with gradients, with symbols? Ask `opcheck`. It runs the operator
-# as the compiler would and compares:
+# How do you know that your promises hold, with gradients and with symbols? Ask `opcheck`. It runs the operator on your inputs
+# as the compiler would, and compares. (On inputs that broadcast it would complain: the kernel broadcasts, `gated_shape`
+# doesn't.)
 
 # %% tags=["nbval-check-output"]
 from torch.library import opcheck
@@ -578,7 +582,7 @@ for name in doors:
     print(f"{name:10} {short[name].minimum / CALLS * 1e6:9.2f} µs {long[name].minimum * 1e3:11.2f} ms")
 
 # %% [markdown]
-# The way through the dispatcher takes a microsecond or so. Where there's something to compute, you don't see it.
+# The way through the dispatcher takes microseconds, however large the tensor is. Where there's something to compute, you don't see it.
 #
 # And here's what you pay for. An operator can be given what it lacks later, by anybody who knows its name. In Python that's a
 # line each for shapes, the derivative and `vmap`. The function of pybind11 has nowhere to put them.
@@ -657,8 +661,9 @@ for question, ask in questions.items():
 
 # %% [markdown]
 # The derivative: it's 0.5, and pybind11's answer is 0. Autograd never saw the call, so the result has no history and counts
-# as a constant. Your parameter stands still, and nobody complains. All other failures at least stop you, or show up as a
-# [graph break](../Glossary.md#graph-break): Dynamo leaves its graph, calls the function in Python, and begins a second graph.
+# as a constant. Your parameter stands still, and nobody complains. The mode isn't told either: all it sees is that
+# `halve` allocates. The other failures stop you, or show up as a [graph break](../Glossary.md#graph-break): Dynamo leaves
+# its graph, calls the function in Python, and begins a second graph.
 #
 # You could bind an `autograd::Function` with pybind11, and the derivative would come back. Nothing else on the list would:
 # modes, fake tensors and `vmap` all work through the dispatcher's table, and this call doesn't go through it.
@@ -735,8 +740,8 @@ for name in stable[:4]:
     print("   ", name[:100])
 
 # %% [markdown]
-# There are more names than before, and each of them stays. The price: fewer operations, no TensorIterator, no autograd class,
-# and boxed arguments. For a kernel with a loop of its own it's enough, and you ship one wheel instead of one for each release.
+# There are more names than before, and each of them stays. The price: fewer operations, no TensorIterator and no autograd
+# class. (`TORCH_BOX` wraps your kernel, so that it takes its arguments in an array, as C can.) For a kernel with a loop of its own it's enough, and you ship one wheel instead of one for each release.
 
 # %% [markdown]
 # ## The same for CUDA
@@ -775,7 +780,7 @@ else:
 
 # %% [markdown]
 # `v4` is one instruction that moves 16 bytes. It needs an address that 16 divides, which PyTorch's allocators give you for the
-# start of a tensor, and not for `x[1:]`. That's the CUDA version of *ignores strides*: check, and fall back to single loads.
+# start of a tensor, and not for `x[1:]`. So check the address, and fall back to single loads. (The `f32` lines are the numbers at the end.)
 #
 # No speed of a GPU is stated here, because none was measured on this machine.
 

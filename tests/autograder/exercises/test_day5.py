@@ -144,6 +144,21 @@ def test_a_report_is_not_believed_without_the_graph() -> None:
     assert names(pipelines.judge(case, Evidence(invented, graphs=right.graphs))) == ["wrong seconds"]
 
 
+def test_a_pass_that_is_wrong_on_none_of_the_inputs_is_rightly_kept() -> None:
+    """On all inputs to verify on, `sin` reads less than π, so `drop_abs` looks right; the judge's own exceed it."""
+    given = {"width": 5, "training": False, "seed": 335625988}
+    parts = ["dropout", "layer", "centre", "norm", "relu", "sin", "abs"]
+    passes = ["break_halfway", "drop_abs", "fold_scale", "merge_relus", "drop_neutral"]
+    script = {"operator": 0.001, "slower": 0.04, "disturbed": [5, 8]}
+    case = Case("looks right", {"parts": parts, "passes": passes} | given, kept=script)
+    model, wanted = assembled.build(case).eval(), pipelines.known_truth(case)
+    assert "drop_abs" in wanted.kept
+    x = assembled.draw(case, 4, 24)
+    with torch.no_grad():
+        assert not torch.allclose(wanted.result(x), model(x), atol=1e-4)
+    assert names(pipelines.judge(case, honest(case))) == []
+
+
 def test_each_pass_is_kept_in_some_case_and_those_that_are_wrong_rejected_in_some() -> None:
     kept, rejected = set(), set()
     for case in every_case(assembled, pipelines):

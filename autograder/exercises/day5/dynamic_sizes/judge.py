@@ -14,8 +14,8 @@ from autograder.exercises.day5.dynamic_sizes.visible import MODELS, make_example
 
 MISCONCEPTIONS = {
     "no sizes": (
-        "Return a dictionary from each input's name to a list with one entry a dimension: the number where the size is "
-        "fixed, else a name (a string)."
+        "Return a dictionary from each input's name to a list with one entry for each dimension: the number where the "
+        "size is fixed, else a name (a string)."
     ),
     "froze the first dimension": (
         "You report dimension 0 as fixed, though the model takes any batch. An example of size 1 makes the exporter "
@@ -24,7 +24,7 @@ MISCONCEPTIONS = {
     "first dimension only": "You looked at dimension 0 only: the length and others may vary, too.",
     "everything varies": (
         "You report a size as variable that the model holds fixed, by its weights or by a number in its program. The "
-        "exporter knows: such a size is a plain number in the exported graph."
+        "exporter knows: such a size is a plain number in the exported graph. Return it as an `int`: '5' is a name."
     ),
     "independent sizes": (
         "Two sizes that must be equal have different names in your answer. Sizes with the same symbol are one size: "
@@ -125,15 +125,17 @@ def varies_together(case: Case, more: int = 1) -> dict[Place, frozenset[Place]]:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Names of misconceptions with the figures of this case, the most telling first."""
     sizes, example = evidence.values["sizes"], make_example(case)
-    if sizes is None or any(
-        not isinstance(sizes.get(name), list) or len(sizes[name]) != value.dim() for name, value in example.items()
-    ):
+    if sizes is None:
         yield "no sizes", ""
         return
+    for name, value in example.items():
+        if not isinstance(sizes.get(name), list) or len(sizes[name]) != value.dim():
+            yield "no sizes", f"({name} has {value.dim()} dimensions; found {sizes.get(name, 'nothing')})"
+            return
     truth = varies_together(case)
     said = {(name, i): sizes[name][i] for name, value in example.items() for i in range(value.dim())}
     for (name, i), size in said.items():
-        detail = f"(dimension {i} of {name}: {size})"
+        detail = f"(dimension {i} of {name}: {size!r})"
         if (name, i) not in truth:
             if isinstance(size, str):
                 yield "everything varies", detail

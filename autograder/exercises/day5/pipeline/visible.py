@@ -197,7 +197,10 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     from fxopt_workbench.pictures import draw as picture
 
     lines = [f"{case.name}: your report"]
-    lines += [f"  {name}: {value}" for name, value in (evidence.values.get("report") or {}).items()]
+    report = evidence.values.get("report") or {}
+    lines += [f"  {name}: {value}" for name, value in report.items() if name != "seconds"]
+    if report:
+        lines.append(f"  seconds: {', '.join(f'{seconds:.4g}' for seconds in report['seconds'])}")
     wanted = case.name == "everything" and "graph" in evidence.graphs
     graphs = [decode(evidence.graphs["graph"])] if wanted else []
     return ["\n".join(lines), *(picture(graph, title=f"{case.name}: your result") for graph in graphs)]

@@ -109,5 +109,6 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     if not case.kept["calls"]:
         needs = evidence.values["needs"]
         stable = [name for name in needs if name.lstrip("_").startswith(("aoti_torch_", "torch_"))]
-        lines.append(f"  {len(stable)} names of PyTorch's stable ABI, such as {', '.join(stable[:3])}")
+        such = f", such as {', '.join(stable[:3])}" if stable else ""
+        lines.append(f"  {len(stable)} names of PyTorch's stable ABI{such}")
     return ["\n".join(lines)]
