@@ -41,9 +41,8 @@ lab: setup
 instructor: setup
 	@$(FXOPT) lab --instructor --port '$(PORT)' $(if $(filter none,$(BROWSER)),--no-browser)
 
-# Hundreds of processes import the course: what Python compiles of it is kept, whatever the shell says.
 test: setup
-	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' $(PYTEST_ARGS)
 
 test-long: setup
 	@FXOPT_LONG=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' -m 'long or mutants' $(PYTEST_ARGS)
