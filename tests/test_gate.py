@@ -6,7 +6,7 @@ A task whose answers, cells, judge and graders are those with which the gate was
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from autograder.authoring import contents, gated
-from autograder.authoring.gate import KINDS, Gate, GateResult, GateRow
+from autograder.authoring.gate import KINDS, Gate, GateResult, GateRow, run_gate
 from autograder.authoring.gated import is_as_recorded
 from autograder.authoring.sentences import read_sentences, untied
 from autograder.commands import cli
@@ -33,8 +33,8 @@ def gate() -> Iterator[Gate]:
         yield opened
 
 
-GRADED = ("memory_layout", "check_stack", "measure_compile_cost", "soft_clip")
-"""Tasks that are graded in every run: values, graphs, the compiler, C++."""
+GRADED = ("check_stack", "measure_compile_cost", "soft_clip")
+"""Tasks that are graded in every run, besides `memory_layout` below: graphs, the compiler, C++."""
 
 
 @pytest.mark.gate
@@ -127,3 +127,30 @@ def test_the_command_prints_the_matrix_and_its_exit_code_says_whether_it_is_clea
     done = CliRunner().invoke(app, ["gate"])
     assert "1/2 WRONG" in done.output
     assert "task, wrong 'an answer': expected 'passed', found 'misconception: raised'. Your code raised" in done.output
+
+
+def test_recording_enters_each_notebook_as_soon_as_it_is_graded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real run, over one task: what `finished` is told is what comes back, and the command records it."""
+    monkeypatch.setenv("FXOPT_ROOT", str(COURSE.root))
+    monkeypatch.setattr(gated, "FILE", tmp_path / "gated.json")
+    told: list[GateResult] = []
+    result = run_gate(COURSE, "memory_layout", finished=told.append)
+    assert told == [result]
+    assert result.ok
+    assert {row.task for row in result.rows} == {"memory_layout"}
+    app = typer.Typer()
+    cli.register(app)
+
+    def known(*_: object, finished: Callable[[GateResult], object] | None, **__: object) -> GateResult:
+        if finished is not None:
+            finished(result)
+        return result
+
+    monkeypatch.setattr("autograder.authoring.gate.run_gate", known)
+    assert CliRunner().invoke(app, ["gate", "memory_layout"]).exit_code == 0
+    assert not gated.gated(), "nobody asked for a record"
+    done = CliRunner().invoke(app, ["gate", "memory_layout", "--record"])
+    assert done.exit_code == 0, done.output
+    assert is_as_recorded(COURSE, find_task("memory_layout"))

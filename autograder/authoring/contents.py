@@ -41,10 +41,14 @@ def module_path(name: str) -> Path | None:
 
 
 @cache
-def _imports(path: Path) -> frozenset[str]:
-    """Our modules that a file imports, wherever in it."""
+def imports_of(source: str) -> frozenset[str]:
+    """Our modules that a piece of code imports, wherever in it.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -63,7 +67,7 @@ def reached(root: str) -> frozenset[str]:
         if path is None or name in found:
             continue
         found.add(name)
-        waiting += _imports(path)
+        waiting += imports_of(path.read_text())
         waiting += [name.rpartition(".")[0]] if "." in name else []
     return frozenset(found)
 
@@ -113,12 +117,12 @@ def content_digest(course: Course, task: Task) -> str:
     answers = {path.name: _digest_of(path) for path in sorted((task.folder / "right").glob("*.py"))}
     equivalents = task.folder / "equivalent.toml"
     said = _digest_of(equivalents) if equivalents.exists() else ""
-    reference = _cells(course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")[task.answer_id]
+    reference = cells_of(course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")[task.answer_id]
     return digest([_files(named), answers, said, reference])
 
 
 @cache
-def _cells(source: Path) -> dict[str, str]:
+def cells_of(source: Path) -> dict[str, str]:
     """The cells of a notebook's source by id; read once in a process, as all files here."""
     return {cell["id"]: cell.source for cell in read_source(source).cells}
 

@@ -6,7 +6,6 @@ was when it was recorded, and of the rest a sample; whoever changes a task or th
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
 from collections import Counter
@@ -17,13 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.contents import digest, grading_digest, modules_digest
+from autograder.authoring.contents import cells_of, digest, grading_digest, imports_of, modules_digest
 from autograder.authoring.gate import GATE_SEED, GateResult, answers
 from autograder.authoring.sentences import read_sentences, untied
 from autograder.course.course import Course
 from autograder.course.notebooks import cells_before_check
 from autograder.course.reading import read_notebook
-from autograder.course.sources import read_source
 from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task, tasks_of_notebook
 from fxopt_workbench.files import write_whole
@@ -48,10 +46,9 @@ def gate_digest(course: Course, task: Task) -> str:
         for path in sorted((task.folder / kind).glob("*.py"))
     }
     cells = cells_before_check(_notebook(course.curriculum / UNITS[task.unit] / f"{task.notebook}.ipynb"), task)
-    wanted = {other.answer_id for other in tasks_of_notebook(task.notebook)}
-    source = _source(course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")
-    before = {cell["id"] for cell in cells} & wanted
-    references = {cell["id"]: cell.source for cell in source.cells if cell["id"] in before}
+    solution = cells_of(course.sources_of(UNITS[task.unit]) / f"{task.notebook}.py")
+    answered = {other.answer_id for other in tasks_of_notebook(task.notebook)} & {cell["id"] for cell in cells}
+    references = {name: source for name, source in solution.items() if name in answered}
     code = [*tried.values(), *(cell["source"] for cell in cells), *references.values()]
     ours = modules_digest({"autograder.authoring.gate"}.union(*map(_imports_of, code)))
     sentences = [asdict(sentence) for sentence in read_sentences(task)]
@@ -59,24 +56,16 @@ def gate_digest(course: Course, task: Task) -> str:
     return digest([GATE_SEED, grading_digest(task), tried, sentences, cells, references, ours, machine])
 
 
-# Read once in a process, as everything that a digest is made of.
-_notebook, _source = cache(read_notebook), cache(read_source)
+_notebook = cache(read_notebook)
+"""Read once in a process, as everything that a digest is made of."""
 
 
-@cache
 def _imports_of(source: str) -> frozenset[str]:
-    """Dotted names that a piece of code imports. A learner's answer need not be Python: then it imports nothing."""
-    names: set[str] = set()
+    """Our modules that an answer or a cell imports: none where it is not Python, as no answer has to be."""
     try:
-        tree = ast.parse(source)
+        return imports_of(source)
     except SyntaxError:
         return frozenset()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(names)
 
 
 def digests(course: Course) -> dict[str, str]:

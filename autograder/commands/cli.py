@@ -177,14 +177,15 @@ def gate(
         result = run_gate(course, task, jobs=jobs, finished=enter if record else None)
     except (NoCourseError, LookupError) as error:
         raise refuse(error) from None
-    _print_gate(result, Console())
+    console = Console()
+    _print_gate(result, console)
+    for line in lines:
+        console.print(escape(line), soft_wrap=True)
     if json_path is not None:
         from autograder.mutation.recorded import recorded
 
         mutation = {name: entry["counts"] for name, entry in recorded().items() if name in result.matrix()}
         json_path.write_text(json.dumps(result.to_json() | {"mutation": mutation}, indent=1))
-    for line in lines:
-        Console().print(escape(line), soft_wrap=True)
     raise typer.Exit(0 if result.ok and not lines else 1)
 
 

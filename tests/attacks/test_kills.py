@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,27 +48,27 @@ def test_a_class_is_graded_as_if_nobody_had_been_killed(postgresql: bool) -> Non
     assert report.runs >= 2
 
 
-def lose(grader: Grader, kind: str, times: int) -> threading.Thread:
-    """Kill the warm process, or the process of the running task, so often, as soon as there is one."""
+def lose(grader: Grader, kind: str) -> Future[bool]:
+    """Kill the warm process, or the process of the running task, as soon as there is one; whether there was."""
 
-    def kill() -> None:
-        for _ in range(times):
-            worker = grader._warm_worker(TASK)
-            assert worker._process is not None
-            warm = psutil.Process(worker._process.pid)
-            end = time.monotonic() + 60
-            while time.monotonic() < end:
-                family = warm.children(recursive=True)
-                # bubblewrap, the warm process, the submission's, the task's.
-                if len(family) >= 4 and sum(family[-1].cpu_times()[:2]) > 0.01:
-                    (warm if kind == "worker" else family[-1]).send_signal(signal.SIGKILL)
-                    break
-                time.sleep(0.02)
-            time.sleep(0.5)
+    def kill() -> bool:
+        worker = grader._warm_worker(TASK)
+        assert worker._process is not None
+        warm = psutil.Process(worker._process.pid)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            family = warm.children(recursive=True)
+            # bubblewrap, the warm process, the submission's, the task's.
+            if len(family) >= 4 and sum(family[-1].cpu_times()[:2]) > 0.01:
+                (warm if kind == "worker" else family[-1]).send_signal(signal.SIGKILL)
+                return True
+            time.sleep(0.02)
+        return False
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    return thread
+    pool = ThreadPoolExecutor(1)
+    killed = pool.submit(kill)
+    pool.shutdown(wait=False)
+    return killed
 
 
 SLOW = when_called("import time\ntime.sleep(0.2)")
@@ -80,18 +80,18 @@ def test_a_task_whose_process_was_killed_from_outside_is_tried_once_more(room: C
     with Grader([task], "a seed for tests", sandboxed=True, limits=SMALL) as grader:
         blank, _ = grader.grade(task, room.cells(WRONG))
         assert blank.status == "wrong"
-        killing = lose(grader, "task", 1)
+        killed = lose(grader, "task")
         outcome, _ = grader.grade(task, room.cells(SLOW))
-        killing.join()
+        assert killed.result()
         assert outcome.status == "passed", outcome.messages
         # Code that kills itself does so each time.
         own, _ = grader.grade(task, room.cells(when_called("import os\nos.kill(os.getpid(), 9)")))
         assert own.status == "crashed"
         assert "seconds" not in own.messages[0]
-        killing = lose(grader, "worker", 1)
+        killed = lose(grader, "worker")
         with pytest.raises(SandboxError, match="ended from outside"):
             grader.grade(task, room.cells(SLOW))
-        killing.join()
+        assert killed.result()
         after, _ = grader.grade(task, room.cells(RIGHT))
         assert after.status == "passed", after.messages
 
