@@ -167,6 +167,15 @@ def test_no_code_cell_is_empty_and_no_answer_takes_the_checks_along(name: str, n
 
 
 @pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
+def test_a_task_is_called_the_same_in_the_notebook_and_in_its_checks(task: Task) -> None:
+    cells = notebooks(task.unit)[task.notebook].cells
+    above = cells[: [grade_id(cell) for cell in cells].index(task.answer_id)]
+    text = "\n".join(cell.source for cell in above if cell.cell_type == "markdown")
+    heading = re.findall(r"^## (?:Task \d+\. )?(.+)$", text, re.MULTILINE)[-1]
+    assert re.sub(r"[*`]", "", heading) == task.title
+
+
+@pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
 def test_every_task_has_three_hints_that_unfold(task: Task) -> None:
     found = re.findall(r"<details><summary>(Hint \d): [^<]+</summary>(.+?)</details>", task_text(task), re.DOTALL)
     assert tuple(name for name, _ in found) == HINTS

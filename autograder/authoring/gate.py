@@ -23,6 +23,7 @@ from autograder.course.reading import read_notebook
 from autograder.course.sources import read_source
 from autograder.course.task import UNITS, Task
 from autograder.course.tasks import all_tasks, find_task
+from autograder.grading.batch import end_with_parent
 from autograder.grading.grading import Grader
 from autograder.grading.judging import Judge
 
@@ -291,7 +292,7 @@ def run_gate(
         notebooks.setdefault(task.notebook, []).append(task.name)
     parts: dict[str, GateResult] = {}
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
         running = {pool.submit(_result_of, course, names, sandboxed): name for name, names in notebooks.items()}
         for future in as_completed(running):
             part = parts[running[future]] = future.result()

@@ -1,7 +1,7 @@
 """An import that nearly nobody needs and every process would pay for, put off until somebody does. Imports no torch.
 
 `nbformat` imports `jsonschema`, and that, where it is installed, `rfc3987_syntax`, which builds 38 parsers for
-addresses with international letters: 1.7 seconds of processor time in each process that reads a notebook. No schema of
+addresses with international letters: 1.2 seconds of processor time in each process that reads a notebook. No schema of
 a notebook asks for such an address.
 """
 

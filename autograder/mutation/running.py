@@ -17,6 +17,7 @@ from autograder.course.course import Course
 from autograder.course.judges import JudgeError
 from autograder.course.task import Task
 from autograder.course.tasks import find_task
+from autograder.grading.batch import end_with_parent
 from autograder.grading.judging import Judge
 from autograder.grading.view import SandboxError
 from autograder.mutation.answers import AuthoredNotebook
@@ -148,7 +149,7 @@ def mutate(
                 _warm.close()
             return
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
             for task in known:
                 yield _mutated(
                     course,

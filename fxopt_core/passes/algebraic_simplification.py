@@ -40,7 +40,7 @@ _CONDITIONS = Conditions("algebraic_simplification")
 @legality("algebraic_simplification: the rule holds for the dtype")
 def holds_for_dtype(rule: Rule, dtype: torch.dtype) -> str | None:
     """Real numbers, machine integers and floating-point numbers obey different laws."""
-    return None if dtype in rule.dtypes else f"of {dtype} it does not hold: {rule.reason}"
+    return None if dtype in rule.dtypes else f"it does not hold for {dtype}: {rule.reason}"
 
 
 @legality("algebraic_simplification: one dtype")

@@ -63,7 +63,7 @@ MISCONCEPTIONS = {
     ),
     "frozen batch size": (
         "Your one graph holds the batch size of the first input as a number: for other batches it computes something "
-        "else, or fails."
+        "else, or fails. Have it traced with a size that varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
     ),
     "ran without the graph": (
         "Some calls ran without the compiled graph: it has to serve every batch size from 2 up, with no limit above."
