@@ -6,6 +6,7 @@ learner runs in a notebook is torch as it is.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
@@ -45,6 +46,18 @@ def spare() -> None:
     materialize_new.spared = True  # type: ignore[attr-defined]
     utils._materialize_cpp_cia_ops = materialize_new
     guards.profile_guard_manager = no_latency
+
+
+def spare_later() -> None:
+    """`spare`, as far as there is something to spare by now: the seeding, and Dynamo's once somebody has imported it.
+
+    For a process that may never need Dynamo, whose import alone takes 1.6 seconds of processor time. Called again, it
+    costs next to nothing.
+    """
+    if "torch._dynamo" in sys.modules:
+        spare()
+    else:
+        spare_seeding()
 
 
 def spare_seeding() -> None:

@@ -1,10 +1,10 @@
 """The process that runs learners' graphs: it forks a fresh runner for every submission, and knows nothing else.
 
-`python -m autograder.grading.graph_server CONTROL_SOCKET` imports torch once and then obeys the judge:
-`{"run": SOCKET}` forks a runner, which connects to that socket, and ends the one before it; `{"end": true}` only ends
-it. A runner lives in namespaces of its own where the system gives them, with limits of memory and time, and answers
-questions about graphs (see `autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an expectation,
-the seed, a case that was not asked about, or the code of a judge.
+`python -m autograder.grading.graph_server CONTROL_SOCKET [MODULE…]` imports torch and the MODULEs once and then obeys
+the judge: `{"run": SOCKET}` forks a runner, which connects to that socket, and ends the one before it; `{"end": true}`
+only ends it. A runner lives in namespaces of its own where the system gives them, with limits of memory and time, and
+answers questions about graphs (see `autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an
+expectation, the seed, a case that was not asked about, or the code of a judge.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import signal
 import struct
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -36,12 +36,12 @@ from autograder.exchange.graph_form.parcels import pack, unpack
 from autograder.exchange.graph_form.targets import functions, methods, operators
 from autograder.exchange.sparing import spare_seeding
 
-WARM = (
+QUESTIONS = (
     "autograder.exchange.graph_form.questions",
     "autograder.traps.oracle",
     "autograder.exercises.capstone.own_pass.figures",
 )
-"""Modules with questions, imported before the first fork. They may import nothing that holds an answer."""
+"""Modules with questions: all that a runner may be asked. They may import nothing that holds an answer."""
 
 TEXT_LIMIT = 500
 """Most characters of the text of an exception that are sent."""
@@ -235,13 +235,18 @@ def _of(tensors: Mapping[str, torch.Tensor], owner: str) -> dict[str, torch.Tens
     return {name.partition("/")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{owner}/")}
 
 
-def warm_up() -> None:
-    """Import and compute what every runner needs, once. One thread: OpenMP's pool does not survive a fork."""
+def warm_up(names: Sequence[str]) -> None:
+    """Import and compute what runners need, once. One thread: OpenMP's pool does not survive a fork.
+
+    Args:
+        names: modules of `QUESTIONS` to import before the first fork; a runner imports any other one that it is asked
+            for.
+    """
     torch.set_num_threads(1)
     share_no_lock()
     spare_seeding()
     tempfile.gettempdir()
-    for name in WARM:
+    for name in names:
         import_module(name)
     for table in (functions, methods, operators):
         table()
@@ -251,12 +256,12 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    """Connect to the judge and serve. Argument: the control socket."""
+    """Connect to the judge and serve. Arguments: the control socket, modules to import ahead."""
     if sys.platform == "linux":
         # Runners are of the same user: none may look into the server's memory.
         _libc().prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     control = connect(sys.argv[1])
-    warm_up()
+    warm_up(sys.argv[2:])
     serve(control)
 
 

@@ -311,7 +311,7 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
     from autograder.exchange.building import compilers_run_by
     from autograder.exchange.evidence import Case
     from autograder.exchange.graph_form import graphs_run_by
-    from autograder.exchange.sparing import spare
+    from autograder.exchange.sparing import spare_later
     from autograder.grading.compiling import compiler_of
     from autograder.grading.runner import RunnerError, SandboxedRunner
 
@@ -321,9 +321,8 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
         compilers_run_by(compiler_of(sandboxed)),
     ):
         torch.set_num_threads(1)
-        spare()
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        runner.wait()
+        # The runner's limits are its own, and may be wider: only what this process itself may use is bounded.
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
         channel.send({"ready": True})
         submission = None
         instrument: Instrument | None = None
@@ -332,9 +331,12 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
                 header, blob = channel.receive()
             except ChannelClosedError:
                 return
+            spare_later()
             task = find_task(header["task"])
             if "cases" in header:
                 _send_cases(channel, header, task)
+                if _exercises_ask_graphs():
+                    runner.start()
                 continue
             if "question" in header:
                 case = Case.from_message(header["case"], blob)
@@ -362,6 +364,17 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
             findings = [asdict(item) for item in verdict.findings]
             answer = {"findings": findings, "figures": verdict.figures, "excluded": verdict.excluded}
             channel.send({"id": header["id"]} | answer)
+
+
+def _exercises_ask_graphs() -> bool:
+    """Whether anything of the exercises that is imported by now has to do with graphs that learners send."""
+    graphs = "autograder.exchange.graph_form"
+    return any(
+        str(getattr(value, "__module__", "")).startswith(graphs)
+        for name, module in list(sys.modules.items())
+        if name.startswith("autograder.exercises.")
+        for value in list(vars(module).values())
+    )
 
 
 def _send_cases(channel: Channel, header: dict[str, Any], task: Task) -> None:

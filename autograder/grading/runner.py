@@ -39,7 +39,7 @@ from autograder.exchange.graph_form import EncodedGraph, GraphEndedError, GraphF
 from autograder.exchange.graph_form.parcels import pack, unpack
 from autograder.exchange.scratch import scratch_folder
 from autograder.grading.endings import ENDINGS, GRAPH_CRASHED, HUNGRY, LARGE, SLOW
-from autograder.grading.graph_server import WARM
+from autograder.grading.graph_server import QUESTIONS
 from autograder.grading.sandbox import START_SECONDS, Limits, bubblewrap, bubblewrap_command
 from autograder.grading.view import build_graph_view
 
@@ -97,7 +97,6 @@ class SandboxedRunner:
 
     def __enter__(self) -> Self:
         self._files = scratch_folder("fxopt-")
-        self.start()
         return self
 
     def __exit__(
@@ -252,15 +251,19 @@ class SandboxedRunner:
     # Processes
 
     def start(self) -> None:
-        """Start the server now, so that it imports torch while something else is done."""
+        """Start the server now, if there is none, so that it imports torch while something else is done."""
+        if self._process is not None:
+            return
         folder = Path(self._files.name)
         self._meeting = Rendezvous(folder, "control")
-        command = [sys.executable, "-P", "-m", "autograder.grading.graph_server", str(self._meeting.path)]
+        # Whoever is going to ask has imported the questions.
+        questions = [name for name in QUESTIONS if name in sys.modules]
+        command = [sys.executable, "-P", "-m", "autograder.grading.graph_server", str(self._meeting.path), *questions]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "FXOPT_DEVICE": "cpu"}
         if self._sandboxed:
             view = folder / "view"
             if not view.is_dir():
-                build_graph_view(view, WARM)
+                build_graph_view(view, QUESTIONS)
             command = bubblewrap_command(view, self._limits, shown=folder) + command
             environment = {}
         # What a graph makes torch print may tell hidden inputs: nobody sees it unless no runner starts.
@@ -269,20 +272,8 @@ class SandboxedRunner:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
             )
 
-    def wait(self) -> None:
-        """Wait until the server is ready to fork runners.
-
-        Raises:
-            RunnerError: it does not start.
-        """
-        try:
-            self._controlled()
-        except (ChannelClosedError, ChannelTimeoutError, MalformedMessageError) as error:
-            raise self._not_started(error) from error
-
     def _controlled(self) -> Channel:
-        if self._process is None:
-            self.start()
+        self.start()
         if self._control is None:
             assert self._meeting is not None
             self._control = self._meeting.accept(START_SECONDS)

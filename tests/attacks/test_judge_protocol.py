@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psutil import Process
 
 from autograder.course.judges import JudgeError
 from autograder.course.tasks import find_task
@@ -106,3 +107,18 @@ def test_a_judge_that_is_killed_again_and_again_is_nobodys_fault(judge: Judge, m
     with pytest.raises(JudgeError, match="was killed 2 times over one case"):
         judge.judge(TASK, case, EMPTY, hidden=False)
     assert verdict(judge, Message({"raised": "ValueError", "text": "mine"}, b"")) == ["raised"]
+
+
+def servers_of(judge: Judge) -> list[str]:
+    """Command lines of the processes that run graphs for a judge."""
+    assert judge._process is not None
+    commands = [" ".join(child.cmdline()) for child in Process(judge._process.pid).children()]
+    return [command for command in commands if "graph_server" in command]
+
+
+@pytest.mark.parametrize(("name", "ahead"), [("conv_output_shape", False), ("run_graph", True)])
+def test_what_runs_graphs_is_started_for_tasks_with_graphs(name: str, ahead: bool) -> None:
+    with Judge(Limits()) as judge:
+        judge.cases(find_task(name), "a seed")
+        judge.cases(find_task(name))  # answered after whatever the first request started
+        assert len(servers_of(judge)) == ahead

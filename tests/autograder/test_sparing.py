@@ -1,5 +1,6 @@
 """What is spared changes nothing: the same operators are known, the same graphs and guards come of it."""
 
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,14 @@ from torch._dynamo import guards
 from torch._export import utils
 from torch.library import Library
 
-from autograder.exchange.sparing import only_a_processor, spare, spare_seeding
+from autograder.exchange.sparing import only_a_processor, spare, spare_later, spare_seeding
 
 UNSPARED = torch.random._manual_seed_impl
 """As torch has it: tests are collected before anything is spared."""
+
+
+def unspared_look() -> None:
+    """Stands for torch's own function."""
 
 
 @pytest.fixture
@@ -69,6 +74,17 @@ def test_sparing_twice_is_sparing_once(looks: list[str]) -> None:
     assert first.spared  # type: ignore[attr-defined]
     spare()
     assert utils._materialize_cpp_cia_ops is first
+
+
+def test_dynamo_is_spared_once_somebody_has_imported_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(utils, "_materialize_cpp_cia_ops", unspared_look)
+    with monkeypatch.context() as before:
+        before.delitem(sys.modules, "torch._dynamo")
+        spare_later()
+        assert utils._materialize_cpp_cia_ops is unspared_look
+        assert "torch._dynamo" not in sys.modules
+    spare_later()
+    assert utils._materialize_cpp_cia_ops.spared  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(not only_a_processor(), reason="an accelerator is there, and is seeded as torch does it")
