@@ -16,10 +16,7 @@ from autograder.exchange.sparing import spare
 GATE = "tests/test_gate.py::test_gate["
 """Tests of which each tries one task. Tasks of one notebook share a process that takes seconds to start."""
 
-BY_TEST = (
-    "tests/autograder/test_capstone.py::",
-    "tests/mutation/test_recorded.py::test_no_mutant_of_a_changed_task",
-)
+BY_TEST = ("tests/mutation/test_recorded.py::test_no_mutant_of_a_changed_task",)
 """Tests that take long, and share with the others of their file only what is warm."""
 
 SHARING = tuple(
@@ -28,7 +25,14 @@ SHARING = tuple(
 )
 """Files that use the same two warm graders, which one process then starts."""
 
-LONG = (GATE, *BY_TEST, *SHARING, "tests/attacks/test_kills.py", "tests/test_browser.py")
+LONG = (
+    GATE,
+    *BY_TEST,
+    *SHARING,
+    "tests/autograder/test_capstone.py",
+    "tests/attacks/test_kills.py",
+    "tests/test_browser.py",
+)
 """What begins first, so that no process is left alone at the end with minutes of work."""
 
 

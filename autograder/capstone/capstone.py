@@ -353,7 +353,8 @@ class Harness:
             seed: from which hidden programs and models come.
             kind: what the capstones are: `pass`, `capture` or `cost`.
             every: 1 for all programs; n for a quick look at every n-th trap and random program.
-            families: how many families of models a pass is tried on; `None` for all. Fewer give no place either.
+            families: how many families of models a pass or a cost tool is tried on; `None` for all. Fewer give no place
+                either.
             sandboxed: `None` uses bubblewrap when it is there.
 
         Raises:

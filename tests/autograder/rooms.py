@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from classroom import SMALL, TASK, Classroom, make_course, need_bubblewrap, nothing_recorded
+from filelock import FileLock
 
 from autograder.course.course import Course
 from autograder.grading.grading import Grader
@@ -16,11 +18,20 @@ from autograder.records.gradebook import prepare_gradebook
 
 @pytest.fixture(scope="session")
 def fresh_course(tmp_path_factory: pytest.TempPathFactory) -> Course:
-    """A course as it is handed out, whose gradebook knows the assignments and nobody; tests copy it."""
-    with pytest.MonkeyPatch.context() as patch:
+    """A course as it is handed out, whose gradebook knows the assignments and nobody; tests copy it.
+
+    The processes of `pytest -n` share one: the first that needs it makes it, which takes seconds, the others wait.
+    """
+    own = tmp_path_factory.getbasetemp()
+    course = Course((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "fresh-course")
+    with FileLock(course.root.with_suffix(".lock")), pytest.MonkeyPatch.context() as patch:
         patch.delenv("FXOPT_DATABASE", raising=False)
-        course = make_course(tmp_path_factory.mktemp("fresh") / "course")
-        prepare_gradebook(course)
+        done = course.root.with_suffix(".done")
+        if not done.exists():
+            shutil.rmtree(course.root, ignore_errors=True)  # a process that was stopped left a part of it
+            make_course(course.root)
+            prepare_gradebook(course)
+            done.touch()
     assert nothing_recorded(course)
     return course
 

@@ -38,14 +38,14 @@ PASS = Path("my_capstone/recognise_gelu.py")
 
 @pytest.fixture(scope="module")
 def harness() -> Iterator[Harness]:
-    """Tries one program in forty, and the models of two families, one at each level."""
-    with Harness("test2", every=40, families=2) as one:
+    """Tries one program in forty, and the models of one family, a decoder."""
+    with Harness("test2", every=40, families=1) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 def cost_harness() -> Iterator[Harness]:
-    with Harness("test", kind="cost", every=10) as one:
+    with Harness("test", kind="cost", every=10, families=4) as one:
         yield one
 
 
@@ -101,7 +101,6 @@ def test_a_pass_that_finds_more_than_the_course_leads(harness: Harness, tmp_path
         ("template without dtypes", "planted dtype"),
         ("without strides", "planted strides"),
         ("other_spelling", "no gain"),
-        ("the_courses_own", "near copy"),
         ("renamed", "near copy"),
         ("dropped_copies", None),
     ],
@@ -112,6 +111,15 @@ def test_cheats_and_passes_without_a_check_get_no_rank(
     report = harness.check(candidate(name, tmp_path / "mine"))
     assert not report.passed
     assert why is None or why in report.misconceptions
+
+
+@pytest.mark.gate
+def test_a_pass_of_the_course_under_another_name_gets_no_rank(tmp_path: Path) -> None:
+    """Tried on careless code, in which there is something for it to do: what it changes is what the course changes."""
+    with Harness("test5", every=40, families=1) as harness:
+        report = harness.check(candidate("the_courses_own", tmp_path / "mine"))
+    assert not report.passed
+    assert "near copy" in report.misconceptions
 
 
 @pytest.mark.parametrize("kind", ["pass", "capture", "cost"])

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -20,10 +21,11 @@ from fxopt_core.graphs.effects import OPAQUE, PURE, Effects
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # beta and deprecated operators say so
 
-SAMPLES = 3
+LONG = "FXOPT_LONG" in os.environ
+SAMPLES = 3 if LONG else 2
 """Sample inputs of each operator."""
-TIMES_IN_ONE = 2
-TIMES_IN_ALL = 8
+TIMES_IN_ONE = 2 if LONG else 1
+TIMES_IN_ALL = 8 if LONG else 3
 """How often one function is watched: while one operator runs, and altogether."""
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 

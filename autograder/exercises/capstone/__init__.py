@@ -13,7 +13,7 @@ EVERY = "FXOPT_CAPSTONE_EVERY"
 """Environment variable of the judge: of traps and random programs take every n-th, for a quick look."""
 
 FAMILIES = "FXOPT_CAPSTONE_FAMILIES"
-"""Environment variable of the judge: how many families of models passes are tried on, for tests; all by default."""
+"""Environment variable of the judge: how many families of models passes and cost tools are tried on; all by default."""
 
 Item = TypeVar("Item")
 
@@ -38,6 +38,11 @@ class Kind:
 def chosen(items: Sequence[Item]) -> Sequence[Item]:
     """Those to try: all, or every n-th where `EVERY` asks for that."""
     return items[:: int(os.environ.get(EVERY, "1"))]
+
+
+def few(families: Sequence[Item]) -> Sequence[Item]:
+    """Those families of models to try: all, or as many as `FAMILIES` asks for."""
+    return families[: int(os.environ.get(FAMILIES, len(families)))]
 
 
 def _task(name: str, title: str, checklist: str, withheld: tuple[str, ...] = ()) -> Task:

@@ -10,6 +10,7 @@ from torch import fx, nn
 
 from autograder.exchange.evidence import Case
 from autograder.exchange.graph_form import EncodedGraph, decode, encode
+from autograder.exercises.capstone import few
 from autograder.exercises.capstone.mystery import put_in
 from autograder.exercises.capstone.own_pass.models import FAMILIES as MODELS
 from autograder.exercises.capstone.own_pass.models import Family
@@ -68,7 +69,7 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 def cases_from(seed: str) -> list[Case]:
     """One model of each family. Every other one is given the custom operator, where it has a place for it."""
-    return [_case(family, seed, number % 2 == 0) for number, family in enumerate(FAMILIES)]
+    return [_case(family, seed, number % 2 == 0) for number, family in enumerate(few(list(FAMILIES)))]
 
 
 def _case(family: str, seed: str, custom: bool) -> Case:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from functools import cache
@@ -13,8 +12,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case
 from autograder.exchange.graph_form import EncodedGraph, GraphFormatError, decode, encode
-from autograder.exercises.capstone import FAMILIES as FEW
-from autograder.exercises.capstone import chosen
+from autograder.exercises.capstone import chosen, few
 from autograder.exercises.capstone.own_pass.models import FAMILIES
 from autograder.exercises.capstone.own_pass.places import after_the_course, travels
 from autograder.exercises.capstone.own_pass.planting import Planted, made_inputs
@@ -62,7 +60,7 @@ def model_cases(seed: str) -> list[Case]:
     """
     cases = []
     families = random.Random(f"{seed}/families").sample(list(FAMILIES), len(FAMILIES))
-    for number, family in enumerate(families[: int(os.environ.get(FEW, len(FAMILIES)))]):
+    for number, family in enumerate(few(families)):
         key = [family, list(LEVELS)[number % len(LEVELS)], seed]
         graph_module = model_of(*key)[0]
         cases.append(_case(f"{family}, {key[1]}", {"model": key}, graph_module))
