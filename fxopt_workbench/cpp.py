@@ -31,6 +31,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from filelock import FileLock
+
 SECONDS = 110.0
 """Wall time that one build may take: several times its processor time, on a machine that is busy with other things."""
 
@@ -300,7 +302,12 @@ def headers_ahead(headers: tuple[str, ...] = HEADERS) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     header = folder / f"ahead{len(headers)}.h"
     compiled = header.with_suffix(".h.gch")
-    if not compiled.is_file():
+    if compiled.is_file():
+        return header
+    # Half a minute of processor time: whoever wants them meanwhile waits for them.
+    with FileLock(folder / f"ahead{len(headers)}.lock"):
+        if compiled.is_file():
+            return header
         _keep(header, "".join(f"#include <{name}>\n" for name in headers).encode())
         with tempfile.TemporaryDirectory(dir=folder) as made:
             path = Path(made) / "made.gch"

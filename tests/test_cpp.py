@@ -6,6 +6,7 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -178,3 +179,20 @@ def test_headers_of_python_that_are_missing_are_named(tmp_path: Path, monkeypatc
     monkeypatch.setattr(cpp.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
     with pytest.raises(NoCompilerError, match=r"Python\.h.*apt-get install python3-dev"):
         load_module("fxopt_small", MODULE)
+
+
+def test_two_who_need_pytorchs_headers_at_once_compile_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    def slowly(command: Sequence[str], given: bytes, readable: Path, seconds: float) -> Ended:
+        compiled.append(command)
+        time.sleep(0.2)
+        Path(command[-1]).write_bytes(b"compiled")
+        return Ended(0, b"", "")
+
+    monkeypatch.setattr(cpp, "run_here", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: cpp.headers_ahead(("cstdio",)), range(2))
+    assert first == second
+    assert first.with_suffix(".h.gch").read_bytes() == b"compiled"
+    assert len(compiled) == 1
