@@ -51,12 +51,12 @@ def test_it_holds_all_packages_with_their_types_and_nothing_else(wheel: Path) ->
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
 
 
-def test_it_asks_for_six_packages_and_the_rest_on_request(wheel: Path) -> None:
+def test_it_asks_for_seven_packages_and_the_rest_on_request(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     required = email.message_from_string(archive.read(name).decode()).get_all("Requires-Dist") or []
     core = {re.match(r"[\w-]+", line)[0] for line in required if "extra ==" not in line}  # type: ignore[index]
-    assert core == {"torch", "numpy", "graphviz", "matplotlib", "typer", "rich"}
+    assert core == {"torch", "filelock", "numpy", "graphviz", "matplotlib", "typer", "rich"}
 
 
 def test_the_script_of_the_readme_runs_on_the_installed_wheel(wheel: Path, tmp_path: Path) -> None:
