@@ -88,6 +88,10 @@ MISCONCEPTIONS = {
         "The outputs agree, but your gradients differ: `.item()` gave a plain number, through which no gradient flows. "
         "The tensor in its place passes gradients on, unless you `detach()` it."
     ),
+    "gradients where the mean is nan": (
+        "Where the mean is `nan`, your output is right, but its gradients are those of the relu side. The given model "
+        "asks `mean > 0`, which is False for `nan`: it takes the tanh side. `mean <= 0` is False, too."
+    ),
     "gradients differ": "The outputs agree, but the gradients are not those of the given model.",
 }
 
@@ -151,6 +155,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         for i, x in enumerate(inputs)
     ):
         yield "eager mode differs", ""
+    elif not findings and evidence.values["taken out in eager mode"]:
+        yield "number taken out", "(in eager mode)"
 
 
 def _takes_numbers_out(graph_module: torch.fx.GraphModule) -> bool:
@@ -267,8 +273,7 @@ def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[to
 def _compare(
     case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: TheirGraph
 ) -> Iterator[tuple[str, str]]:
-    ordinary = [*samples_of(case), balanced(case)]
-    samples = [*ordinary, overflowing(case)]
+    samples = [*samples_of(case), balanced(case), overflowing(case)]
     wanted = [_given_output(given, x, parameters).detach() for parameters, x in samples]
     try:
         found = [graph(parameters, x).detach() for parameters, x in samples]
@@ -293,17 +298,21 @@ def _compare(
         return _given_output(given, x, parameters)
 
     try:
-        ours_and_theirs = [(_gradients(reference, *sample), graph.gradients(*sample)) for sample in ordinary]
+        ours_and_theirs = [(_gradients(reference, *sample), graph.gradients(*sample)) for sample in samples]
     except RuntimeError as error:  # a value that backward needs was overwritten in place
         yield "gradients differ", f"(backward raises {error})"
         return
-    pairs = [pair for ours, theirs in ours_and_theirs for pair in zip(ours, theirs, strict=True)]
+    *ordinary, overflown = [list(zip(ours, theirs, strict=True)) for ours, theirs in ours_and_theirs]
+    pairs = [pair for sample in ordinary for pair in sample]
     if all(_same_gradient(ours, theirs) for ours, theirs in pairs):
+        if not all(_same_gradient(ours, theirs) for ours, theirs in overflown):
+            yield "gradients where the mean is nan", ""
         return
+    pairs += overflown
     if any(ours is not None and ours.any() and (theirs is None or not theirs.any()) for ours, theirs in pairs):
         yield "gradient lost", ""
         return
-    through = [_gradients(_variant("right", "right", detached=False), *sample) for sample in ordinary]
+    through = [_gradients(_variant("right", "right", detached=False), *sample) for sample in samples]
     others = [
         pair
         for ours, (_, theirs) in zip(through, ours_and_theirs, strict=True)
@@ -317,8 +326,11 @@ def _same_gradient(ours: torch.Tensor | None, theirs: torch.Tensor | None) -> bo
     if ours is None or theirs is None:
         # Absent and zero mean the same to an optimiser.
         return all(gradient is None or not gradient.any() for gradient in (ours, theirs))
+    if not torch.equal(ours.isfinite(), theirs.isfinite()):
+        return False
+    ours, theirs = (torch.where(gradient.isfinite(), gradient, 0.0) for gradient in (ours, theirs))
     scale = float(ours.abs().max())
-    return agrees(ours, theirs, relative=1e-3, absolute=1e-5 * max(1.0, scale))
+    return agrees(theirs, ours, relative=1e-3, absolute=1e-5 * max(1.0, scale))
 
 
 SCALES = {"right": "", "none": "scale dropped", "frozen": "scale frozen", "rows": "scale of each row"}
