@@ -178,7 +178,7 @@ check.day0.memory_layout(strides_of, position)
 # | `Flatten` | | always | `(batch, all the rest multiplied)` |
 # | `Linear` | `in_features`, `out_features` | the *last* size is `in_features` | the last size is `out_features` |
 #
-# Four sizes means exactly four: PyTorch would take three for one image, we don't. `Flatten` gets two sizes or more.
+# Four sizes means exactly four: PyTorch would take three for one image, we don't. `Flatten` gets two sizes or more. A batch may be empty.
 # Kernels, strides and paddings are single numbers here, the same for height and width. There is no dilation.
 #
 # <details><summary>Hint 1: a question</summary>Which one number of the input does a linear layer look at, and what happens to the others?</details>

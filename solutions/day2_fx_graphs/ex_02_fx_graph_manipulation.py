@@ -352,7 +352,7 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 # inputs, such as `torch.ones(4)`, you may fold or leave.
 #
 # Watch out for two traps. The model may already have a buffer with the name that you choose. And a value may not be a
-# tensor: you can compute with `w.size(0)`, but it fits in no buffer, so its node may stay.
+# tensor: you can compute with `w.size(0)`, but it fits in no buffer, so its node may stay, and so may what reads it.
 #
 # **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What will it
 # print?
@@ -413,7 +413,7 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             name = f"{node.name}_folded"
             while hasattr(graph_module, name):  # the model may have a buffer of this name
                 name += "_"
-            graph_module.register_buffer(name, values[node])
+            graph_module.register_buffer(name, values[node].detach())
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
         graph.erase_node(node)

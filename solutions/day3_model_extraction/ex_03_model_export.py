@@ -186,7 +186,8 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # with the width of the example, at least one row and one step, and values from -1000 to 1000. Rounding (1e-4) is no mistake.
 # An error is none either: at least it's loud.
 #
-# The models are below. One of them is traced faithfully; for that one, `None` is the right answer.
+# The models are below. Two of them are traced faithfully, one of these up to rounding. For those, `None` is the
+# right answer.
 #
 # <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
 # <details><summary>Hint 2: the idea</summary>Values of several magnitudes and of both signs, and other lengths. Try candidates until one gives two different answers.</details>
@@ -195,8 +196,8 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "silent_mistake-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day3.silent_mistake import visible as traced_models
 
-for model_class in (traced_models.Threshold, traced_models.Recurrent, traced_models.Halving, traced_models.Faithful):
-    print(inspect.getsource(model_class))
+for name in ("Threshold", "Recurrent", "Halving", "Faithful", "Rescaled"):
+    print(inspect.getsource(getattr(traced_models, name)))
 
 
 # %% nbgrader={"grade": false, "grade_id": "silent_mistake-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}

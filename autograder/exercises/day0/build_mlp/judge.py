@@ -54,8 +54,8 @@ MISCONCEPTIONS = {
         "bias or the input, or it is another one. Something detaches, or the weights are copied as plain tensors."
     ),
     "gradient at zero": (
-        "Where the first layer gives exactly 0, a ReLU passes no gradient on; your graph does, as `clamp` does. The "
-        "values agree, but training goes another way: call a ReLU."
+        "Where the first layer gives exactly 0, a ReLU passes no gradient on; your graph does, as `clamp` and "
+        "`maximum` do. The values agree, but training goes another way: call a ReLU."
     ),
     "not as ReLU does": (
         "For most numbers your graph is right, but `nan` or infinity becomes something else in what you put in "
@@ -161,8 +161,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "not as ReLU does" if alike else _explain(outputs, theirs, case, calls), f"({different})"
         return
     if lost := _lost_gradient(wanted["gradients"], found["gradients"], theirs, first, second):
-        clamped = own_behaviour(right_graph(first, second, torch.clamp_min, 0), calls)["gradients"]
-        at_zero = not _lost_gradient(clamped, found["gradients"], theirs, first, second)
+        # Without the row that may give exactly 0, is every gradient there?
+        elsewhere = Calls([], [given[0][0][1:]])
+        ordinary = own_behaviour(right_graph(first, second), elsewhere)["gradients"]
+        at_zero = not _lost_gradient(ordinary, behaviour(theirs, elsewhere)["gradients"], theirs, first, second)
         yield ("gradient at zero" if at_zero else "cannot be trained"), f"({lost})"
         return
     with torch.no_grad():

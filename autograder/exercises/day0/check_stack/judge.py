@@ -113,6 +113,11 @@ FIXED: dict[str, list[list[Any]]] = {
         [[2, 5000], [linear(5000, 700), linear(700, 5000), linear(5000, 1)]],
         [[300, 3, 5, 5], [conv(300, 3, 3)]],
     ],
+    "an empty batch": [
+        [[0, 3, 8, 8], [conv(3, 4, 3), RELU, pool(2), FLATTEN, linear(36, 5)]],
+        [[0, 7, 3], [linear(3, 6), FLATTEN, linear(42, 1)]],
+        [[0, 6], [FLATTEN, linear(7, 2)]],
+    ],
     "no layers": [[[2, 3, 4, 4], []], [[7], []]],
     "numbers for height and width": [
         [[2, 3, 30, 17], [conv(3, 4, 5, stride=3, padding=2), pool(2, 1), pool(3, 2), RELU]],

@@ -151,6 +151,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         for i, x in enumerate(inputs)
     ):
         yield "eager mode differs", ""
+    elif not findings and evidence.values["taken out in eager mode"]:
+        yield "number taken out", "(in eager mode)"
 
 
 def _takes_numbers_out(graph_module: torch.fx.GraphModule) -> bool:

@@ -87,6 +87,10 @@ MISCONCEPTIONS = {
     "other operations changed": (
         "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
     ),
+    "moved": (
+        "A GELU of yours is in another place than the one that was there: what it reads is written in between, so it "
+        "computes with other values. Change the node where it stands, or put the new one in front of it."
+    ),
     "result wrapped": (
         "Your backend returns something else than what `compile_inner` returned. Return its result itself: a wrapper "
         "may cut off gradients, or hide how it wants to be called."
@@ -106,6 +110,10 @@ FIXED: dict[str, dict[str, Any]] = {
         "activations": ["exact", "exact, said so", "exact, by keyword"] * 2,
         "breaks": 3,
         "writes": True,
+    },
+    "what a GELU reads is written afterwards": {
+        "activations": ["exact", "exact, by keyword", "exact, said so"],
+        "overwrites": True,
     },
 }
 """Activations of a hidden case for each class, the same for every seed."""
@@ -294,7 +302,7 @@ def _changed(
         wanted = rewritten(copy_of(original))(*(value.clone() for value in fresh))
         found = run(theirs, fresh)
     if len(found) != len(wanted) or not all(agrees(a, b, absolute=1e-6) for a, b in zip(found, wanted, strict=True)):
-        return "wrong inputs", ""
+        return ("wrong inputs" if _in_order(original) == _in_order(theirs) else "moved"), ""
     return None
 
 
@@ -345,7 +353,10 @@ def _close(output: torch.Tensor, want: torch.Tensor) -> bool:
 
 
 def _operations(graph_module: fx.GraphModule) -> Counter[str]:
-    """Operations by name; all GELUs are one kind."""
-    return Counter(
-        "gelu" if is_gelu(node) else operation_name(node) for node in all_nodes(graph_module) if is_operation(node)
-    )
+    """How often each operation is there; all GELUs are one kind."""
+    return Counter(_in_order(graph_module))
+
+
+def _in_order(graph_module: fx.GraphModule) -> list[str]:
+    """Operations by name, first to last; all GELUs are one kind."""
+    return ["gelu" if is_gelu(node) else operation_name(node) for node in all_nodes(graph_module) if is_operation(node)]

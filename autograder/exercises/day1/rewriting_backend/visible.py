@@ -41,6 +41,7 @@ class Stack(nn.Module):
         breaks: after how many layers the graph breaks; 0 for nowhere.
         misleading: whether Python variables are called like the function that is sought, and like another.
         writes: whether it counts its calls in a buffer, which nobody reads.
+        overwrites: whether what an activation read is overwritten before anybody reads its result.
     """
 
     count: torch.Tensor
@@ -52,11 +53,13 @@ class Stack(nn.Module):
         breaks: int = 0,
         misleading: bool = False,
         writes: bool = False,
+        overwrites: bool = False,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.activations = tuple(activations)
         self.breaks, self.misleading, self.writes = breaks, misleading, writes
+        self.overwrites = overwrites
         self.register_buffer("count", torch.zeros(1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -80,6 +83,10 @@ class Stack(nn.Module):
                 gelu = torch.relu(scaled)
                 relu = FORMS[name](scaled)
                 x = relu + past - gelu
+            elif self.overwrites:
+                gelu = FORMS[name](scaled)
+                scaled.neg_()
+                x = gelu + past
             else:
                 x = FORMS[name](scaled) + past
             if self.writes:
@@ -129,6 +136,7 @@ def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
             given.get("breaks", 0),
             given.get("misleading", False),
             given.get("writes", False),
+            given.get("overwrites", False),
         ).eval()
         inputs = [torch.randn(given["batch"], given["widths"][0]) * 2 for _ in range(2)]
     return model, inputs

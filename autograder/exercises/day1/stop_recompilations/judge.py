@@ -42,8 +42,8 @@ MISCONCEPTIONS = {
     ),
     "recompilations only": "You left out the first compilation: it counts, too.",
     "earlier runs leak in": (
-        "Asked a second time, your count differs: Dynamo remembers what it compiled, and which sizes have varied. "
-        "Begin with `torch._dynamo.reset()`."
+        "Asked a second time, after somebody else compiled the model, your count differs: Dynamo remembers what it "
+        "compiled, and which sizes have varied. *Begin* with `torch._dynamo.reset()`."
     ),
     "wrong count": "That is not how often Dynamo compiled the model when it was called on these inputs in turn.",
     "backend not used": (
@@ -76,6 +76,10 @@ MISCONCEPTIONS = {
         "The compiled model returns the right values, but its gradients are missing or others: leave `no_grad` and "
         "`detach` to those who call it."
     ),
+    "other mode": (
+        "The compiled model computes what the model computes in the other mode: `train()` and `eval()` are for those "
+        "who call it. Compile the model in the mode in which it comes."
+    ),
     "results changed": (
         "The compiled model returns something else than the model: every row of the input must take part, and no row "
         "may be added (this model looks at the whole batch)."
@@ -99,8 +103,9 @@ def hidden_cases(random: Random) -> list[Case]:
     """Other models, the sizes 0 and 1 that Dynamo treats apart (counted only); then random sequences of batch sizes."""
     cases = []
     for name, batches, more in FIXED:
-        parameters = {"width": random.randint(11, 19), "batches": batches, "seed": random.randrange(2**31)}
-        cases.append(Case(f"hidden {name}", parameters | {"counted": more}))
+        width = random.randint(11, 19)  # a batch may be as large as the width, too, but not the first
+        parameters = {"width": width, "batches": [*batches, width], "seed": random.randrange(2**31)}
+        cases.append(Case(f"hidden {name}", parameters | {"counted": more, "training": batches[0] > 2}))
     sizes = random.sample(range(2, 10), k=3)
     batches = [sizes[0], sizes[0], sizes[1], sizes[1], sizes[2], *random.choices(sizes, k=random.randint(1, 3))]
     parameters = {"width": random.randint(11, 19), "batches": batches, "seed": random.randrange(2**31)}
@@ -170,7 +175,7 @@ def _judge_compiling(
         output = evidence.tensors.get(f"output{number}")
         with torch.no_grad():
             if not agrees(output, model(x), absolute=1e-6):
-                yield "results changed", f"(batch size {x.shape[0]})"
+                yield _changed(output, model, x), f"(batch size {x.shape[0]})"
                 return
     if values["compilations"] > 1:
         yield "still compiles again", f"({values['compilations']} graphs)"
@@ -187,6 +192,14 @@ def _judge_compiling(
     wanted = gradients(model, [model(x) for x in inputs])
     if wrong := [name for name, want in wanted.items() if not _same_gradient(evidence.tensors.get(name), want)]:
         yield "gradients lost", f"({', '.join(wrong)})"
+
+
+def _changed(output: torch.Tensor | None, model: BatchAware, x: torch.Tensor) -> str:
+    """What made something else of a result: the model's other mode, or nobody knows what."""
+    training = model.training
+    other = model.train(not training)(x)
+    model.train(training)
+    return "other mode" if agrees(output, other, absolute=1e-6) else "results changed"
 
 
 def _same_gradient(found: torch.Tensor | None, wanted: torch.Tensor) -> bool:

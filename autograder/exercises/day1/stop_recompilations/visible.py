@@ -13,7 +13,7 @@ from autograder.exchange.graph_form import GraphFormatError, encode
 
 
 class BatchAware(nn.Module):
-    """A layer whose result depends on the whole batch, and on how large it is."""
+    """A layer whose result depends on the whole batch, on how large it is, and on the mode."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -22,6 +22,8 @@ class BatchAware(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, width) to (batch, 3)."""
         hidden = torch.relu(self.linear(x))
+        if self.training:
+            hidden = hidden * 2.0
         return (hidden - hidden.mean(dim=0)) / x.shape[0]
 
 
@@ -88,12 +90,13 @@ def visible_cases() -> list[Case]:
 
 
 def build(case: Case) -> tuple[BatchAware, list[torch.Tensor]]:
-    """The case's model in eval mode, and an input of shape (batch, width) for each batch size."""
-    return build_counted(case, "aware", case.parameters["batches"])
+    """The case's model in its mode, and an input of shape (batch, width) for each batch size."""
+    model, inputs = build_counted(case, "aware", case.parameters["batches"])
+    return model.train(case.parameters.get("training", False)), inputs
 
 
 def build_counted(case: Case, name: str, batches: Sequence[int]) -> tuple[BatchAware, list[torch.Tensor]]:
-    """One of the models, and an input of shape (batch, width) for each batch size."""
+    """One of the models in eval mode, and an input of shape (batch, width) for each batch size."""
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
@@ -114,12 +117,22 @@ def probe(case: Case, count_compilations: Any, compile_once: Any) -> Evidence:
         for name, batches in counted(case):
             model, inputs = build_counted(case, name, batches)
             torch._dynamo.reset()
-            counts.append([int(count_compilations(model, list(inputs))) for _ in range(2)])
+            first = int(count_compilations(model, list(inputs)))
+            leave_traces(model, inputs)
+            counts.append([first, int(count_compilations(model, list(inputs)))])
     torch._dynamo.reset()
     evidence = compiling(*build(case), compile_once)
     torch._dynamo.reset()
     evidence.values["counts"] = counts
     return evidence
+
+
+def leave_traces(model: BatchAware, inputs: Sequence[torch.Tensor]) -> None:
+    """Compile the model as somebody may have done who ran a cell above: Dynamo then knows which sizes have varied."""
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=lambda graph_module, example_inputs: graph_module.forward)
+    for x in inputs:
+        compiled(x)
 
 
 def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: Any) -> Evidence:

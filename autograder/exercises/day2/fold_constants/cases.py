@@ -163,6 +163,11 @@ a = self.p.sin() * self.w
 b = self.layer.weight.t() @ a
 return x @ b
 
+== what an operation returns as it came: parameters
+a = self.p.contiguous()
+b = self.layer.weight.to(torch.float32)
+return x @ a - self.drop(b).sin() * self.w.float()
+
 == layers in evaluation: modules
 a = self.norm(self.layer(self.w))
 return x @ self.drop(a).sin()
@@ -213,6 +218,7 @@ MORE: dict[str, dict[str, Any]] = {
     "parameters in training": {"state": PARAMETER, "training": True},
     "layers in training": {"state": LAYERS, "training": True},
     "parameters and buffers in evaluation": {"state": PARAMETER | LAYERS},
+    "what an operation returns as it came": {"state": PARAMETER | LAYERS},
     "layers in evaluation": {"state": LAYERS},
     "layers of other modes": {"state": LAYERS, "training": True, "modes": {"norm": False}},
     "sizes of an input": {"batches": [2, 1]},

@@ -78,8 +78,8 @@ MISCONCEPTIONS = COMMON | {
         "saved. Use `register_buffer`."
     ),
     "kept the gradients": (
-        "A constant that you stored still requires gradients, and keeps alive the whole graph of autograd behind it: "
-        "compute constants under `torch.no_grad()`."
+        "A constant that you stored still requires gradients: compute constants under `torch.no_grad()`, and store "
+        "`value.detach()`. An operation may return a parameter as it came: `w.contiguous()` often is `w` itself."
     ),
     "stored an inference tensor": (
         "You computed a constant under `torch.inference_mode()`: such a tensor can take no part in a backward pass, "

@@ -105,15 +105,28 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
         if taken is not None and not torch.equal(_tensor(result, name), taken):
             overwritten.append(name)
         results.append(result)
+        if isinstance(result, fx.GraphModule):
+            in_autograd.extend(_detached(result))
         return result
 
     overwritten: list[Any] = []
+    in_autograd: list[str] = []
     evidence = rewrite_evidence(case, fold)
     evidence.values["overwritten"] = [str(path) for path in overwritten[:1]]
     held = dict(results[0].named_buffers()) if isinstance(results[0], fx.GraphModule) else {}
-    evidence.values["in autograd"] = [path for path, value in held.items() if value.grad_fn is not None]
+    evidence.values["in autograd"] = in_autograd
     evidence.values["inference"] = [path for path, value in held.items() if value.is_inference()]
     return evidence
+
+
+def _detached(graph_module: fx.GraphModule) -> list[str]:
+    """The buffers that require gradients. A graph travels with none that are parameters, so these are detached."""
+    found = [path for path, value in graph_module.named_buffers() if value.requires_grad]
+    for path in found:
+        owner, _, name = path.rpartition(".")
+        buffers = graph_module.get_submodule(owner)._buffers
+        buffers[name] = graph_module.get_buffer(path).detach()
+    return found
 
 
 def _tensor(graph_module: Any, name: Any) -> torch.Tensor:

@@ -16,6 +16,7 @@ from torch.nn import functional
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
 from autograder.exchange.graph_form.nodes import all_nodes, module_of
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import Composer, calls_of, once_a_case, written_cases
 from autograder.exercises.day2.programs import build, inputs_of, program
 from autograder.exercises.graph_comparison import (
@@ -77,7 +78,7 @@ MISCONCEPTIONS = COMMON | {
     "something else": "The fused graph computes something else than the original.",
 }
 
-UNNAMED = ("something else",)
+UNNAMED = ("something else", "nothing fused")
 
 LINEAR = {"one": "nn.Linear(4, 4)", "two": "nn.Linear(4, 4)", "act": "nn.ReLU()"}
 
@@ -263,10 +264,12 @@ class Pair:
     Attributes:
         layer: the layer's node.
         refused: the misconception of who fuses it; `""` where it must be fused, `None` where it may be.
+        form: `call_function`, `call_module` or `call_method`.
     """
 
     layer: fx.Node
     refused: str | None
+    form: str
 
 
 @dataclass(frozen=True)
@@ -306,7 +309,7 @@ def expected(case: Case) -> Expected:
             continue
         if not node.op.startswith("call") or source.op != "call_module":
             continue
-        pairs.append(Pair(source, _refused(node, source, looked.found[source.name])))
+        pairs.append(Pair(source, _refused(node, source, looked.found[source.name]), node.op))
     return Expected(
         graph_module,
         calls,
@@ -344,7 +347,7 @@ def trained(graph_module: fx.GraphModule, original: fx.GraphModule) -> fx.GraphM
     return copied
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What was fused that must not be; the values, with other batches and weights; then how much was fused."""
     if problem := unusable(evidence):
         yield problem
@@ -372,14 +375,25 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     fused = sum(node.target is FUSED for node in all_nodes(theirs))
     wanted = sum(pair.refused == "" for pair in known.pairs)
+    forms = {form: _forms(known.graph_module, form) - _forms(theirs, form) for form in ("call_function", "call_module")}
+    both = {pair.form for pair in known.pairs if pair.refused == ""} == set(forms)
     if fused < wanted:
-        yield ("only one form" if fused else "nothing fused"), f"({fused} of {wanted})"
+        fits = ("only one form",) if fused and both and not all(forms.values()) else ()
+        yield Deviation("nothing fused", fits, f"({fused} of {wanted})", wanted)
         return
+    if both:
+        yield Agreement("nothing fused", ("only one form",))
     if any(_count(theirs, names) > _count(original, names) - fused for names in (LAYERS, ACTIVATIONS)):
         yield "left the old nodes", ""
         return
     if problem := stale(evidence, theirs):
         yield problem
+
+
+def _forms(graph_module: fx.GraphModule, form: str) -> int:
+    """How many ReLUs are a function, or a module."""
+    calls = (node for node in all_nodes(graph_module) if node.op == form)
+    return sum(operation_name(node) in ACTIVATIONS for node in calls)
 
 
 def _count(graph_module: fx.GraphModule, names: tuple[str, ...]) -> int:

@@ -228,6 +228,13 @@ return self.drop(x) * self.drop(x).cos() + self.norm(x).neg() * self.norm(x)
 == a layer in training, the graph in evaluation: training
 return self.drop(x) * self.drop(x).cos() + self.norm(x).neg() * self.norm(x)
 
+== functions with one name: names
+s = x.sum()
+a = torch.floor(s)
+b = torch.math.floor(s)
+c = torch.floor(s)
+return x.long() + a, x.long() + b, c.neg()
+
 == functions, methods, modules of one meaning: twice
 a = torch.relu(x)
 b = x.relu()
@@ -307,6 +314,7 @@ MORE: dict[str, dict[str, Any]] = {
         "state": {"norm": "nn.BatchNorm1d(4)", "drop": "nn.Dropout(0.5)"},
         "modes": {"norm": True, "drop": True},
     },
+    "functions with one name": {"trained": False},  # a number has no gradient
     "functions, methods, modules of one meaning": {"state": {"act": "nn.ReLU()"}},
     "other order of arguments": {"two": True},
     "weights": {"state": WEIGHT},

@@ -216,7 +216,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     merged = operations(original) - operations(theirs)
     if len(values["rewrites"]) != merged or not all(removed for _, removed in values["rewrites"]):
-        yield "bypassed the editor", f"({_logged(values['rewrites'], merged)})"
+        # Where each place has its entry and one has nothing left to remove, another one has taken it.
+        taken = len(values["rewrites"]) == merged and any(removed for _, removed in values["rewrites"])
+        name = "takes them all" if taken else "bypassed the editor"
+        yield name, f"({_logged(values['rewrites'], merged)})"
         # No return: whether draws are refused is another question, which `analyze` answers.
     elif problem := _opportunities(case, evidence, merged):
         yield problem

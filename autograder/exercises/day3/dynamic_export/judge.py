@@ -32,6 +32,10 @@ MISCONCEPTIONS = {
         "Your program takes no mask, or takes one and does not look at it. The mask is an input like the tokens: what "
         "is no input when the model is exported is a constant for ever."
     ),
+    "other names": (
+        "Your program takes two inputs, and calls them something else. It must take `tokens` and `mask`, by these "
+        "names, as the model does: the names come from the `forward` that you export."
+    ),
     "exported in training mode": (
         "Two runs of your program on the same input differ: dropout is part of the graph. The model came in training "
         "mode; put it into evaluation mode before you export."
@@ -100,7 +104,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     model = build(case)[0].eval()
     shapes = {node.name: node.meta.get(ENCODED_VALUE, {}).get("shape") for node in placeholders(graph)}
     if set(shapes) != {"tokens", "mask"}:
-        yield "lost the mask", f"(inputs: {', '.join(shapes) or 'none'})"
+        yield ("other names" if len(shapes) == 2 else "lost the mask"), f"(inputs: {', '.join(shapes) or 'none'})"
         return
     finding = next(computed(case, model, graph), None) or next(promised(case, shapes, values["ranges"]), None)
     if finding:

@@ -109,11 +109,32 @@ class Penalised(nn.Module):
         return result
 
 
+class Named(nn.Module):
+    """An input with the name of a buffer and one with the name of a parameter; names that others contain."""
+
+    scale: torch.Tensor
+    mask: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(3))
+        self.register_buffer("scale", torch.ones(3))
+        self.register_buffer("mask", torch.ones(3))
+
+    def forward(
+        self, x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor, mask: torch.Tensor, x_next: torch.Tensor
+    ) -> torch.Tensor:
+        """(batch, 3) five times to (batch, 3); `x`, the input `scale`, the parameter `shift` and the buffer `mask` are
+        not read."""
+        return x_next * self.scale * mask + shift
+
+
 KINDS: dict[str, Any] = {
     "tangled": (Tangled, lambda x: (x, x.clone(), x.clone())),
     "listed": (Listed, lambda x: ([x, x.clone()], {"left": x.clone(), "right": x.clone()})),
     "bare": (Bare, lambda x: (x, x.clone())),
     "joined": (Joined, lambda x: (x, x.clone())),
+    "named alike": (Named, lambda x: tuple(x.clone() for _ in range(5))),
     "cleaned": (Penalised, lambda x: (x,)),
 }
 """Further models, each with its inputs made of one of shape (batch, 3). No two are one tensor: export joins those."""

@@ -37,6 +37,10 @@ MISCONCEPTIONS = {
         "This trace is right on every input (its branch is a `torch.where`, and both sides are in the graph). "
         "Return `None` when nothing was found, not the last thing that you tried."
     ),
+    "rounding accused": (
+        "On your input trace and model agree up to rounding (1e-4), and so they do on every other one: that is no "
+        "mistake. Compare with a tolerance, and return `None` when nothing was found."
+    ),
 }
 
 MISSED = {
@@ -45,6 +49,9 @@ MISSED = {
     "recurrent": "other lengths not tried",
 }
 """Which misconception finding nothing is, by model."""
+
+ACCUSED = {"faithful": "faithful trace accused", "rescaled": "rounding accused"}
+"""Which misconception finding something is, by model."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -55,6 +62,7 @@ def hidden_cases(random: Random) -> list[Case]:
         ("halving", random.uniform(3, 8)),
         ("recurrent", random.uniform(0.5, 1.5)),
         ("faithful", random.uniform(-2, 2)),
+        ("rescaled", random.uniform(-0.5, 0.5)),
     ]
     widths = random.sample(range(3, 10), len(thresholds))  # so that no input fits two of them
     return [
@@ -97,7 +105,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield "loud, not silent", f"(shape {tuple(x.shape)}; the example had {tuple(example.shape)})"
             return
     if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4):
-        yield ("faithful trace accused" if name == "faithful" else "no difference there"), ""
+        yield ACCUSED.get(name, "no difference there"), ""
 
 
 def unfair(x: torch.Tensor, example: torch.Tensor) -> str:

@@ -70,11 +70,25 @@ class Faithful(nn.Module):
         return torch.where(x.mean() > self.threshold, self.above(pooled), self.below(pooled))
 
 
+class Rescaled(nn.Module):
+    """Divides by 30 in one of two ways, by the mean of its input. What they give differs by rounding."""
+
+    def __init__(self, width: int, threshold: float) -> None:
+        super().__init__()
+        self.layer, self.threshold = nn.Linear(width, 3), threshold
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to (batch, 3)."""
+        hidden = self.layer(x.mean(dim=1))
+        return hidden / 30 if x.mean() > self.threshold else hidden * (1 / 30)
+
+
 MODELS: dict[str, type[nn.Module]] = {
     "threshold": Threshold,
     "recurrent": Recurrent,
     "halving": Halving,
     "faithful": Faithful,
+    "rescaled": Rescaled,
 }
 
 

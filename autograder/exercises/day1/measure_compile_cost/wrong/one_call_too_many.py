@@ -1,4 +1,4 @@
-"""wrong median
+"""wrong number of calls
 
 Warms up once more, to be on the safe side.
 

@@ -44,7 +44,7 @@ def fold_constants(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
             name = f"{node.name}_folded"
             while hasattr(graph_module, name):  # the model may have a buffer of this name
                 name += "_"
-            graph_module.register_buffer(name, values[node])
+            graph_module.register_buffer(name, values[node].detach())
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
         graph.erase_node(node)

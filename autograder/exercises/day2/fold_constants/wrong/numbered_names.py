@@ -52,7 +52,7 @@ def fold_constants(graph_module):
             continue
         if node.users:
             name = f"folded_{list(values).index(node)}"
-            graph_module.register_buffer(name, values[node])
+            graph_module.register_buffer(name, values[node].detach())
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
         graph.erase_node(node)

@@ -55,7 +55,7 @@ def fold_constants(graph_module):
             name = f"folded_{node.name}"
             while hasattr(graph_module, name):
                 name += "_"
-            graph_module.register_buffer(name, values[node])
+            graph_module.register_buffer(name, values[node].detach())
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
         graph.erase_node(node)

