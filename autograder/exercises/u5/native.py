@@ -96,6 +96,9 @@ def described(found: Any) -> dict[str, Any]:
     }
 
 
+FLOATS = (torch.float32, torch.float64)
+"""The dtypes that the operators of this unit compute in."""
+
 FIGURES = {torch.float32: 6, torch.float64: 12}
 """Digits of a number that are told, by its dtype: as many as may be right."""
 

@@ -278,12 +278,13 @@ check.u5.gaussian(gaussian_source)
 #
 # The first returns `silu(x) / (1 - p)` where an element is kept and 0 where it is dropped, and the mask (`bool`, true where
 # kept). The second is its derivative, for a given mask. `silu(x)` is `x / (1 + exp(-x))`. `x` is `float32` or `float64`, of
-# any shape and strides. You need no kernel for `Autograd`.
+# any shape, and every tensor may have any strides. You need no kernel for `Autograd`.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silu_dropout-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *55 minutes, hard.* Write both, by these rules.
 #
 # - Each element is dropped with probability `p`, by a draw of its own; a `p` that is no probability must be refused.
+#   The second operator may trust it.
 # - Numbers come from `generator`, or else from PyTorch's generator for the CPU: the same seed, the same mask.
 # - A dropped element is 0 whatever it was, also when `p` is 1.
 # - The compiler must know shapes (`Meta`), and that numbers are drawn (a tag).
@@ -381,7 +382,7 @@ check.u5.silu_dropout(silu_dropout_source)
 # `torch/csrc/stable` and `torch/headeronly`.
 #
 # `x` is a matrix of `float32` or `float64`, with any strides, and so is the result. In each row, `y[0] = x[0]` and
-# `y[t] = x[t] + rate * y[t-1]`, infinities and NaN as they come. Other numbers of dimensions and other dtypes must be refused.
+# `y[t] = x[t] + rate * y[t-1]`, infinities and NaN in `x` as they come; `rate` is finite. Other numbers of dimensions and other dtypes must be refused.
 #
 # And the check reads which names the built library expects from outside: none may come from the C++ namespaces `at`, `c10`
 # or `torch`.

@@ -34,6 +34,15 @@ MISCONCEPTIONS = {
         "An entry without `dispatch` (and without a delegate) is composite implicit, with the function of its own name."
     ),
     "out forgotten": "The function of a composite implicit operator that writes into `out` is called NAME_out.",
+    "out by its name": (
+        "Whether an operator writes into an argument behind the `*` stands in its schema. Its name need not say so: "
+        "`svd.U` does."
+    ),
+    "part of a key": "`MkldnnCPU` and `SparseCPU` are keys of their own: compare whole keys with `CPU`.",
+    "no kernel is composite": (
+        "An entry whose `dispatch` names neither `CPU` nor a composite key has no function for the processor: `None`. "
+        "Only an entry without `dispatch` is composite implicit."
+    ),
     "in place taken for out": (
         "`NAME_out` is for an operator that writes into an argument behind the `*`. One that works in place, such as "
         "`dropout_`, keeps its name."
@@ -89,6 +98,10 @@ def hidden_cases(random: Random) -> list[Case]:
             "linear.out",
             "clip.Tensor_out",
             "arctan.out",
+            # Overloads that write behind the `*`, and are not called out.
+            "svd.U",
+            "linalg_svd.U",
+            "divide.out_mode",
         ],
         "not for the processor": ["_cudnn_rnn", "miopen_batch_norm"],
         "composites": ["ones_like", "zeros_like", "chunk", "reshape", "conv2d"],

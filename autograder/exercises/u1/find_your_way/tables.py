@@ -19,9 +19,12 @@ FLAWS = (
     "generated loop forgotten",
     "delegate not followed",
     "keys not split",
+    "part of a key",
+    "no kernel is composite",
     "first key",
     "no entry is no kernel",
     "out forgotten",
+    "out by its name",
     "in place taken for out",
     "another overload",
     "line counted from 0",
@@ -99,6 +102,10 @@ def kernel(operator: str, flaw: str = "") -> tuple[str | None, str | None]:
     if flaw == "first key" and dispatch:
         key = next(iter(dispatch))
         return key, dispatch[key]
+    if flaw == "part of a key":
+        for key, function in dispatch.items():
+            if "CPU" in key:
+                return "CPU", function
     if "CPU" in dispatch:
         return "CPU", dispatch["CPU"]
     if "ufunc_inner_loop" in entry and flaw != "generated loop forgotten":
@@ -108,10 +115,11 @@ def kernel(operator: str, flaw: str = "") -> tuple[str | None, str | None]:
     for key in COMPOSITE:
         if key in dispatch:
             return key, dispatch[key]
-    if "dispatch" in entry or flaw == "no entry is no kernel":
+    if ("dispatch" in entry and flaw != "no kernel is composite") or flaw == "no entry is no kernel":
         return None, None
     wherever = flaw == "in place taken for out"
-    suffix = "_out" if writes_out(operator, wherever=wherever) and flaw != "out forgotten" else ""
+    writes = operator.endswith("out") if flaw == "out by its name" else writes_out(operator, wherever=wherever)
+    suffix = "_out" if writes and flaw != "out forgotten" else ""
     return "CompositeImplicitAutograd", operator.partition(".")[0] + suffix
 
 

@@ -112,7 +112,7 @@ def hidden_cases(random: Random) -> list[Case]:
 def at_once() -> list[Event]:
     """A trace in which several things begin together: calls, threads, and what lies between an operator and another.
 
-    One thread is number 0, which is false and a thread like any other.
+    One thread and one function are number 0, which is false, and a number like any other.
     """
 
     def event(number: int, kind: str, start: int, end: int, thread: int = 0, **more: Any) -> Event:
@@ -127,7 +127,7 @@ def at_once() -> list[Event]:
         event(1006, "operator", 312, 340, sequence=300),
         event(1012, "operator", 505, 525, 7101, **engine),
         event(1003, "annotation", 305, 440),
-        event(1002, "python", 300, 450),
+        event(0, "python", 300, 450),
         event(1009, "operator", 361, 380),
         event(1001, "python", 300, 500),
         event(1005, "python", 312, 360),

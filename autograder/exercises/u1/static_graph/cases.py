@@ -28,6 +28,18 @@ def hidden_cases(random: Random) -> list[Case]:
             placeholder(),
             call("add", 11, 0),
         ],
+        "no elements": [
+            placeholder(1, 3),
+            placeholder(0, 3),
+            placeholder(3, 0),
+            call("add", 0, 1),
+            call("mul", 1, 0),
+            call("mul", 1, 2),
+            call("expand", 0, shape=[0, 3]),
+            call("expand", 1, shape=[1, 3]),
+            call("sum_to", 1, shape=[1, 3]),
+            call("matmul", 2, 1),
+        ],
         "a loss of several numbers": [
             placeholder(3),
             call("mul", 0, 0),

@@ -60,7 +60,7 @@ UNRECORDED = ("does not require grad", "not have been used in the graph", "deriv
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Drawn numbers of points and coordinates, layouts, widths, and equal points."""
+    """Drawn numbers of points and coordinates, layouts, and widths; points far from the origin; stacks of points."""
 
     def drawn(coordinates: int, least: int = 1, **more: Any) -> dict[str, Any]:
         sizes = random.randint(least, 8), random.randint(least, 8)
@@ -78,8 +78,16 @@ def hidden_cases(random: Random) -> list[Case]:
         "values": [
             drawn(random.randint(1, 4), how=how, how_y=random.choice(hows), dtype=random.choice(["float32", "float64"]))
             for how in hows
+        ]
+        + [
+            points([3, many], [4, many], 0.7, random.randrange(10**6), dtype="float64"),
+            points([3, many], [4, many], 0.7, random.randrange(10**6), low=1000.0, high=1001.0),
         ],
-        "refused": [points([2, many], [3, many + 1], 1.0, random.randrange(10**6))],
+        "refused": [
+            points([2, many], [3, many + 1], 1.0, random.randrange(10**6)),
+            points([2, 3, many], [2, 4, many], 1.0, random.randrange(10**6)),
+            points([3, many], [2, 4, many], 1.0, random.randrange(10**6)),
+        ],
         "gradients": [drawn(many, how=how, how_y="transposed", dtype="float64") for how in ("plain", "every other")],
         "second derivative": [drawn(many, dtype="float64"), drawn(1, dtype="float64")],
         "meta device": [drawn(many, 2, device="meta", dtype=random.choice(["float32", "float64"]))],
@@ -161,7 +169,8 @@ def _of_a_call(
         yield "refused", f"{about}: {first_line(seen['raised'])})"
         return
     right = gaussian(make(one["x"]), make(one["y"]), one["width"])
-    if not agrees(tensors[name], right, relative=1e-4, absolute=1e-6):
+    relative, absolute = (1e-10, 1e-12) if right.dtype == torch.float64 else (1e-4, 1e-6)
+    if not agrees(tensors[name], right, relative=relative, absolute=absolute):
         yield (
             "another result",
             f"{about}: found {in_figures(tensors[name], 3)}, wanted {in_figures(right, 3)})",

@@ -11,7 +11,7 @@ from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
 from autograder.exercises.u5.longest_run.visible import SCHEMA, call
-from autograder.exercises.u5.native import make, tensor
+from autograder.exercises.u5.native import FLOATS, make, tensor
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 
@@ -50,6 +50,7 @@ def hidden_cases(random: Random) -> list[Case]:
     """Drawn sizes, strides, dtypes and limits; numbers that equal the limit; long rows; NaN and infinities."""
     cases = {"refused": [call(tensor(random.randint(1, 3), 2, 2, seed=1, dtype="float64"), 0.5)]}
     cases["refused"].append(call(tensor(2, 2, seed=2, dtype=random.choice(["int32", "bool", "int64"]))))
+    cases["refused"] += [call(tensor(2, 2, seed=2, dtype=dtype)) for dtype in ("float16", "bfloat16")]
     for dtype in ("float32", "float64"):
         cases[f"whole numbers, {dtype}"] = [
             call(
@@ -148,7 +149,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     wrong = []
     for number, (one, seen) in enumerate(zip(case.kept["calls"], evidence.values["calls"], strict=True)):
         x, limit = make(one["tensor"]), one["limit"] or 0.0
-        if x.dim() != 2 or not x.is_floating_point() or x.is_meta:
+        if x.dim() != 2 or x.dtype not in FLOATS or x.is_meta:
             if not seen["raised"]:
                 yield "not refused", f"({one['tensor']['shape']}, {one['tensor']['dtype']})"
                 return

@@ -69,6 +69,9 @@ ALLOCATING = (
 )
 """Beginnings of what a kernel may call by the way: operators that make room or copy."""
 
+FAR = [-1000.0, -120.0, -90.0, 90.0, 120.0, 1000.0]
+"""Numbers of which the exponential overflows in single precision, and of the largest in double precision."""
+
 SIGMAS = 5.0
 """By how many standard deviations a share may be off."""
 
@@ -99,7 +102,20 @@ def hidden_cases(random: Random) -> list[Case]:
         "generator": [
             dropped(tensor(20, random.randint(10, 30), seed=1), 0.5, seed(10**6), own=own) for own in (True, False)
         ],
-        "gradient": [drawn(how=how) for how in ("plain", "transposed", "every other")],
+        "gradient": [
+            *(drawn(how=how) for how in ("plain", "transposed", "every other")),
+            # What comes in as a gradient lies anywhere, too: that of a sum is one number, expanded.
+            *(
+                dropped(tensor(5, 6, seed=seed(10**6), how=how), 0.4, seed(10**6), incoming=incoming)
+                for how, incoming in (("plain", "repeated"), ("transposed", "transposed"))
+            ),
+            # Far from 0, where exponentials overflow; and dropped elements of which nothing may be left.
+            *(
+                dropped(tensor(6, seed=0, dtype=dtype, values=FAR), 0.0, seed(10**6))
+                for dtype in ("float32", "float64")
+            ),
+            dropped(tensor(4, seed=0, values=[float("inf"), float("nan"), 1.0, -2.0]), 1.0, seed(10**6)),
+        ],
         "compiled": [drawn(how="plain", dtype="float32")],
     }
     return [

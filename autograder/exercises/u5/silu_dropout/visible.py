@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import profiler
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u5.native import described, in_words, load, make, same, tensor
+from autograder.exercises.u5.native import LAYOUTS, described, in_words, load, make, same, tensor
 from autograder.learner_side.apart import apart
 from autograder.learner_side.libraries import attempt, first_line, source_of
 from autograder.learner_side.mode import is_grading
@@ -21,15 +21,19 @@ SCHEMAS = {
 }
 
 
-def dropped(x: dict[str, Any], p: float, seed: int, own: bool = False) -> dict[str, Any]:
-    """A call of the forward operator, after the seed was set; with `own` numbers come from a generator of its own."""
-    return {"x": x, "p": p, "seed": seed, "own": own}
+def dropped(x: dict[str, Any], p: float, seed: int, own: bool = False, incoming: str = "plain") -> dict[str, Any]:
+    """A call of the forward operator, after the seed was set; with `own` numbers come from a generator of its own.
+
+    `incoming` says how the gradient lies in memory (a name of `LAYOUTS`); unless it is plain, the mask is transposed.
+    """
+    return {"x": x, "p": p, "seed": seed, "own": own, "incoming": incoming}
 
 
 def upstream(one: dict[str, Any]) -> torch.Tensor:
     """The gradient that comes in where a call's is asked for."""
     generator = torch.Generator().manual_seed(one["seed"] + 1)
-    return torch.rand(one["x"]["shape"], generator=generator, dtype=getattr(torch, one["x"]["dtype"]))
+    drawn = torch.rand(one["x"]["shape"], generator=generator, dtype=getattr(torch, one["x"]["dtype"]))
+    return LAYOUTS[one["incoming"]](drawn)
 
 
 def visible_cases() -> list[Case]:
@@ -120,7 +124,8 @@ def _called(
         if isinstance(other, tuple):
             tensors[f"{name}/{which}"] = other[1]
     if what == "gradient":
-        gradient, seen["raised"] = attempt(backward, upstream(one), x, found[1], p)
+        mask = found[1] if one["incoming"] == "plain" else LAYOUTS["transposed"](found[1])
+        gradient, seen["raised"] = attempt(backward, upstream(one), x, mask, p)
         if isinstance(gradient, torch.Tensor):
             tensors[f"{name}/gradient"] = gradient
     return seen

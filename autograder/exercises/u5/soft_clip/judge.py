@@ -52,6 +52,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "Your kernel calls one operator of PyTorch after the other, and each goes through memory once. Compute the "
         "whole formula in one loop: `cpu_kernel_vec` takes it as two lambdas."
     ),
+    "digits lost": (
+        "Your numbers are right, but only to the first few digits. Compute in the common dtype, and let TensorIterator "
+        "convert to it: what goes through `float32` on the way has lost the rest."
+    ),
     "another result": "The numbers are not the ones that the task asks for.",
 }
 
@@ -108,6 +112,14 @@ def hidden_cases(random: Random) -> list[Case]:
         )
     calls["layouts"].append(
         call(tensor(2, 3, random.randint(2, 5), 4, seed=seed(10**6), how="channels last"), limits(seed=seed(10**6)))
+    )
+    # Whole numbers with more digits than single precision has, and limits that are not much smaller.
+    large = [2**24 + 1, -(2**25) - 1, 2**26 + 3, 2**27 + 5]
+    calls["dtypes"].append(
+        call(
+            tensor(4, seed=0, dtype="int64", values=large),
+            limits(4, seed=seed(10**6), dtype="float64", low=1e8, high=2e8),
+        )
     )
     length = random.randint(9, 60)
     calls["overlap"] = [call(tensor(length, seed=seed(10**6)), limits(length, seed=seed(10**6)), one) for one in PLACES]
@@ -186,6 +198,8 @@ def _named(x: torch.Tensor, limit: torch.Tensor, found: torch.Tensor, wanted: to
     unsigned = (x * limit / (limit + x)).to(found.dtype)
     right = torch.isclose(found, wanted, rtol=1e-4, atol=1e-5)
     forgotten = torch.isclose(found, unsigned, rtol=1e-4, atol=1e-5)
+    if bool(right.all()):
+        return "digits lost"
     if not bool((right | forgotten).all()):
         return "another result"
     return "two formulas" if bool((right & ~forgotten).any()) else "sign forgotten"

@@ -12,7 +12,7 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.native import in_figures, make, tensor
+from autograder.exercises.u5.native import FLOATS, in_figures, make, tensor
 from autograder.exercises.u5.stable_decay.visible import SCHEMA, call
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
@@ -35,6 +35,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "sum of neighbours": (
         "What decays is the result before, which holds all numbers so far, not only the number before."
     ),
+    "single precision": "`float` in a schema is `double` in C++: your rate has lost digits.",
     "another result": "The numbers are not the ones that the task asks for.",
 }
 
@@ -67,7 +68,10 @@ def hidden_cases(random: Random) -> list[Case]:
             for dtype in ("float32", "float64")
             for rate in (0.5, -1.0, 0.0)
         ],
-        "refused, drawn": [drawn(dtype=random.choice(["int32", "bool", "int64"]), low=0, high=3)],
+        "refused, drawn": [
+            drawn(dtype=dtype, low=0, high=3)
+            for dtype in (random.choice(["int32", "bool", "int64"]), "float16", "bfloat16")
+        ],
     }
     return [Case(name, {"number": random.randrange(2**31)}, kept={"calls": one}) for name, one in calls.items()]
 
@@ -96,6 +100,7 @@ FLAWS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "ignores strides": lambda x, rate: decay(_in_memory(x), rate),
     "row goes on": lambda x, rate: decay(x, rate, anew=False),
     "sum of neighbours": lambda x, rate: decay(x, rate, all_before=False),
+    "single precision": lambda x, rate: decay(x, torch.tensor(rate, dtype=torch.float32).item()),
 }
 
 
@@ -132,7 +137,7 @@ def _alike(found: torch.Tensor, wanted: torch.Tensor, relative: float, absolute:
 def _of_a_call(one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | None) -> Iterator[tuple[str, str]]:
     x, rate = make(one["tensor"]), one["rate"]
     about = f"({one['tensor']['shape']} {one['tensor']['dtype']}, rate {rate:g}"
-    if x.dim() != 2 or not x.is_floating_point():
+    if x.dim() != 2 or x.dtype not in FLOATS:
         if not seen["raised"]:
             yield "not refused", f"{about})"
         return
@@ -147,8 +152,10 @@ def _of_a_call(one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | 
         yield "another dtype", f"{about}: found {found.dtype}, {list(found.shape)})"
         return
     relative = 1e-10 if x.dtype == torch.float64 else 1e-4
-    if not _alike(found, wanted, relative, 1e-6 if relative > 1e-9 else 1e-12):
-        fits = [name for name, flaw in FLAWS.items() if _alike(found, flaw(x, rate), 1e-4, 1e-5)]
+    absolute = 1e-12 if x.dtype == torch.float64 else 1e-6
+    if not _alike(found, wanted, relative, absolute):
+        # As exact as the comparison itself: a flaw that hardly shows here would fit any answer that is off a little.
+        fits = [name for name, flaw in FLAWS.items() if _alike(found, flaw(x, rate), relative, absolute)]
         yield (
             fits[0] if fits else "another result",
             f"{about}: found {in_figures(found, 4)}, wanted {in_figures(wanted, 4)})",

@@ -1,0 +1,51 @@
+"""digits lost
+
+Whole numbers are made float32 first, also where the common dtype is float64: large ones lose digits."""
+
+
+def soft_clip_source() -> str:
+    return r"""
+#include <ATen/Dispatch.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/Functions.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/native/cpu/Loops.h>
+#include <torch/library.h>
+
+void run(at::TensorIteratorBase& iter) {
+  AT_DISPATCH_FLOATING_TYPES(iter.common_dtype(), "soft_clip", [&] {
+    using Vec = at::vec::Vectorized<scalar_t>;
+    at::native::cpu_kernel_vec(
+        iter,
+        [](scalar_t x, scalar_t limit) -> scalar_t { return x * limit / (limit + std::abs(x)); },
+        [](Vec x, Vec limit) -> Vec { return x * limit / (limit + x.abs()); });
+  });
+}
+
+at::Tensor floating(const at::Tensor& x) {
+  return x.is_floating_point() ? x : x.to(at::kFloat);
+}
+
+at::Tensor soft_clip(const at::Tensor& x, const at::Tensor& limit) {
+  at::Tensor result;
+  auto iter = at::TensorIterator::binary_op(result, floating(x), floating(limit));
+  run(iter);
+  return iter.output();
+}
+
+at::Tensor& soft_clip_out(const at::Tensor& x, const at::Tensor& limit, at::Tensor& out) {
+  auto iter = at::TensorIterator::binary_op(out, floating(x), floating(limit));
+  run(iter);
+  return out;
+}
+
+TORCH_LIBRARY(u5, m) {
+  m.def("soft_clip(Tensor x, Tensor limit) -> Tensor");
+  m.def("soft_clip.out(Tensor x, Tensor limit, *, Tensor(a!) out) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(u5, CPU, m) {
+  m.impl("soft_clip", &soft_clip);
+  m.impl("soft_clip.out", &soft_clip_out);
+}
+"""
