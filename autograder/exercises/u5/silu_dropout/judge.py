@@ -183,8 +183,9 @@ def _of_a_call(
     if what in ("gradient", "compiled"):
         sigmoid = torch.sigmoid(x)
         wanted = torch.where(mask, upstream(one) * sigmoid * (1 + x * (1 - sigmoid)) * _scale(p), 0.0)
-        if not agrees(tensors.get("gradient"), wanted, relative=1e-4, absolute=1e-6):
-            yield "wrong gradient", f"{about})"
+        gradient = tensors.get("gradient")
+        if not agrees(gradient, wanted, relative=1e-4, absolute=1e-6):
+            yield "wrong gradient", f"{about}{_furthest_off(x, gradient, wanted)})"
             return
     more = [name for name in seen.get("parts", ()) if not name.startswith(ALLOCATING)]
     if more:
@@ -201,14 +202,23 @@ def _values(x: torch.Tensor, p: float, out: torch.Tensor, mask: torch.Tensor, ab
     if agrees(out, wanted, relative=1e-4, absolute=1e-6):
         return
     if bool(out.isnan().any()) and not bool(wanted.isnan().any()):
-        yield "NaN", f"{about})"
+        yield "NaN", f"{about}{_furthest_off(x, out, wanted)})"
     elif agrees(out, torch.where(mask, active, 0.0), relative=1e-4, absolute=1e-6):
-        yield "not scaled", f"{about})"
+        yield "not scaled", f"{about}{_furthest_off(x, out, wanted)})"
     else:
         yield (
             "mask and result differ",
             f"{about}: found {in_figures(out, 3)}, wanted {in_figures(wanted, 3)})",
         )
+
+
+def _furthest_off(x: torch.Tensor, found: torch.Tensor | None, wanted: torch.Tensor) -> str:
+    """The element that is furthest from what it should be: what was given, found and wanted, in words."""
+    if found is None or found.shape != wanted.shape:
+        return ""
+    off = (found - wanted).abs().nan_to_num(math.inf, math.inf).masked_fill(found.isnan() & wanted.isnan(), 0)
+    given, came, due = (in_figures(values.flatten()[off.argmax()]) for values in (x, found, wanted))
+    return f": where x is {given}, found {came}, wanted {due}"
 
 
 LARGE = 400
