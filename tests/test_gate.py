@@ -136,14 +136,19 @@ def test_recording_enters_each_notebook_as_soon_as_it_is_graded(
     monkeypatch.setenv("FXOPT_ROOT", str(COURSE.root))
     monkeypatch.setattr(gated, "FILE", tmp_path / "gated.json")
     told: list[GateResult] = []
-    result = run_gate(COURSE, "memory_layout", finished=told.append)
+    result = run_gate(COURSE, ["memory_layout"], finished=told.append)
     assert told == [result]
     assert result.ok
     assert {row.task for row in result.rows} == {"memory_layout"}
     app = typer.Typer()
     cli.register(app)
 
-    def known(*_: object, finished: Callable[[GateResult], object] | None, **__: object) -> GateResult:
+    asked = []
+
+    def known(
+        _: object, only: list[str] | None, *, finished: Callable[[GateResult], object] | None, **__: object
+    ) -> GateResult:
+        asked.append(only)
         if finished is not None:
             finished(result)
         return result
@@ -154,3 +159,11 @@ def test_recording_enters_each_notebook_as_soon_as_it_is_graded(
     done = CliRunner().invoke(app, ["gate", "memory_layout", "--record"])
     assert done.exit_code == 0, done.output
     assert is_as_recorded(COURSE, find_task("memory_layout"))
+    # What has changed since, and nothing else.
+    asked.clear()
+    done = CliRunner().invoke(app, ["gate", "memory_layout", "--changed"])
+    assert (done.exit_code, asked) == (0, [])
+    assert "Nothing to grade" in done.output
+    monkeypatch.setattr(gated, "is_as_recorded", lambda _, task: task.name not in ("memory_layout", "tape_engine"))
+    assert CliRunner().invoke(app, ["gate", "--changed"]).exit_code == 0
+    assert asked == [["memory_layout", "tape_engine"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
@@ -268,16 +268,16 @@ class _Notebook:
 
 def run_gate(
     course: Course,
-    only: str | None = None,
+    only: Sequence[str] | None = None,
     sandboxed: bool | None = None,
     jobs: int = 1,
     finished: Callable[[GateResult], object] | None = None,
 ) -> GateResult:
-    """Grade every answer of every task (or of the task `only`).
+    """Grade every answer of every task, or of those in `only`.
 
     Args:
         course: whose notebooks the answers are put into.
-        only: the name of a task.
+        only: names of tasks.
         sandboxed: `None` takes bubblewrap when it is there.
         jobs: how many processes grade at once, each whole notebooks.
         finished: is told what each notebook came to, as soon as it is known.
@@ -286,7 +286,7 @@ def run_gate(
         UnknownTaskError: there is no such task.
         LookupError: a task ships too few answers.
     """
-    wanted = [find_task(only)] if only else all_tasks()
+    wanted = all_tasks() if only is None else [find_task(name) for name in only]
     notebooks: dict[str, list[str]] = {}
     for task in wanted:
         notebooks.setdefault(task.notebook, []).append(task.name)

@@ -157,6 +157,9 @@ def gate(
     record: Annotated[
         bool, typer.Option("--record", help="Enter the tasks that are clean into the committed table.")
     ] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only tasks that are not as the committed table has them.")
+    ] = False,
 ) -> None:
     """Try every task against its reference, blank, wrong, alternative and sabotaged answers, and its isolation.
 
@@ -165,16 +168,24 @@ def gate(
     from autograder.authoring import gated
     from autograder.authoring.gate import run_gate
     from autograder.course.course import NoCourseError, find_course
+    from autograder.course.tasks import all_tasks, find_task
 
     try:
         course = find_course()
         lines: list[str] = []
         digests = gated.digests(course) if record else {}
+        wanted = None if task is None else [task]
+        if changed:
+            known = all_tasks() if task is None else [find_task(task)]
+            wanted = [one.name for one in known if not gated.is_as_recorded(course, one)]
+            if not wanted:
+                Console().print("Nothing to grade: all is as the committed table has it.")
+                return
 
         def enter(part: GateResult) -> None:
             lines.extend(gated.record(part, digests))
 
-        result = run_gate(course, task, jobs=jobs, finished=enter if record else None)
+        result = run_gate(course, wanted, jobs=jobs, finished=enter if record else None)
     except (NoCourseError, LookupError) as error:
         raise refuse(error) from None
     console = Console()
