@@ -41,7 +41,8 @@ transformers.logging.set_verbosity_error()
 # *12 minutes, easy.* Three functions, from words to a program that you can trust:
 #
 # 1. `encode_texts(tokenizer, texts, most)` returns a dictionary of `input_ids` and `attention_mask`, both of shape
-#    (texts, tokens). Short texts are filled up to the longest one, and no text has more than `most` tokens.
+#    (texts, tokens). Short texts are filled up to the longest one: there, and only there, the mask is 0. No text has
+#    more than `most` tokens, `[CLS]` and `[SEP]` included.
 # 2. `export_bert(model, inputs)` returns an `ExportedProgram` that takes both by name, for any number of texts from 1 to 64
 #    and any length from 2 to what the model can read (`model.config.max_position_embeddings`). The model comes as training
 #    left it.
@@ -330,7 +331,8 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # this backend, with as many texts at a time as come.
 #
 # However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant, so
-# a text that comes alone may have a graph of its own. Gradients aren't asked for. The judge runs your graph on sizes that
+# a text that comes alone may have a graph of its own. (The first texts that come are never as many as they are long.)
+# Gradients aren't asked for. The judge runs your graph on sizes that
 # it was not made from. `torch._dynamo.testing` is out of reach.
 #
 # <details><summary>Hint 1: a question</summary>On Day 1 one size varied. Here two do, in two inputs. When does Dynamo learn that the second one varies, and what did that cost?</details>

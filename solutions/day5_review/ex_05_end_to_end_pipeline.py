@@ -275,8 +275,8 @@ check.day5.dynamic_sizes(dynamic_sizes)
 #
 # *30 minutes, hard.* Write `pipeline(model, example, others, passes, measure)`. It returns `(result, report)`.
 #
-# - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up. Leave the caller's `model` as it is. If the
-#   exporter refuses, return the model itself.
+# - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up (`example` has several rows). Leave the
+#   caller's `model` as it is. If the exporter refuses, return the model itself.
 # - **Passes**: a dictionary of functions that change a graph module in place. Try them in order. Some are wrong, some raise.
 # - **Verify** after each pass: on `example` and on `others`, compare with the *model* in evaluation mode. Shapes have to be
 #   equal, and values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`, so `nan` is never right). Reject a pass that

@@ -143,7 +143,7 @@ def _figures(random: Random) -> dict[str, Any]:
             [firsts[0], plain, firsts[0] * random.uniform(0.3, 0.9), plain * random.uniform(0.4, 0.9)],
             *EXACT_COMPARISONS,
         ],
-        "jobs": [*([rows, calls] for rows, calls in EXACT_JOBS)]
+        "jobs": [*([rows, calls] for rows, calls in (*EXACT_JOBS, JOBS_AT_ONE_CALL[0]))]
         + [[job, calls] for calls in (2, int(first_break + last_break) // 2, int(3 * last_break))],
     }
 
@@ -340,12 +340,18 @@ def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     found = chosen[wrong[0]]
     totals = ", ".join(f"{name} {total(row, calls):.4g} s" for name, row in rows.items())
     habits = {
-        "fastest call wins": [_least(rows, lambda row: row["call_seconds"]) for rows, _ in jobs],
-        "least cost wins": [_least(rows, lambda row: row["cost_seconds"]) for rows, _ in jobs],
-        "first call apart": [_least_total(rows, calls - 1) for rows, calls in jobs],
-        "another of two that are equal": [_least_total(dict(reversed(rows.items())), calls) for rows, calls in jobs],
+        "fastest call wins": [[_least(rows, lambda row: row["call_seconds"]) for rows, _ in jobs]],
+        "least cost wins": [[_least(rows, lambda row: row["cost_seconds"]) for rows, _ in jobs]],
+        "first call apart": [[_least_total(rows, calls - 1) for rows, calls in jobs]],
+        "another of two that are equal": [
+            [_least_total(dict(reversed(rows.items())), calls) for rows, calls in jobs],
+            *(
+                [_least_total(dict(sorted(rows.items(), reverse=z_first)), calls) for rows, calls in jobs]
+                for z_first in (False, True)
+            ),
+        ],
     }
-    fits = [name for name, choices in habits.items() if choices == chosen]
+    fits = [name for name, ways in habits.items() if chosen in ways]
     why = fits[0] if len(fits) == 1 else "not the cheapest"
     yield why, f"(for {calls} calls: expected {wanted[wrong[0]]}, found {found}; in total {totals})"
 

@@ -238,6 +238,13 @@ return matmul(softmax(s, -1), v)
 == a softmax that casts
 return matmul(to(softmax(matmul(q, T(k)), -1, torch.float64), torch.float32), v)
 
+== a softmax that casts for its values
+return matmul(softmax(mul(matmul(q, T(k)), 0.4), -1, torch.float64), d)
+
+== a scale that rounds
+a = aten.div.Tensor_mode(matmul(q, T(k)), 0.5, rounding_mode="floor")
+return matmul(softmax(a, -1), v)
+
 == the weights as values
 w = softmax(mul(matmul(q, T(k)), 0.5), -1)
 return matmul(w, w)
@@ -303,6 +310,7 @@ MORE: dict[str, dict[str, Any]] = {
     "a scale for each key": {"inputs": {"g": (5,)}},
     "a mask of one dimension": {"inputs": {"m1": (5,)}},
     "a mask of double precision": {"inputs": {"d": [(5, 5), "float64"]}},
+    "a softmax that casts for its values": {"inputs": {"d": [SHAPE, "float64"]}},
     "a mask of more dimensions": {"inputs": {"e": (3, 5, 4), "m": (2, 1, 5, 5)}},
     "a mask that is larger than the scores": {"inputs": {"q": (1, 3, 5, 4), "k": (1, 3, 5, 4)}},
     "the weights as values": {"inputs": {}},

@@ -39,6 +39,10 @@ MISCONCEPTIONS = {
         "Your mask says that every token counts. Rows that were filled up have `[PAD]` at their end: there the mask "
         "must be 0, or the model reads the filling as text."
     ),
+    "mask made of the tokens": (
+        "Your mask is 0 wherever the token is `[PAD]`. A text may say `[PAD]` itself, and there the token counts. The "
+        "tokenizer knows which tokens it added: take its `attention_mask`."
+    ),
     "texts cut short": (
         "You cut texts that fit: tokens are missing. Fill short texts up (`padding=True`) rather than cutting long "
         "ones down to them."
@@ -115,6 +119,7 @@ def hidden_cases(random: Random) -> list[Case]:
     offsets = {
         "none": [],
         "first": [[0, random.random(), offset()]],
+        "inside": [[0, 0.0, offset()]],
         "last": [[1, random.random(), offset()]],
         "both": [[0, random.random(), small], [1, random.random(), -large]],
         "both, the first more": [[0, random.random(), -large], [1, random.random(), small]],
@@ -127,6 +132,7 @@ def hidden_cases(random: Random) -> list[Case]:
         texts = [" ".join(random.choices(words, k=random.randint(3, 9))) for _ in range(random.randint(2, 3))]
         texts.append(" ".join(random.choices(words, k=20)))
         texts.append(random.choice(SENTENCES))
+        texts[0] = f"{texts[0]} [PAD] {words[0]}"
         parameters = {
             "texts": texts,
             "most": (POSITIONS, 15)[number],
@@ -170,7 +176,9 @@ def judge_tokens(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     elif not agrees(tokens, right_tokens):
         yield "other tokens", ""
     elif not agrees(mask, right_mask):
-        yield ("mask of ones" if bool(mask.all()) else "other tokens"), f"(the mask has {int(mask.sum())} ones)"
+        name = "mask of ones" if bool(mask.all()) else "other tokens"
+        name = "mask made of the tokens" if torch.equal(mask, (tokens != 0).long()) else name
+        yield name, f"(the mask has {int(mask.sum())} ones)"
 
 
 def judge_comparison(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:

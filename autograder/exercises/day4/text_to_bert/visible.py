@@ -31,7 +31,13 @@ SENTENCES = (
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 VOCABULARY = (*SPECIAL, *sorted({word for sentence in SENTENCES for word in sentence.split()}))
-OFFSETS = {"none": [], "first": [[0, 1.0, 0.25]], "last": [[1, 1.0, 0.25]], "below": [[0, 1.0, -0.25]]}
+OFFSETS = {
+    "none": [],
+    "first": [[0, 1.0, 0.25]],
+    "inside": [[0, 0.0, 0.25]],
+    "last": [[1, 1.0, 0.25]],
+    "below": [[0, 1.0, -0.25]],
+}
 """Programs that are off for certain: for each its changes, as output, place (0 to 1), and what is added there."""
 
 

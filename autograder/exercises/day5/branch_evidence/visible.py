@@ -132,9 +132,33 @@ class Nearly(nn.Module):
         return torch.cat([small, large], 1)
 
 
+class Looped(nn.Module):
+    """A loop, which is no branch, with a branch in it and one behind it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        y = x
+        for _ in range(3):
+            if y.max() > 5:
+                y = y / 2
+        if x.sum() > 0:
+            y = y + 1
+        return y
+
+
+class Vanishing(nn.Module):
+    """The logarithm on one side of the branch only: where the trace gives NaN, the model gives a number."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        if x.sum() > 0:
+            return torch.log(x)
+        return x
+
+
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
 MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
-MODELS |= {"nearly": Nearly}
+MODELS |= {"nearly": Nearly, "looped": Looped, "vanishing": Vanishing}
 """By name. The first three are shown in the task."""
 
 SHOWN = ("one branch", "nested", "plain")

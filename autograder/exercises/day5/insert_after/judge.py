@@ -70,6 +70,7 @@ FIXED: dict[str, tuple[str, str, str]] = {
         "h = torch.exp(x)\ng = torch.exp(h)\nreturn {'a': [h, (g, x)], 'b': torch.stack([h, g, h]), 'c': h[:, 1:]}",
     ),
     "twice in one call": ("exp", "sin", "h = torch.exp(x)\nreturn torch.add(h, h, alpha=2), torch.where(h > 1, h, -h)"),
+    "the same call twice": ("exp", "sin", "g = torch.exp(x)\nh = torch.exp(x)\nreturn g * h.cos(), h"),
     "called by keyword": ("exp", "abs", "h = torch.exp(input=x)\nreturn torch.clamp(input=h, max=h.mean())"),
     "the result is an index": (
         "neg",

@@ -62,6 +62,10 @@ MISCONCEPTIONS = {
         "You kept a pass that makes NaN of numbers. Every comparison with NaN is false, so `difference > limit` finds "
         "nothing wrong: ask whether it is within the limit (`torch.allclose`)."
     ),
+    "NaN taken for equal": (
+        "You kept a pass though the model gives NaN on one of the inputs. There nobody can tell whether the pass is "
+        "right: NaN equals nothing, and `torch.allclose` says so unless you ask for `equal_nan=True`."
+    ),
     "compared by broadcasting": (
         "You kept a pass after which the result has another shape. Tensors of different shapes are broadcast before "
         "they are compared: look at the shapes, too."
@@ -100,6 +104,10 @@ MISCONCEPTIONS = {
         "Time the captured graph and the result: one warm-up call of `measure` for each, and then five each, "
         "*alternately*. This machine grows slower; what is timed last looks worse than it is."
     ),
+    "timed the model": (
+        "You timed the model itself. What a pass gains shows beside the *captured* graph, before all passes: time that "
+        "one, and the result."
+    ),
     "same graph timed twice": "Both of your times are of the same graph: keep the captured one as it was.",
     "warm-up counted": "Your figures contain the warm-up calls.",
     "mean instead of median": "You took the mean: one outlier moves it. Take the median.",
@@ -124,6 +132,7 @@ FIXED: dict[str, tuple[list[str], list[str]]] = {
     "one after the other": (["layer", "sin"], ["drop_neutral", *(f"drift_{number}" for number in range(1, 7))]),
     "in training": (ALL, ["double_weights", "merge_relus", "fold_scale", "drop_neutral"]),
     "no passes": (["layer", "relu"], []),
+    "not a number, as in the model": (["log", "relu"], ["drop_neutral", "merge_relus"]),
 }
 """Parts and passes of the cases that are the same for every seed."""
 
@@ -289,6 +298,8 @@ def _wrong_choice(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if wrongly := [name for name in kept if name not in wanted]:
         if any(name.startswith("drift") for name in wrongly):
             return "compared with the graph before", detail
+        if "log" in case.parameters["parts"]:
+            return "NaN taken for equal", detail
         reasons = {KEPT.get(name, "kept a wrong pass") for name in wrongly}
         return (reasons.pop() if len(reasons) == 1 else "kept a wrong pass"), detail
     missing = [name for name in wanted if name not in kept]
@@ -321,7 +332,10 @@ def _wrong_result(case: Case, evidence: Evidence) -> tuple[str, str] | None:
             [found] = tree_leaves(run(graph, [x]))
         except Exception as error:  # a learner's graph fails in any way
             return "froze the batch size", f"(batch {batch}: {type(error).__name__})"
-        if not agrees(found, wanted.result(x), relative=loose, absolute=loose):
+        right = wanted.result(x)
+        if not torch.equal(found.isnan(), right.isnan()) or not agrees(
+            found.nan_to_num(), right.nan_to_num(), relative=loose, absolute=loose
+        ):
             rejected = set(case.parameters["passes"]) - set(wanted.kept)
             why = "rejected pass left in" if rejected else "computes something else"
             return (why if batch == 3 else "froze the batch size"), f"(batch {batch})"
@@ -336,6 +350,8 @@ def _wrong_result(case: Case, evidence: Evidence) -> tuple[str, str] | None:
 
 def _wrong_figures(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     """Whether the report's times are not the medians of what the stopwatch said."""
+    if timed := evidence.values["modules timed"]:
+        return "timed the model", f"({timed} calls)"
     events, seconds = evidence.values["seen"], evidence.values["report"]["seconds"]
     order = [operators for operators, _ in events]
     wanted = wanted_of(case, evidence.values["report"]).operators

@@ -19,7 +19,13 @@ ROUNDS = 5
 
 
 class Assembled(nn.Module):
-    """A network made of the parts that a case names."""
+    """A network made of the parts that a case names.
+
+    Attributes:
+        calls: how often one of them ran as a module, and not as a graph.
+    """
+
+    calls = 0
 
     def __init__(self, width: int, parts: list[str]) -> None:
         super().__init__()
@@ -28,6 +34,7 @@ class Assembled(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, width) to the same."""
+        Assembled.calls += 1
         for part in self.parts:
             if part == "layer":
                 x = self.layer(x) * 3.7
@@ -42,7 +49,7 @@ class Assembled(nn.Module):
             elif part == "norm":
                 x = self.norm(x)
             else:
-                x = {"abs": torch.abs, "sin": torch.sin}[part](x)
+                x = {"abs": torch.abs, "sin": torch.sin, "log": torch.log}[part](x)
         return x
 
 
@@ -139,8 +146,14 @@ def probe(case: Case, pipeline: Any) -> Evidence:
     example = draw(case, 3, 1, positive=True)
     ask, seen = held(lambda: instrument(case))
 
+    modules_timed = 0
+
     def watch(function: Callable[[torch.Tensor], Any]) -> float:
-        return float(ask(operators_of(function, example)))
+        nonlocal modules_timed
+        before = Assembled.calls
+        operators = operators_of(function, example)
+        modules_timed += Assembled.calls - before
+        return float(ask(operators))
 
     passes = {name: (PASSES | MORE_PASSES)[name] for name in case.parameters["passes"]}
     try:
@@ -150,6 +163,7 @@ def probe(case: Case, pipeline: Any) -> Evidence:
     except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
         return Evidence({"raised": "capture"})
     evidence = Evidence({"report": _plain(report), "same_model": result is model, "seen": seen})
+    evidence.values["modules timed"] = modules_timed
     evidence.values["training"] = [module.training for module in model.modules()]
     if "branch" not in case.parameters["parts"]:
         # The caller's model as it is now: its weights, and which of its modules are in training.

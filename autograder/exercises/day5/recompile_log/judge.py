@@ -114,7 +114,15 @@ def fixed_cases() -> list[Case]:
     ]
     off: dict[str, Any] = {"values": tensor([3]), "amount": 2, "on": False}
     sides: list[dict[str, Any]] = [{"amount": 3}, {"amount": 3, "on": True}, {"amount": 4, "on": True}, {"on": True}]
+    short: dict[str, Any] = {"a": "b", "size": 3, "at": "c", "size_at": tensor([6]), "by": 1}
+    shorter: list[dict[str, Any]] = [
+        {"a": "d", "size": 4, "at": "e"},
+        {"a": "f", "size": 5, "size_at": tensor([7])},
+        {"size": 6, "at": "g", "by": 2},
+        {"a": "h", "at": "i", "size_at": tensor([6], "float64")},
+    ]
     return [
+        Case("hidden short names", {"function": "crop", "calls": [short, *(short | change for change in shorter)]}),
         Case("hidden one side", {"function": "shift", "calls": [off, *(off | change for change in sides), off]}),
         Case("hidden unguarded", {"function": "blend", "calls": [one, *(one | change for change in unguarded), one]}),
         Case("hidden versions", {"function": "shade", "calls": [image, *(image | change for change in versions)]}),

@@ -32,7 +32,13 @@ def shift(values: torch.Tensor, amount: int, on: bool) -> torch.Tensor:
     return values + amount if on else values * 2
 
 
+def crop(a: str, size: int, at: str, size_at: torch.Tensor, by: int) -> torch.Tensor:
+    """The first values of some (width,). Names of what is not looked at (`a`, `size`, `at`) are part of other words."""
+    return size_at[:-by]
+
+
 FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": settle, "blend": blend, "shift": shift}
+FUNCTIONS |= {"crop": crop}
 
 
 def tensor(shape: list[int], dtype: str = "float32", seed: int = 0) -> list[Any]:

@@ -5,9 +5,11 @@ def encode_texts(tokenizer, texts, most):
     rows = [tokenizer(text, truncation=True, max_length=most)["input_ids"] for text in texts]
     longest = max(len(row) for row in rows)
     tokens = torch.full((len(rows), longest), tokenizer.pad_token_id)
+    mask = torch.zeros_like(tokens)
     for row, numbers in enumerate(rows):
         tokens[row, : len(numbers)] = torch.tensor(numbers)
-    return {"input_ids": tokens, "attention_mask": (tokens != tokenizer.pad_token_id).long()}
+        mask[row, : len(numbers)] = 1
+    return {"input_ids": tokens, "attention_mask": mask}
 
 
 class Positional(torch.nn.Module):
