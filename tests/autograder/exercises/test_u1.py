@@ -258,7 +258,7 @@ def test_what_begins_at_once_is_told_apart() -> None:
         for row in layers.rows(layers.at_once())
     ]
     assert plain == [
-        (1004, 1002, [1007, 1009], 90 - 28 - 19, None),
+        (1004, 0, [1007, 1009], 90 - 28 - 19, None),
         (1000, None, [1000], 20, None),
         (1011, None, [1012], 10, 1007),
         (1013, None, [1013], 10, None),

@@ -69,7 +69,7 @@ def _evidence(case: Case, flaw: Any) -> Evidence:
     calls, tensors = [], {}
     for number, one in enumerate(case.kept["calls"]):
         x = native.make(one["tensor"])
-        refused = x.dim() != 2 or not x.is_floating_point() or x.is_meta
+        refused = x.dim() != 2 or x.dtype not in native.FLOATS or x.is_meta
         calls.append({"raised": "refused" if refused else "", "written": False})
         if not refused:
             tensors[str(number)] = torch.tensor(flaw(x, one["limit"] or 0.0), dtype=torch.int64)

@@ -98,14 +98,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf([1.0]), leaf([2.0])], ["mul", 0, 1], ["backward", 2]),
             program([leaf([1.0]), leaf([])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
         ],
-        "at zero": [
-            program([leaf([0.0, -0.0, 1.0, -1.0])], ["relu", 0], ["sum", 1], ["backward", 2]),
-            # Below 0 nothing comes through, not even an infinite gradient: what overflows here is 1e200 twice.
-            program(
-                [leaf([-1.0]), leaf([1e200], False)],
-                *(["relu", 0], ["mul", 2, 1], ["mul", 3, 1], ["sum", 4], ["backward", 5]),
-            ),
-        ],
+        "at zero": [program([leaf([0.0, -0.0, 1.0, -1.0])], ["relu", 0], ["sum", 1], ["backward", 2])],
         "called again": [
             program([leaf([1.0, 2.0])], ["mul", 0, 0], ["sum", 1], ["backward", 2], ["backward", 2]),
             program([leaf(3.0)], ["mul", 0, 0], ["mul", 1, 0], ["tanh", 1], ["backward", 2], ["backward", 3]),

@@ -33,8 +33,9 @@ MISCONCEPTIONS = {
     ),
     "met and not found": "These views meet, and you did not find where.",
     "gave up": (
-        "These views meet far along. You cannot walk there: solve the equation instead of trying indices. And stay "
-        "with whole numbers: `/` gives a float, which has 16 digits, where `//` is exact."
+        "These views meet far along, and you found nothing. Who tries indices never gets there: solve the equation, in "
+        "whole numbers (`/` gives a float, which has 16 digits). If you do: is your solution moved to where *both* "
+        "views have begun, and does the last index of a dimension count?"
     ),
     "0 is a position": (
         "Position 0 is the only one here, and you gave `None`. 0 is a position like any other, and is false, too: ask "

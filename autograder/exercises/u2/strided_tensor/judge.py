@@ -41,6 +41,9 @@ MISCONCEPTIONS = {
         "Only a dimension of size 1 can be repeated, and only a new dimension in front can be added: with a stride of "
         "0 every index reads the same place. A longer dimension would have to read places that do not belong to it."
     ),
+    "fewer sizes": (
+        "There are fewer sizes than dimensions. New dimensions can be added in front, and none can be left out."
+    ),
     "no size": (
         "No size is below 0. Only -1 has a meaning, and only for a dimension that is there: leave it as it is."
     ),
@@ -353,6 +356,8 @@ def _accepted(kind: str, operation: Operation | None, before: torch.Tensor | Non
         return "negative step accepted"
     if kind == "expand" and operation is not None and before is not None:
         added = len(operation[1]) - before.dim()
+        if added < 0:
+            return "fewer sizes"
         if any(size < -(number >= added) for number, size in enumerate(operation[1])):
             return "no size"
     return "expanded what is not 1" if kind == "expand" else "out of range accepted"

@@ -92,6 +92,7 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("no dimensions", inputs([], seed(10**6), slope=-2.0)),
         Case("no elements", inputs([0, 3], seed(10**6))),
         Case("slope of zero", inputs([4], seed(10**6), slope=0.0)),
+        Case("a number that is 0", inputs([4], seed(10**6), zero=True)),
         Case("single precision", inputs([2, 2, 2], seed(10**6), dtype="float32", slope=3.0)),
         Case("compiled", inputs([4, 1], seed(10**6), slope=random.choice([0.5, 2.5]), compiled=True)),
     ]

@@ -22,8 +22,16 @@ _numbers = count()
 
 
 def inputs(shape: list[int], seed: int, **more: Any) -> dict[str, Any]:
-    """What both operators are called with; `compiled`: whether they are compiled as well."""
-    return {"shape": shape, "seed": seed, "slope": 1.5, "dtype": "float64", "swapped": False, "compiled": False, **more}
+    """What both operators are called with.
+
+    Args:
+        shape: sizes of `x`.
+        seed: of its numbers.
+        more: `slope`, `dtype`; `swapped`, whether the dimensions are; `compiled`, whether the operators are compiled as
+            well; `zero`, whether the first number is 0.
+    """
+    usual = {"slope": 1.5, "dtype": "float64", "swapped": False, "compiled": False, "zero": False}
+    return {"shape": shape, "seed": seed, **usual, **more}
 
 
 def visible_cases() -> list[Case]:
@@ -39,6 +47,8 @@ def made(parameters: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """Input, and what its gradient is weighted with."""
     generator = torch.Generator().manual_seed(parameters["seed"])
     x, weights = torch.randn(2, *parameters["shape"], generator=generator, dtype=torch.float64)
+    if parameters["zero"]:
+        x.flatten()[0] = 0.0
     x, weights = x.to(getattr(torch, parameters["dtype"])), weights.to(getattr(torch, parameters["dtype"]))
     return (x.T, weights.T) if parameters["swapped"] else (x, weights)
 

@@ -66,6 +66,10 @@ MISCONCEPTIONS = {
         "would run without `vmap`."
     ),
     "vmap in the wrong place": "FuncTorchBatched is the highest of these keys: its kernel is the first to run.",
+    "autocast by the backend": (
+        "`AutocastCPU` belongs to no backend that the highest one could hide: any tensor on the CPU brings it along, "
+        "also where another tensor is on meta."
+    ),
     "first tensor only": "The keys of *all* tensors count, not only those of the first.",
     "parts not joined": (
         "Layout and device are found apart: sparse is above strided and meta above CPU, wherever they come from. "
@@ -330,6 +334,7 @@ def _overlooking(one: Call) -> Iterator[tuple[str, Call]]:
     yield "autocast for all devices", one
     if "vmap" in blocks:
         yield "vmap always", changed("batched", True)
+    yield "autocast by the backend", one
     yield "parts not joined", one
     if len(tensors) > 1:
         yield "first tensor only", {"tensors": tensors[:1], "blocks": blocks}
@@ -355,6 +360,9 @@ def _alternative(name: str, other: Call) -> list[str] | None:
             return [kernel for kernel in wanted if kernel not in autograd]
         case "autocast for all devices":
             return ["AutocastCPU", *wanted] if "autocast" in other["blocks"] and "AutocastCPU" not in wanted else None
+        case "autocast by the backend":
+            mixed = {one["device"] for one in other["tensors"]} == {"cpu", "meta"}
+            return [kernel for kernel in wanted if kernel != "AutocastCPU"] if mixed else None
         case "parts not joined":
             kinds = [
                 ("Sparse" if one["layout"] == "sparse" else "") + {"cpu": "CPU", "meta": "Meta"}[one["device"]]

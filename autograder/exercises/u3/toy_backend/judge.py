@@ -32,6 +32,10 @@ MISCONCEPTIONS = {
         "the operator numbers in double precision."
     ),
     "no limit": ("The device has no ticks beyond -32768 and 32767: what is larger stays at the limit."),
+    "limited too late": (
+        "Infinity is beyond the last tick, too, and no whole number. Bring numbers within the limits before you make "
+        "whole numbers of them."
+    ),
     "wraps around": "What is beyond the last tick stays there. In your device it came back at the other end.",
     "written elsewhere": (
         "An operator that writes in place must change the ticks of *its* tensor. Yours made a new one, so "
@@ -58,6 +62,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "keyword arguments": network(3, 5, 2, seed=seed(10**6), body="shifted", steps=2),
         "three layers": network(4, 5, 4, 3, seed=seed(10**6), steps=3, rows=3),
         "one row": network(2, 3, 1, seed=seed(10**6), rows=1, body="halved", steps=2),
+        "divided by 0": network(2, 3, 2, seed=seed(10**6), spread=40, steps=0, body="over nothing"),
         "not on this device": network(3, 3, seed=seed(10**6), steps=1, unknown=names),
         "many steps": network(2, 3, 2, seed=seed(10**6), steps=6, rate=0.3, body="halved"),
     }
@@ -146,6 +151,10 @@ def _halves_up(ticks: torch.Tensor) -> torch.Tensor:
     return (ticks + 0.5).floor().clamp(LEAST, MOST).to(torch.int64)
 
 
+def _limited_late(ticks: torch.Tensor) -> torch.Tensor:
+    return torch.round(ticks).to(torch.int64).clamp(LEAST, MOST)
+
+
 def _unlimited(ticks: torch.Tensor) -> torch.Tensor:
     return torch.round(ticks).to(torch.int64)
 
@@ -159,6 +168,7 @@ FLAWED: tuple[tuple[str, type[torch.Tensor]], ...] = (
     ("cut off", device(_down)),
     ("halves rounded up", device(_halves_up)),
     ("no limit", device(_unlimited)),
+    ("limited too late", device(_limited_late)),
     ("wraps around", device(_wrapped_around)),
     ("rounded late", device(late=True)),
     ("single precision", device(dtype=torch.float32)),

@@ -117,6 +117,12 @@ def forgotten_list(name: str) -> Case:
         # The collector's callbacks can bring something back: in use after the step, and not before it.
         objects["revived"] = {"bytes": 72, "refers_to": ["revived"] * (1 + number)}
         objects["trainer"]["refers_to"] += ["revived"] * number
+        # In use before the step and garbage after it, with one more reference: no holder. And what only garbage
+        # referred to before, and the trainer alone does now: it was there, though nobody reached it.
+        objects["dropped"] = {"bytes": 80, "refers_to": ["dropped", *(["lost part 2"] * number)]}
+        objects["dug up"] = {"bytes": 90, "refers_to": []}
+        objects["trainer"]["refers_to"] += ["dug up" if number else "dropped"]
+        objects["lost list"]["refers_to"] += ["dug up"] * (1 - number)
     return case
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.u6.peak_memory.model import FLAWS, alive
 from autograder.exercises.u6.peak_memory.visible import BODIES, graph_of, step
 
@@ -36,6 +37,8 @@ MISCONCEPTIONS = {
     "result freed": "What the graph returns is kept to the end: the output node uses it.",
     "tuples left out": "Some operators return several tensors: their `meta['val']` is a tuple, and each counts.",
     "four bytes each": "Not every number takes four bytes: masks take one, classes and double precision take eight.",
+    "bytes of the view": "A storage has `nbytes()` of its own: the tensor that lies on it may be a part of it.",
+    "unread left out": "What nobody reads is there while its node runs, too.",
     "wrong node": "The bytes are right, but at this node there are fewer.",
     "wrong peak": "At no node of this graph so many bytes are alive.",
 }
@@ -52,6 +55,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "returned": step(8, 256, 128, "softmax", returns_output=True),
         "in place": step(16, 64, 32, "scaled in place", "scaled in place", 8, update="momentum"),
         "wide": step(8, 128, 32, "widened", "residual", "relu", 8),
+        "a part of a larger input": step(64, 32, 16, "tanh", 4, sliced=True),
+        "a node that nobody reads": step(8, 16, 32, "tanh", 4, unread=True),
         "one row": step(48, 1, 32, "tanh", 16, update="none", returns_output=True),
     }
     cases = [Case(name, {"step": given}) for name, given in fixed.items()]
@@ -80,8 +85,8 @@ def _traced(step_as_json: str) -> fx.Graph:
     return graph_of(json.loads(step_as_json))[0].graph
 
 
-def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The misconception behind a wrong peak, or a wrong node."""
+def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
+    """What is not right about a peak, and the mistakes that would have given just that."""
     size, name = evidence.values["bytes"], evidence.values["node"]
     if size is None or name is None:
         yield "not a pair", f"(found {size} and {name})"
@@ -89,14 +94,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     graph = _traced(json.dumps(case.parameters["step"]))
     right = alive(graph)
     most = max(right.values())
+    fits = tuple(flaw for flaw in FLAWS if _is_peak(alive(graph, flaw), size, name))
     if size == most == right.get(name):
+        excluded = tuple(flaw for flaw in FLAWS if flaw not in fits)
+        yield from (Agreement(question, excluded) for question in ("wrong peak", "wrong node"))
         return
     places = [node for node, found in right.items() if found == most]
-    other = "wrong node" if size == most else "wrong peak"
-    yield (
-        next((flaw for flaw in FLAWS if _is_peak(alive(graph, flaw), size, name)), other),
-        f"(found {size:,} bytes at {name}, wanted {most:,} at {' or '.join(places[:3])})",
-    )
+    told = f"(found {size:,} bytes at {name}, wanted {most:,} at {' or '.join(places[:3])})"
+    yield Deviation("wrong node" if size == most else "wrong peak", fits, told, len(right))
 
 
 def _is_peak(sizes: dict[str, int], size: int, name: str) -> bool:

@@ -21,6 +21,8 @@ FLAWS = (
     "result freed",
     "tuples left out",
     "four bytes each",
+    "bytes of the view",
+    "unread left out",
 )
 
 
@@ -64,6 +66,10 @@ def _storages(node: fx.Node, flaw: str) -> list[tuple[object, int]]:
     tensors = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
     if flaw == "views counted":
         return [((node, place), one.numel() * one.element_size()) for place, one in enumerate(tensors)]
+    if flaw == "unread left out" and not node.users and node.op != "placeholder":
+        return []
+    if flaw == "bytes of the view":
+        return [(one.untyped_storage()._cdata, one.numel() * one.element_size()) for one in tensors]
     width = 4 if flaw == "four bytes each" else 0
     return [
         (storage._cdata, storage.nbytes() // one.element_size() * width if width else storage.nbytes())

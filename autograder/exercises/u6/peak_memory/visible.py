@@ -22,7 +22,8 @@ RATE = 0.1
 
 Spec = dict[str, Any]
 """`features` of the input, `rows` of the batch, `layers` (`["linear", features]`, or a name of `BODIES`), `update`
-(`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, and `returns_output`."""
+(`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, `returns_output`, `sliced` (whether
+the input is a part of a larger tensor), and `unread` (whether the graph has a node that nobody reads)."""
 
 BODIES: dict[str, Callable[[Any], Any]] = {
     "relu": torch.relu,
@@ -41,6 +42,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
 def step(features: int, rows: int, *layers: str | int, **more: Any) -> Spec:
     """A training step; a number among the layers is a linear one with so many features."""
     given = {"update": "sgd", "loss": "square", "dtype": "float32", "returns_output": False}
+    given |= {"sliced": False, "unread": False}
     listed = [["linear", one] if isinstance(one, int) else [one] for one in layers]
     return {"features": features, "rows": rows, "layers": listed, **given, **more}
 
@@ -58,7 +60,20 @@ def visible_cases() -> list[Case]:
 def graph_of(given: Spec) -> tuple[fx.GraphModule, list[torch.Tensor]]:
     """The step as a graph whose nodes have `meta["val"]`, and inputs to run it on."""
     inputs, run = _program(given)
-    return make_fx(run, tracing_mode="fake")(*inputs), inputs
+    module = make_fx(run, tracing_mode="fake")(*inputs)
+    if given["unread"]:
+        _put_unread(module)
+    return module, inputs
+
+
+def _put_unread(module: fx.GraphModule) -> None:
+    """Put a large node that nobody reads behind the first operator; tracing leaves out what a program has of that."""
+    first = next(node for node in module.graph.nodes if node.op == "call_function")
+    arguments = ([first] * 40, 0)
+    with module.graph.inserting_after(first), first.meta["val"].fake_mode:
+        unread = module.graph.call_function(torch.ops.aten.cat.default, arguments)
+        unread.meta["val"] = torch.cat([first.meta["val"]] * 40, 0)
+    module.recompile()
 
 
 def _program(given: Spec) -> tuple[list[torch.Tensor], Callable[..., Any]]:
@@ -79,7 +94,10 @@ def _program(given: Spec) -> tuple[list[torch.Tensor], Callable[..., Any]]:
     momenta = [torch.zeros_like(one) for one in parameters] if given["update"] == "momentum" else []
     classes = given["loss"] == "classes"
     target = torch.arange(given["rows"]) % width if classes else drawn(given["rows"], width)
-    inputs = [one.requires_grad_() for one in parameters] + [*momenta, drawn(given["rows"], given["features"]), target]
+    batch = drawn(given["rows"], given["features"])
+    if given["sliced"]:
+        batch = drawn(4 * given["rows"], given["features"])[: given["rows"]]
+    inputs = [one.requires_grad_() for one in parameters] + [*momenta, batch, target]
 
     def run(*tensors: torch.Tensor) -> Any:
         weights, past, (h, wanted) = list(tensors[:count]), tensors[count:-2], tensors[-2:]

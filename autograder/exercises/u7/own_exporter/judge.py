@@ -112,6 +112,7 @@ def hidden_cases(random: Random) -> list[Case]:
             ["tanh", "aten.tanh.default", ["$mm"]],
             ["back", "aten.view.default", ["$tanh", ["$b", -1, 2]]],
             outputs=["back", "rows", "tanh"],
+            turned=["w"],
         ),
         "two inputs": program(
             {"later": ["batch", 1, 4], "x": ["batch", "length", 4]},

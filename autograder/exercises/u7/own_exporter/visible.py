@@ -36,7 +36,14 @@ def missing() -> list[str]:
 def program(inputs: dict[str, list[Any]], weights: dict[str, list[int]], *nodes: list[Any], **more: Any) -> Program:
     """A program; its last node is the output, unless `outputs` says otherwise."""
     rows = [[*node, {}] if len(node) == 3 else node for node in nodes]
-    return {"inputs": inputs, "weights": weights, "nodes": rows, "outputs": [rows[-1][0]], "seed": 0} | more
+    return {
+        "inputs": inputs,
+        "weights": weights,
+        "nodes": rows,
+        "outputs": [rows[-1][0]],
+        "seed": 0,
+        "turned": [],
+    } | more
 
 
 def linear(name: str, x: str, weight: str, bias: str, before: str, after: int, width: int) -> list[list[Any]]:
@@ -103,9 +110,10 @@ def visible_cases() -> list[Case]:
 
 
 def weights_of(given: Program) -> dict[str, torch.Tensor]:
-    """The weights of a program, from its seed."""
+    """The weights of a program, from its seed; those in `turned` lie in memory with their dimensions turned round."""
     generator = torch.Generator().manual_seed(given["seed"])
-    return {name: torch.randn(sizes, generator=generator) for name, sizes in given["weights"].items()}
+    found = {name: torch.randn(sizes, generator=generator) for name, sizes in given["weights"].items()}
+    return {name: one.T.contiguous().T if name in given["turned"] else one for name, one in found.items()}
 
 
 def graph_of(given: Program) -> fx.Graph:

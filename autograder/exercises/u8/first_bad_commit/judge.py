@@ -109,6 +109,12 @@ def hidden_cases(random: Random) -> list[Case]:
         # Nothing says that parents are listed before their children.
         case("children first", {**dict(reversed(line(11).items())), "c11": ["side", "c10"], "side": ["c4"]}, *ENDS),
         case("many skips", line(40), "c0", "c39", "c5", [f"c{number}" for number in range(13, 27)]),
+        case("a skip among few", line(5), "c0", "c4", "c3", ["c2"]),
+        case(
+            "a merge that does not build",
+            {"base": [], "left": ["base"], "right": ["base"], "merge": ["left", "right"], "end": ["merge"]},
+            *("base", "end", "merge", ["merge"]),
+        ),
         case("skips above a good end", line(14), "c0", "c13", "c12", ["c6", "c7", "c8"]),
     ]
     for number in range(3):
