@@ -241,10 +241,6 @@ return matmul(to(softmax(matmul(q, T(k)), -1, torch.float64), torch.float32), v)
 == a softmax that casts for its values
 return matmul(softmax(mul(matmul(q, T(k)), 0.4), -1, torch.float64), d)
 
-== a scale that rounds
-a = aten.div.Tensor_mode(matmul(q, T(k)), 0.5, rounding_mode="floor")
-return matmul(softmax(a, -1), v)
-
 == the weights as values
 w = softmax(mul(matmul(q, T(k)), 0.5), -1)
 return matmul(w, w)
