@@ -48,7 +48,7 @@ transformers.logging.set_verbosity_error()
 #    left it.
 # 3. `greatest_difference(run, model, inputs)` calls `run(**inputs)` and `model(**inputs)`, which both return a tuple of
 #    tensors. It returns the largest absolute difference between two numbers in the same place, as a float; where one of them
-#    is `nan`, it returns `nan` or infinity. The check tries it on programs that are wrong for certain.
+#    is `nan`, it returns `nan` or infinity.
 #
 # <details><summary>Hint 1: a question</summary>What does a row hold where its text is over? Who tells the model?</details>
 # <details><summary>Hint 2: the idea</summary>You call a tokenizer like a function; it knows <code>padding</code>, <code>truncation</code>, <code>max_length</code> and <code>return_tensors</code>. Both inputs of the program share their two dynamic dimensions.</details>
@@ -322,16 +322,15 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_gpt2-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. GPT-2 compiled once for every batch and length
 #
-# *10 minutes, medium.* Texts come in batches of any number of rows and of any length. The cell below shows what `torch.compile`
-# does by default.
+# *10 minutes, medium.* Texts come in batches of any number of rows and any length.
 #
 # Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask`, both of shape
-# (rows, length), and returns the states, of shape (rows, length, width): the first thing that
+# (rows, length), and returns the states (rows, length, width), the first thing that
 # `model(input_ids, attention_mask=…)` returns. Every call must go through the whole model, compiled by `torch.compile` with
 # this backend, with as many texts at a time as come.
 #
-# However many sizes come, the backend gets **one graph, and at most one more**. Dynamo takes a size of 1 for a constant, so
-# a text that comes alone may have a graph of its own. (The first texts that come are never as many as they are long.)
+# However many sizes come, the backend gets **one graph, and at most one more**: Dynamo takes 1 for a constant, so
+# a text that comes alone may have its own. (The first texts that come are never as many as they are long.)
 # Gradients aren't asked for. The judge runs your graph on sizes that
 # it was not made from. `torch._dynamo.testing` is out of reach.
 #

@@ -278,11 +278,11 @@ check.day5.dynamic_sizes(dynamic_sizes)
 # - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up (`example` has several rows). Leave the
 #   caller's `model` as it is. If the exporter refuses, return the model itself.
 # - **Passes**: a dictionary of functions that change a graph module in place. Try them in order. Some are wrong, some raise.
-# - **Verify** after each pass: on `example` and on `others`, compare with the *model* in evaluation mode. Shapes have to be
-#   equal, and values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`, so `nan` is never right). Reject a pass that
+# - **Verify** after each pass: on `example` and on `others`, compare with the *model* in evaluation mode. Equal shapes, equal
+#   values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`, so `nan` is never right). Reject a pass that
 #   fails, and undo all that it did.
 # - **Benchmark**: `measure(function)` runs a function of one tensor once and returns seconds. Time the captured graph and the
-#   result: warm up once each, then time five calls each, alternately. Take the medians.
+#   result: warm up once each, then time five calls each, alternately. Medians count.
 #
 # <details><summary>Hint 1: a question</summary>A pass overwrites weights, and raises halfway. Where is the graph as it was before, and whose weights are those?</details>
 # <details><summary>Hint 2: the idea</summary>Copy the model before capture, and the graph before each pass, weights included. If a copy proves right, it takes the place of the graph. Keep the captured graph for the comparison.</details>
