@@ -34,10 +34,6 @@ MISCONCEPTIONS = {
         "You say 'wrong' where the captured program gives `nan` and the model gives `nan`, too: that is the right "
         "answer. `nan` equals nothing, itself included; `torch.allclose` has `equal_nan=True`."
     ),
-    "nan taken for right": (
-        "You say 'whole' of a recording that gives `nan` where the model gives numbers. No comparison with `nan` is "
-        "true: ask whether all values are close, not whether one of them is far off."
-    ),
     "pieces overlooked": (
         "You say 'whole' where Dynamo made several graphs with Python in between. That the compiled model gives the "
         "right answer does not say in how many pieces it was captured: count them with a backend."
@@ -97,8 +93,6 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             name = "refusal missed" if word == "refused" else BETWEEN.get((word, found[method]), "other outcome")
             if name == "refusal taken for a mistake" and "nan" in case.parameters:  # where nothing is refused
                 name = "nan taken for a mistake"
-            if name == "silent mistake missed" and case.parameters["model"] == "rooted":
-                name = "nan taken for right"
             yield name, f"(method {method}: you say {found[method]!r})"
             return
     predicted = evidence.values["predicted"]

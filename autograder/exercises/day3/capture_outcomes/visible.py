@@ -114,17 +114,6 @@ class Counting(Variadic):
         return torch.zeros(int(x.shape[0]), 4) + self.total(self.layer(x), x).mean(dim=[0, 1])
 
 
-class Rooted(Plain):
-    """Takes the root of what is positive. A recording takes it of everything, and that is not a number."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, length, 4) to (batch, 4)."""
-        hidden = x.mean(dim=1)
-        if x.min() >= 0:
-            return torch.sqrt(hidden)
-        return hidden
-
-
 MODELS: dict[str, type[Plain]] = {
     "plain": Plain,
     "branch": Branch,
@@ -135,7 +124,6 @@ MODELS: dict[str, type[Plain]] = {
     "variadic": Variadic,
     "picky": Picky,
     "counting": Counting,
-    "rooted": Rooted,
 }
 PREDICTED = ("plain", "branch", "loop")
 """The models for which the learner writes a prediction."""
@@ -156,8 +144,6 @@ def build(case: Case) -> tuple[Plain, torch.Tensor, list[torch.Tensor]]:
         others = [-torch.rand_like(example) - 0.1, 3 * torch.rand_like(example), torch.randn(2, given["length"] + 3, 4)]
         if given.get("refusing first"):  # for this length most captures refuse, and only what comes after it tells
             others = [others[2], torch.rand(5, given["length"], 4), others[0], torch.rand(1, given["length"], 4)]
-        if given["model"] == "rooted":  # no row of which the root is a number, but for those that the example is like
-            others = others[:2]
         if given.get("nan"):  # of a length that no capture refuses
             others = [torch.full_like(example, float("nan")), others[0]]
         return model, example, others

@@ -28,9 +28,10 @@ def measure_capture(method, model, example, others):
         return "refused"
     if isinstance(captured, int):
         return ("whole", "pieces")[captured > 1]
-    agree = []
+    differences = [0.0]
     for x in others:
         with contextlib.suppress(Exception):
             found, wanted = captured(x), model(x)
-            agree.append(found.shape == wanted.shape and torch.allclose(found, wanted, atol=1e-3, equal_nan=True))
-    return "whole" if all(agree) else "wrong"
+            same = found.shape == wanted.shape
+            differences.append((found - wanted).abs().max().item() if same else float("inf"))
+    return "wrong" if max(differences) > 1e-3 else "whole"
