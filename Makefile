@@ -21,7 +21,8 @@ help:
 	@echo "make instructor                  the whole course in JupyterLab, with nbgrader's form grader (PORT, BROWSER)"
 	@echo "make setup                       create .venv and install everything (fast when nothing changed)"
 	@echo "make test                        set up, then run every test (JOBS=processes; PYTEST_ARGS=... goes to pytest)"
-	@echo "make test-long                   every mutant of every right answer, through the graders (hours), and other long tests"
+	@echo "make test-long                   every answer and every mutant of every right answer, through the graders (hours),"
+	@echo "                                 and the other tests of which \`make test\` tries a part or nothing"
 	@echo "make fuzz N=50000                try the passes on that many random graph programs, other ones each time"
 	@echo "make torture N=2000 KILLS=100    call every operator that a learner's graph may call so often with hostile arguments;"
 	@echo "                                 grade 60 submissions while so many of the processes that grade are killed;"
@@ -45,7 +46,7 @@ test: setup
 	@OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' $(PYTEST_ARGS)
 
 test-long: setup
-	@FXOPT_LONG=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' -m 'long or mutants' $(PYTEST_ARGS)
+	@FXOPT_LONG=1 OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n '$(JOBS)' -m 'long or sampled' $(PYTEST_ARGS)
 
 fuzz: setup
 	@FXOPT_FUZZ=$(or $(N),50000) .venv/bin/python -m pytest tests/fuzz

@@ -38,6 +38,7 @@ GRADED = ("check_stack", "measure_compile_cost", "soft_clip")
 
 
 @pytest.mark.gate
+@pytest.mark.sampled
 @pytest.mark.parametrize("task", [task.name for task in all_tasks()])
 def test_gate(task: str, request: pytest.FixtureRequest) -> None:
     if "FXOPT_LONG" not in os.environ and task not in GRADED and is_as_recorded(COURSE, find_task(task)):
@@ -146,7 +147,7 @@ def test_recording_enters_each_notebook_as_soon_as_it_is_graded(
     asked = []
 
     def known(
-        _: object, only: list[str] | None, *, finished: Callable[[GateResult], object] | None, **__: object
+        _: object, only: list[str], *, finished: Callable[[GateResult], object] | None, **__: object
     ) -> GateResult:
         asked.append(only)
         if finished is not None:

@@ -174,10 +174,9 @@ def gate(
         course = find_course()
         lines: list[str] = []
         digests = gated.digests(course) if record else {}
-        wanted = None if task is None else [task]
+        wanted = all_tasks() if task is None else [find_task(task)]
         if changed:
-            known = all_tasks() if task is None else [find_task(task)]
-            wanted = [one.name for one in known if not gated.is_as_recorded(course, one)]
+            wanted = [one for one in wanted if not gated.is_as_recorded(course, one)]
             if not wanted:
                 Console().print("Nothing to grade: all is as the committed table has it.")
                 return
@@ -185,7 +184,7 @@ def gate(
         def enter(part: GateResult) -> None:
             lines.extend(gated.record(part, digests))
 
-        result = run_gate(course, wanted, jobs=jobs, finished=enter if record else None)
+        result = run_gate(course, [one.name for one in wanted], jobs=jobs, finished=enter if record else None)
     except (NoCourseError, LookupError) as error:
         raise refuse(error) from None
     console = Console()

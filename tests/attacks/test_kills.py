@@ -54,7 +54,7 @@ def descendants(process: int) -> list[int]:
     through all processes of the machine."""
     found = [process]
     for one in found:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, ProcessLookupError):
             found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
     return found[1:]
 
@@ -68,10 +68,12 @@ def lose(grader: Grader, kind: str) -> Future[bool]:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             family = descendants(worker._process.pid)
-            # bubblewrap, the warm process, the submission's, the task's.
-            if len(family) >= 4 and sum(psutil.Process(family[-1]).cpu_times()[:2]) > 0.01:
-                os.kill(worker._process.pid if kind == "worker" else family[-1], signal.SIGKILL)
-                return True
+            # Its process may end between two looks at it: then there will be another one.
+            with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                # bubblewrap, the warm process, the submission's, the task's.
+                if len(family) >= 4 and sum(psutil.Process(family[-1]).cpu_times()[:2]) > 0.01:
+                    os.kill(worker._process.pid if kind == "worker" else family[-1], signal.SIGKILL)
+                    return True
             time.sleep(0.02)
         return False
 

@@ -19,7 +19,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from fxopt_core.graphs.effects import OPAQUE, PURE, Effects
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # beta and deprecated operators say so
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]  # beta and deprecated operators say so
 
 LONG = "FXOPT_LONG" in os.environ
 SAMPLES = 3 if LONG else 2

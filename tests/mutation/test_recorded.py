@@ -30,9 +30,8 @@ SAMPLED = ("check_stack", "run_graph", "conv_output_shape")
 MUTANTS_A_TASK = 12
 
 MUTANTS_OF_CHANGED_TASKS = 48
-"""How many mutants `make test` tries of all changed tasks together, unless that is fewer than `FEWEST` a task."""
-
-FEWEST = 4
+"""How many mutants `make test` tries of all changed tasks together, unless that is fewer than `MUTANTS_A_TASK` of each.
+"""
 
 UNRECORDED = frozenset(
     """
@@ -96,7 +95,7 @@ NOTEBOOKS = sorted({task.notebook for task in all_tasks() if LONG or task.name n
 
 
 @sandboxed
-@pytest.mark.mutants
+@pytest.mark.sampled
 @pytest.mark.timeout(24 * 3600 if LONG else 1800)
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_no_mutant_of_a_changed_task_survives(notebook: str) -> None:
@@ -104,12 +103,12 @@ def test_no_mutant_of_a_changed_task_survives(notebook: str) -> None:
     tasks = [task for task in tried_now() if find_task(task).notebook == notebook]
     if not tasks:
         return  # all are as they were when all their mutants were killed
-    count = max(FEWEST, MUTANTS_OF_CHANGED_TASKS // len(tried_now()))
+    count = max(MUTANTS_A_TASK, MUTANTS_OF_CHANGED_TASKS // len(tried_now()))
     results = [*mutate(COURSE, tasks)] if LONG else [*mutate(COURSE, tasks, seeds=1, select=sampled(count))]
     off = [f"{result.task}: {line}" for result in results for line in worse(result)]
     assert off == [], "write a case for each, or a reason; then `fxopt mutate TASK --record`"
     assert [result.task for result in results] == tasks
-    assert all(len(result.rows) >= FEWEST for result in results)
+    assert all(len(result.rows) >= MUTANTS_A_TASK for result in results)
 
 
 @sandboxed

@@ -80,12 +80,13 @@ def probe(case: Case, model_class: Any) -> Evidence:
         return evidence
     model.load_state_dict(given.state_dict())
     taken: list[torch.Tensor] = []
+    item = torch.Tensor.item
 
-    def item(tensor: torch.Tensor) -> Any:
+    def noted(tensor: torch.Tensor) -> Any:
         taken.append(tensor)
-        return tensor.tolist()
+        return item(tensor)
 
-    with patch.object(torch.Tensor, "item", item):
+    with patch.object(torch.Tensor, "item", noted):
         for i, x in enumerate(inputs):
             output = model(x)
             if isinstance(output, torch.Tensor):

@@ -21,6 +21,7 @@ from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.composed import once_a_case
 from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw, operators_of
 from autograder.exercises.day5.pipeline_passes import MORE_PASSES, PASSES
+from autograder.exercises.graph_comparison import same
 
 MISCONCEPTIONS = {
     "no report": (
@@ -332,10 +333,7 @@ def _wrong_result(case: Case, evidence: Evidence) -> tuple[str, str] | None:
             [found] = tree_leaves(run(graph, [x]))
         except Exception as error:  # a learner's graph fails in any way
             return "froze the batch size", f"(batch {batch}: {type(error).__name__})"
-        right = wanted.result(x)
-        if not torch.equal(found.isnan(), right.isnan()) or not agrees(
-            found.nan_to_num(), right.nan_to_num(), relative=loose, absolute=loose
-        ):
+        if not same(found, wanted.result(x), loose, loose):
             rejected = set(case.parameters["passes"]) - set(wanted.kept)
             why = "rejected pass left in" if rejected else "computes something else"
             return (why if batch == 3 else "froze the batch size"), f"(batch {batch})"
