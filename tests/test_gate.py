@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from autograder.authoring import contents, gated
+from autograder.authoring import gate as gate_module
 from autograder.authoring.gate import KINDS, Gate, GateResult, GateRow, run_gate
 from autograder.authoring.gated import is_as_recorded
 from autograder.authoring.sentences import read_sentences, untied
@@ -33,8 +34,22 @@ def gate() -> Iterator[Gate]:
         yield opened
 
 
-GRADED = ("check_stack", "measure_compile_cost", "soft_clip")
-"""Tasks that are graded in every run, besides `memory_layout` below: graphs, the compiler, C++."""
+GRADED = ("check_stack", "measure_compile_cost")
+"""Tasks that are graded in every run, besides `memory_layout` below: graphs, the compiler."""
+
+BUILT = "soft_clip"
+"""The task in C++ of which one answer of each kind is graded in every run: each is built anew."""
+
+
+@pytest.mark.gate
+def test_one_answer_in_cpp_of_each_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = gate_module.answers
+    monkeypatch.setattr(
+        gate_module, "answers", lambda *given: {answer.kind: answer for answer in reversed([*every(*given)])}.values()
+    )
+    found = {row.kind: row for row in request.getfixturevalue("gate").rows(find_task(BUILT))}
+    assert {*found} == {*KINDS}
+    assert [f"{row.answer}: {row.found} {[*row.messages]}" for row in found.values() if not row.ok] == []
 
 
 @pytest.mark.gate

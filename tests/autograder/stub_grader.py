@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import autograder  # noqa: F401, I001 (before what reads notebooks, for what it puts off: `autograder.exchange.deferring`)
 from classroom import TASK, cell, stand_in
 
 from autograder.grading import grading, work

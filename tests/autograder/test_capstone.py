@@ -15,6 +15,7 @@ from candidates import CANDIDATES, copied_cost_tool
 from candidates import make as candidate
 from typer.testing import CliRunner
 
+from autograder.capstone import capstone
 from autograder.capstone.capstone import CapstoneError, Harness, Package, new_package, read_package
 from autograder.capstone.fingerprints import fingerprints, origin_of
 from autograder.capstone.leaderboard import (
@@ -50,6 +51,12 @@ def cost_harness() -> Iterator[Harness]:
 
 
 @pytest.fixture
+def few_plants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is not found by plants: they take most of the time."""
+    monkeypatch.setattr(capstone, "MOST_PLANTS", 8)
+
+
+@pytest.fixture
 def make(tmp_path: Path) -> Make:
     """The template with more code in the file of its pass, or with other files."""
 
@@ -64,6 +71,7 @@ def make(tmp_path: Path) -> Make:
     return package
 
 
+@pytest.mark.usefixtures("few_plants")
 def test_the_template_of_a_pass_is_right_and_gets_no_rank(harness: Harness, make: Make) -> None:
     """It prints a report of its own; nothing of it gets into ours."""
     report = harness.check(make("\nprint('my-capstone: passed. Gain on hidden models: +99 %')\n"))
@@ -100,20 +108,27 @@ def test_a_pass_that_finds_more_than_the_course_leads(harness: Harness, tmp_path
         ("without modes", "planted switch"),
         ("template without dtypes", "planted dtype"),
         ("without strides", "planted strides"),
-        ("other_spelling", "no gain"),
-        ("renamed", "near copy"),
-        ("dropped_copies", None),
     ],
 )
-def test_cheats_and_passes_without_a_check_get_no_rank(
-    name: str, why: str | None, harness: Harness, tmp_path: Path
-) -> None:
+def test_passes_without_a_check_get_no_rank(name: str, why: str, harness: Harness, tmp_path: Path) -> None:
+    report = harness.check(candidate(name, tmp_path / "mine"))
+    assert not report.passed
+    assert why in report.misconceptions
+
+
+@pytest.mark.gate
+@pytest.mark.usefixtures("few_plants")
+@pytest.mark.parametrize(
+    ("name", "why"), [("other_spelling", "no gain"), ("renamed", "near copy"), ("dropped_copies", None)]
+)
+def test_cheats_get_no_rank(name: str, why: str | None, harness: Harness, tmp_path: Path) -> None:
     report = harness.check(candidate(name, tmp_path / "mine"))
     assert not report.passed
     assert why is None or why in report.misconceptions
 
 
 @pytest.mark.gate
+@pytest.mark.usefixtures("few_plants")
 def test_a_pass_of_the_course_under_another_name_gets_no_rank(tmp_path: Path) -> None:
     """Tried on careless code, in which there is something for it to do: what it changes is what the course changes."""
     with Harness("test5", every=40, families=1) as harness:
@@ -221,6 +236,7 @@ Evidence.to_message = to_message
 """
 
 
+@pytest.mark.usefixtures("few_plants")
 def test_a_pass_that_gains_nothing_is_told_so_whatever_it_says(harness: Harness, make: Make) -> None:
     report = harness.check(make(FORGES))
     assert (report.passed, report.gain, report.alone) == (False, 0.0, 0.0)

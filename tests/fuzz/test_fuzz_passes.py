@@ -23,7 +23,7 @@ from fxopt_core.passes import PRESETS, choose_passes
 # A failure is shown as it was found: making it smaller takes minutes. Remove this to let Hypothesis do so.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 WANTED = os.environ.get("FXOPT_FUZZ")
-EXAMPLES = int(WANTED or "2000") // len(PRESETS)
+EXAMPLES = int(WANTED or "1200") // len(PRESETS)
 
 
 PROGRAMS = st.randoms(use_true_random=False).map(random_program)

@@ -9,8 +9,20 @@ from real_models import ARCHITECTURES, with_attention_written_out
 from fxopt_core.optimizer import GraphOptimizer
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize(("preset", "training"), [("exact", False), ("inference", False), ("training", True)])
+WAYS = [("exact", False), ("inference", False), ("training", True)]
+
+SLOW = {("detr", True)}
+"""Dynamo follows DETR through its training mode for a minute and a half."""
+
+
+@pytest.mark.parametrize(
+    ("preset", "training", "name"),
+    [
+        pytest.param(*way, name, marks=pytest.mark.long if (name, way[1]) in SLOW else ())
+        for way in WAYS
+        for name in ARCHITECTURES
+    ],
+)
 def test_a_real_model_does_the_same(name: str, preset: str, training: bool) -> None:
     model, inputs = with_attention_written_out(name)
     optimizer = GraphOptimizer(model.train(training), inputs)
