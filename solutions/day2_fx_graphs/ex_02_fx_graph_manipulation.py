@@ -44,7 +44,8 @@ from fxopt_workbench.pictures import draw
 # 2. **What bounds the time?** Operations in a chain, each reading the one before it, can't run side by side.
 #    `critical_path(graph_module)` returns the names of the operations (`call_function`, `call_method`, `call_module`)
 #    on a longest chain, first to last. If several chains are equally long, return any. The chain may end anywhere: an
-#    in-place write takes time even if its result is unread. If the graph has no operations, the list is empty.
+#    in-place write takes time even if its result is unread. If the graph has no operations, the list is empty. A
+#    graph may have thousands of nodes.
 #
 # The next cell shows who reads a node.
 #

@@ -169,7 +169,7 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "a module within a module, under two names",
         "a = getattr(self.block.deep, '1').weight * x\nb = self.block.deep(a) * getattr(self.block.again, '1').weight\n"
-        "return b + getattr(self.block.deep, '0')(y)",
+        "return b + getattr(self.block.deep, '0')(y) + getattr(self.block.again, '0')(x) * self.block.again(y)",
         {"state": {"deep": "nn.Sequential(nn.Linear(4, 4), Scaled(4))", "again": "deep"}},
     ),
     ("a dictionary", "return {'a': [x * 2, (y, 1)], 'n': x.size(0), 'none': None, 'x': x}", {}),

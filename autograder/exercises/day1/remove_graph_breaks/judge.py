@@ -88,6 +88,10 @@ MISCONCEPTIONS = {
         "The outputs agree, but your gradients differ: `.item()` gave a plain number, through which no gradient flows. "
         "The tensor in its place passes gradients on, unless you `detach()` it."
     ),
+    "gradient at zero": (
+        "Where a hidden value is exactly 0, a ReLU passes no gradient on; yours does, as `maximum` and `clamp` do. The "
+        "outputs agree, but training goes another way: call `torch.relu`."
+    ),
     "gradients differ": "The outputs agree, but the gradients are not those of the given model.",
 }
 
@@ -253,6 +257,14 @@ def balanced(case: Case) -> tuple[Tensors, torch.Tensor]:
     return {name: value.requires_grad_() for name, value in parameters.items()}, x.requires_grad_()
 
 
+def touching(case: Case) -> tuple[Tensors, torch.Tensor]:
+    """Parameters and an input with which some hidden values are exactly 0 and the others positive: the relu side."""
+    parameters, x = balanced(case)
+    with torch.no_grad():
+        parameters["first.weight"].clamp_(min=0.0)
+    return parameters, x
+
+
 def overflowing(case: Case) -> tuple[Tensors, torch.Tensor]:
     """Parameters and an input with which one row is infinite: the mean is NaN, and the other rows stay finite."""
     parameters, x = balanced(case)
@@ -269,7 +281,7 @@ def _gradients(function: Graph, parameters: Tensors, x: torch.Tensor) -> list[to
 def _compare(
     case: Case, given: BrokenModel, inputs: list[torch.Tensor], graph: TheirGraph
 ) -> Iterator[tuple[str, str]]:
-    ordinary = [*samples_of(case), balanced(case)]
+    ordinary = [*samples_of(case), balanced(case), touching(case)]
     samples = [*ordinary, overflowing(case)]
     wanted = [_given_output(given, x, parameters).detach() for parameters, x in samples]
     try:
@@ -301,6 +313,10 @@ def _compare(
         return
     pairs = [pair for ours, theirs in ours_and_theirs for pair in zip(ours, theirs, strict=True)]
     if all(_same_gradient(ours, theirs) for ours, theirs in pairs):
+        return
+    away_from_zero = [pair for ours, theirs in ours_and_theirs[:-1] for pair in zip(ours, theirs, strict=True)]
+    if all(_same_gradient(ours, theirs) for ours, theirs in away_from_zero):
+        yield "gradient at zero", ""
         return
     if any(ours is not None and ours.any() and (theirs is None or not theirs.any()) for ours, theirs in pairs):
         yield "gradient lost", ""

@@ -94,7 +94,11 @@ GRAPHS = {"interrupted": 2, "unchanging": 0}
 
 FIXED = (
     ("small and large batches", [2, 3, 2, 5000], [["aware", [1, 3, 1, 4]], ["aware", []], ["interrupted", [4]]]),
-    ("models that ask", [9, 2], [["branching", [3, 6, 4, 8]], ["unrolled", [2, 3, 4, 3]], ["unchanging", [2, 3]]]),
+    (
+        "models that ask",
+        [9, 2],
+        [["branching", [3, 6, 4, 8]], ["unrolled", [2, 3, 4, 3]], ["unchanging", [2, 3]], ["alternating", [3, 3, 3]]],
+    ),
 )
 """Batch sizes for `compile_once`, and models with batch sizes for `count_compilations`."""
 

@@ -54,6 +54,20 @@ class Unrolled(BatchAware):
         return torch.stack([self.linear(x[i]).abs() for i in range(x.shape[0])])
 
 
+class Alternating(BatchAware):
+    """Takes turns between two computations, so the same batch size may compile again."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.second = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        self.second = not self.second
+        hidden = self.linear(x)
+        return torch.relu(hidden) if self.second else torch.tanh(hidden)
+
+
 class Unchanging(BatchAware):
     """Hands its input back: there is nothing to compile."""
 
@@ -68,6 +82,7 @@ MODELS: dict[str, type[BatchAware]] = {
     "branching": Branching,
     "unrolled": Unrolled,
     "unchanging": Unchanging,
+    "alternating": Alternating,
 }
 """Models whose compilations are counted."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -73,6 +73,10 @@ MISCONCEPTIONS = COMMON | {
         "(`copy.deepcopy`)."
     ),
     "only one form": "A ReLU can be a function or a module; one of the two is still there behind its layer.",
+    "second of a row": (
+        "Of two layers in a row, each with its ReLU, only the first became one operator: the second reads a node that "
+        "you made, and you know no dimensions of it. Keep what you learnt of the ReLU that stood there."
+    ),
     "nothing fused": "A layer with a ReLU behind it, which could be fused, is still two nodes.",
     "left the old nodes": "The operator is there, but so are the nodes that it stands for: erase them.",
     "something else": "The fused graph computes something else than the original.",
@@ -376,18 +380,31 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     fused = sum(node.target is FUSED for node in all_nodes(theirs))
     wanted = sum(pair.refused == "" for pair in known.pairs)
     forms = {form: _forms(known.graph_module, form) - _forms(theirs, form) for form in ("call_function", "call_module")}
-    both = {pair.form for pair in known.pairs if pair.refused == ""} == set(forms)
+    need = {form: sum(pair.refused == "" and pair.form == form for pair in known.pairs) for form in forms}
+    in_rows = _fused_without_second(known.pairs)
     if fused < wanted:
-        fits = ("only one form",) if fused and both and not all(forms.values()) else ()
+        missed = [form for form in need if need[form] and not forms[form]]
+        one_form = len(missed) == 1 and all(forms[form] >= need[form] for form in need if form not in missed)
+        fits = ("only one form",) * one_form + ("second of a row",) * (fused == in_rows)
         yield Deviation("nothing fused", fits, f"({fused} of {wanted})", wanted)
         return
-    if both:
-        yield Agreement("nothing fused", ("only one form",))
+    shown = ("only one form",) * all(need.values()) + ("second of a row",) * (in_rows < wanted)
+    yield Agreement("nothing fused", shown)
     if any(_count(theirs, names) > _count(original, names) - fused for names in (LAYERS, ACTIVATIONS)):
         yield "left the old nodes", ""
         return
     if problem := stale(evidence, theirs):
         yield problem
+
+
+def _fused_without_second(pairs: Sequence[Pair]) -> int:
+    """How many pairs fuse where nobody knows the dimensions of what a fused one gives."""
+    fused: set[fx.Node] = set()
+    for pair in pairs:
+        sources = {source for value in pair.layer.all_input_nodes for source in value.all_input_nodes}
+        if pair.refused == "" and not sources & fused:  # a layer that is fused has one reader, its ReLU
+            fused.add(pair.layer)
+    return len(fused)
 
 
 def _forms(graph_module: fx.GraphModule, form: str) -> int:

@@ -20,6 +20,12 @@ def visible_cases() -> list[Case]:
             trap="plain",
         ),
         program(
+            "two layers in a row, one form of ReLU",
+            "return torch.relu(self.two(torch.relu(self.one(x))))",
+            state=LAYERS,
+            trap="plain",
+        ),
+        program(
             "one layer, called twice",
             "return torch.relu(self.one(x)) - torch.relu(self.one(x * 2))",
             state=LAYERS,

@@ -116,6 +116,9 @@ def fixed_cases() -> list[Case]:
         chain("hidden two cheap ones or one dear one", [9, 5, 5, 4], [1, 1, 1, 1], [7, 3, 3, 1], 15, again=[1, 2]),
         chain("hidden one dear one or two cheap ones", [9, 5, 5, 4], [1, 1, 1, 1], [5, 3, 3, 1], 15, again=[0, 1]),
         chain("hidden the last block is recomputed", [3, 3, 30], [1, 1, 1], [1, 1, 1], 34, again=[2], then=[2]),
+        chain(
+            "hidden one block in two places", [4, 4, 4], [1, 1, 1], [2, 2, 2], 12, again=[2], then=[0, 1], same=[[2, 0]]
+        ),
         chain("hidden the middle is the peak", [2, 20, 2], [1, 3, 1], [1, 9, 1], 23, tried=[[1], [0, 1]], again=[1]),
         chain(
             "hidden ten blocks",
@@ -243,7 +246,7 @@ def _steps(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "moved the random stream", ""
     else:
         for entry, seen, right in zip(STEPS, evidence.values["watched"], watched, strict=True):
-            if problem := _run(case.parameters[entry], seen, right):
+            if problem := _run(case, entry, seen, right):
                 yield problem
                 return
 
@@ -252,17 +255,20 @@ def _told(names: Any) -> str:
     return ", ".join(name.partition(" ")[2] for name in list(names)[:3])
 
 
-def _run(again: Sequence[int], seen: dict[str, Any], right: Watched) -> tuple[str, str] | None:
+def _run(case: Case, entry: str, seen: dict[str, Any], right: Watched) -> tuple[str, str] | None:
     """What is wrong with how often and when blocks ran, and with what was kept."""
+    again, once_more = case.parameters[entry], [number for what, number in right.backward if what == "run"]
     forward, backward = seen["forward"], [number for what, number in seen["backward"] if what == "run"]
     told = f"(to be computed again: {again}; runs of each block in the forward pass: {forward}; in the backward pass: "
     told += f"{backward or 'none'})"
-    if max(forward) > 1:
+    if max(forward) > max(right.forward):
         return "ran again at once", told
-    if forward != right.forward or sorted(backward) != sorted(again):
+    if forward != right.forward or sorted(backward) != sorted(once_more):
         return "wrong blocks", told
     events = [tuple(event) for event in seen["backward"]]
     for later, earlier in pairwise(backward):
+        if "same" in case.parameters:  # a block that stands there twice has its gradients when both turns are over
+            break
         if ("gradient", later) not in events[: events.index(("run", earlier))]:
             return "ran again together", f"(block {earlier} ran again before block {later} had its gradients)"
     # Which tensors hold the inputs of recomputed blocks is the answer's affair.

@@ -22,7 +22,8 @@ STEPS = ("again", "then")
 def chain(name: str, keeps: list[int], inputs: list[int], costs: list[int], budget: int, **more: Any) -> Case:
     """A case: what each block keeps, what its input takes, what it costs to run again, and the budget, all whole.
 
-    Of its further entries `tried` are sets of blocks of which the peak is asked, besides a few that every case has.
+    Of its further entries `tried` are sets of blocks of which the peak is asked, besides a few that every case has, and
+    `same` are pairs of places: in the first one stands the block of the second again.
     """
     count = len(keeps)
     given = {"keeps": keeps, "inputs": inputs, "costs": costs, "budget": budget, "seed": 0, "again": []}
@@ -53,6 +54,8 @@ def make_blocks(case: Case) -> list[nn.Module]:
             nn.Sequential(nn.Linear(WIDTH, INSIDE), nn.Tanh(), nn.Dropout(0.3), nn.Linear(INSIDE, WIDTH))
             for _ in case.parameters["keeps"]
         ]
+        for number, earlier in case.parameters.get("same", []):
+            blocks[number] = blocks[earlier]
         return list(blocks)
 
 
@@ -80,7 +83,7 @@ class Watched:
         self._kept: WeakSet[_Kept] = WeakSet()
         self._parameters = {p.untyped_storage().data_ptr() for block in blocks for p in block.parameters()}
         self._handles: list[Any] = []
-        for number, block in enumerate(blocks):
+        for block, number in {block: blocks.index(block) for block in blocks}.items():  # a block may stand there twice
             self._handles.append(block.register_forward_pre_hook(self._ran(number)))
             for parameter in block.parameters():
                 self._handles.append(parameter.register_post_accumulate_grad_hook(self._accumulated(number)))

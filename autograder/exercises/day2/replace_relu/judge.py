@@ -60,6 +60,10 @@ MISCONCEPTIONS = COMMON | {
         "You changed or exchanged a module of the model that the graph came from. Change the node, not the module: "
         "others may share it."
     ),
+    "removed the modules": (
+        "A module that the graph no longer calls is gone from the model. It may be called elsewhere: leave the modules "
+        "as and where they are (no `delete_all_unused_submodules`, no `delete_submodule`)."
+    ),
     "overwrote a module": (
         "You stored a module of your own at a path where the model already has another one, and that one is gone. Take "
         "a free name: go on while `hasattr(graph_module, name)`."
@@ -488,6 +492,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     yield Agreement("something else", tuple(whole))
     if evidence.values["classes"] != classes_of(case):
         yield "changed the modules", ""
+        return
+    if evidence.values["gone"]:
+        yield "removed the modules", f"({', '.join(evidence.values['gone'])})"
         return
     if changed := changed_modules(original, theirs):
         yield "changed the model", f"({changed})"

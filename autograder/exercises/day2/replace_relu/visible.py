@@ -47,13 +47,19 @@ def visible_cases() -> list[Case]:
 def probe(case: Case, replace_relu: Any) -> Evidence:
     """What the learner's function makes of the case's graph, and whether the modules that it was given still are."""
     given: dict[str, Any] = {}
+    gone: list[str] = []
 
     def watched(graph_module: Any) -> Any:
-        if not given:
-            given.update(graph_module.named_modules())
-        return replace_relu(graph_module)
+        if given:
+            return replace_relu(graph_module)
+        given.update(graph_module.named_modules())
+        result = replace_relu(graph_module)
+        there = dict(graph_module.named_modules(remove_duplicate=False))
+        gone.extend(path for path in given if path not in there)
+        return result
 
     evidence = rewrite_evidence(case, watched)
+    evidence.values["gone"] = gone
     classes = {name: type(module).__name__ for name, module in given.items() if name}
     evidence.values["classes"] = [[name, kind, getattr(given[name], "inplace", None)] for name, kind in classes.items()]
     return evidence

@@ -55,6 +55,7 @@ UNNAMED = ("wrong shared values", "path too short")
 """What says that an answer is not right, and names no mistake."""
 
 FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(40))
+CHAIN = "\n".join(["a = x.sin()", *["a = a.cos()"] * 1100])
 WEIGHTS = {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}
 
 FIXED = f"""
@@ -85,6 +86,10 @@ return self.w, x, {{'x': [x]}}
 a0 = x
 {FORKS}
 return a40
+
+== a long chain: long
+{CHAIN}
+return a
 
 == a fork whose longer branch is read first: forks
 a = torch.sin(x)

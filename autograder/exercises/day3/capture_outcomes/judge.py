@@ -24,7 +24,8 @@ MISCONCEPTIONS = {
     "unknown word": "`measure_capture` must return one of the words whole, pieces, wrong, refused.",
     "silent mistake missed": (
         "You say 'whole' of a recording (`trace` or `symbolic_trace`) that gives wrong answers without a word. Compare "
-        "it with the *model* (not with itself), and on the other inputs too: on the example it is mostly right."
+        "it with the *model* (not with itself), and on the other inputs too: on the example it is mostly right. `nan` "
+        "is right only where the model gives `nan`, too."
     ),
     "refusal taken for a mistake": (
         "You say 'wrong' where the captured program refuses other inputs with an error. That is honest: wrong is only "
@@ -76,7 +77,7 @@ def hidden_cases(random: Random) -> list[Case]:
     for case in cases:
         if case.parameters["model"] in ("picky", "counting"):
             case.parameters["refusing first"] = True
-        if case.parameters["model"] == "talkative":
+        if case.parameters["model"] in ("talkative", "rooted"):
             case.parameters["nan"] = True
     return cases
 

@@ -28,6 +28,11 @@ MISCONCEPTIONS = {
         "*all* of them, also a batch normalisation that somebody froze with `.eval()` in the middle of a model in "
         "training. Put back the mode of each module, or work on a copy."
     ),
+    "modules left in evaluation": (
+        "The model as a whole is in the mode that it had, but modules in it are still in evaluation. Setting "
+        "`model.training` reaches the model alone, and `copy.copy` makes a new model with the same layers: take "
+        "`copy.deepcopy`, or put back the mode of each module."
+    ),
     "model changed": "After the extraction the caller's model has other parameters or buffers than before.",
     "size of a number": (
         "`torch.export` refuses your `dynamic_shapes`: one of the inputs is no tensor but a number, and a number has "
@@ -137,7 +142,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "not core ATen", f"({', '.join(left[:4])})"
     if changed := values["modes_changed"]:
         # The name of the model itself, among its modules, is empty.
-        yield ("model left in another mode", "") if "" in changed else ("one mode for all modules", f"({changed})")
+        inner = "modules left in evaluation" if values["modes_lost"] == changed else "one mode for all modules"
+        yield ("model left in another mode", "") if "" in changed else (inner, f"({changed})")
     if not values["state_kept"]:
         yield "model changed", ""
 

@@ -172,6 +172,7 @@ def probe(case: Case, extract: Any) -> Evidence:
     values: dict[str, Any] = {
         "kind": "program",
         "modes_changed": [name for name, module in model.named_modules() if module.training != modes[name]],
+        "modes_lost": [name for name, module in model.named_modules() if modes[name] and not module.training],
         "state_kept": all(torch.equal(value, after[name]) for name, value in before.items()),
         "ranges": promised_ranges(program),
     }

@@ -55,7 +55,7 @@ ACCUSED = {"faithful": "faithful trace accused", "rescaled": "rounding accused"}
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Every model once, with other thresholds and shapes."""
+    """Every model, with other thresholds and shapes; thresholds that few inputs reach; one row of one step."""
     thresholds = [
         ("threshold", random.uniform(5, 60)),
         ("threshold", -random.uniform(5, 60)),
@@ -64,18 +64,21 @@ def hidden_cases(random: Random) -> list[Case]:
         ("faithful", random.uniform(-2, 2)),
         ("rescaled", random.uniform(-0.5, 0.5)),
     ]
-    widths = random.sample(range(3, 10), len(thresholds))  # so that no input fits two of them
+    far = random.uniform(350, 450)
+    fixed = [("threshold", far, [4, 7]), ("threshold", -far, [4, 7]), ("faithful", 0.0, [1, 1])]
+    widths = random.sample(range(3, 14), len(thresholds) + len(fixed))  # so that no input fits two of them
+    drawn = [(name, threshold, [random.randint(2, 5), random.randint(2, 7)]) for name, threshold in thresholds]
     return [
         Case(
             f"hidden {i}",
             {
                 "model": name,
                 "threshold": threshold,
-                "shape": [random.randint(2, 5), random.randint(2, 7), widths[i]],
+                "shape": [*shape, widths[i]],
                 "seed": random.randrange(2**31),
             },
         )
-        for i, (name, threshold) in enumerate(thresholds)
+        for i, (name, threshold, shape) in enumerate([*drawn, *fixed])
     ]
 
 

@@ -152,6 +152,9 @@ return matmul(softmax(mul(matmul(q, t), 0.2), -1), v)
 == a key that comes turned
 return matmul(softmax(mul(matmul(q, t), 0.2), -1), v)
 
+== a key that another transpose turned
+return matmul(softmax(mul(matmul(q, aten.transpose.int(k, 1, 2)), 0.2), -1), v)
+
 == as many keys as the head is wide
 return matmul(softmax(mul(matmul(q, T(k)), 1.2), -1), v)
 
@@ -292,6 +295,7 @@ MORE: dict[str, dict[str, Any]] = {
     "masks of other shapes": {"inputs": {"m2": (5, 5), "m4": (2, 3, 1, 5)}},
     "the last dimension by its number": {"inputs": {"e": (2, 5, 4)}},
     "a key that comes turned": {"inputs": {"t": (2, 3, 4, 5)}},
+    "a key that another transpose turned": {"inputs": {"q": (2, 3, 5, 3), "k": (2, 3, 3, 3), "v": (2, 3, 3, 4)}},
     "as many keys as the head is wide": {"inputs": dict.fromkeys("qkv", (2, 3, 4, 4))},
     "fewer queries than keys, wider values": {"inputs": {"q": (2, 3, 2, 4), "v": (2, 3, 5, 7)}},
     "one query, one key": {"inputs": dict.fromkeys("qkv", (1, 1, 1, 4))},

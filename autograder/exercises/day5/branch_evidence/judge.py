@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
         "You report an input on which both answers are NaN in the same places. They agree: compare with "
         "`equal_nan=True`."
     ),
+    "NaN excuses the rest": (
+        "You take two answers for equal as soon as both hold NaN somewhere. NaN has to stand in the same places, and "
+        "the numbers beside it have to agree: `torch.allclose` with `equal_nan=True` asks for both."
+    ),
     "another tolerance": (
         "You judge too loosely or too strictly: answers up to 1e-4 apart agree, answers further apart do not."
     ),
@@ -74,6 +78,7 @@ FIXED = {
     "nearly": [1.0, 55.0, 30.0, 15.0, 6.0],
     "looped": [1.0, -1.0, 30.0, -7.0],
     "vanishing": [1.0, -1.0, 2.0, -3.0],
+    "partly": [1.0, -1.0, 8.0, -30.0, 6.0],
 }
 """Models that no visible case has, with the levels of their inputs; the same for every seed."""
 
@@ -182,4 +187,7 @@ def _mistakes(
         ],
         "looked at one number": [last],
         "stopped at the first": [wanted[:1]],
+        "NaN excuses the rest": [
+            under(lambda one, other: bool(one.isnan().any() and other.isnan().any()) or the_same(one, other)),
+        ],
     }

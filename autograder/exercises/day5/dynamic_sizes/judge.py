@@ -21,6 +21,10 @@ MISCONCEPTIONS = {
         "You report dimension 0 as fixed, though the model takes any batch. An example of size 1 makes the exporter "
         "believe that 1 is meant: repeat it before you export. And without `dynamic_shapes` every size is fixed."
     ),
+    "ones tried alone": (
+        "You report sizes of 1 as fixed that may vary, but only together: when one of them becomes 2, the other has "
+        "to. Try several at a time: all of them, else all but one, and so on."
+    ),
     "first dimension only": "You looked at dimension 0 only: the length and others may vary, too.",
     "everything varies": (
         "You report a size as variable that the model holds fixed, by its weights or by a number in its program. The "
@@ -50,6 +54,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "three inputs": {"model": "three", "width": 3, "sizes": [2, 6]},
     "three inputs, one row": {"model": "three", "width": 3, "sizes": [1, 6]},
     "one row for each row": {"model": "shifted", "width": 3, "sizes": [3, 5]},
+    "an inner size of one": {"model": "matched", "width": 1, "sizes": [3, 5]},
     "equal by chance": {"model": "dense", "width": 4, "sizes": [4, 4]},
     "equal by chance, each with each": {"model": "matched", "width": 5, "sizes": [5, 5]},
     "equal by chance, a mask": {"model": "masked", "width": 4, "sizes": [4, 4]},
@@ -146,6 +151,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         elif not isinstance(size, str):
             if (name, i) not in varies_together(case, 17):
                 yield "range with an end", detail
+                return
+            together = truth[name, i]
+            if len(together) > 1 and all(said[place] == example[place[0]].shape[place[1]] == 1 for place in together):
+                yield "ones tried alone", detail
                 return
             yield ("froze the first dimension" if i == 0 else "first dimension only"), detail
             return

@@ -44,7 +44,8 @@ MISCONCEPTIONS = {
     "missed a recompilation": "You missed a recompilation: a size differs from that of every version so far.",
     "wrong argument": (
         "You blame an argument on which no guard failed. Of several arguments that changed, only those count that "
-        "the compiled code relied on: read the guard that failed, not the list of changes."
+        "the compiled code relied on: read the guard that failed, not the list of changes. And look for "
+        "whole names: `at` stands in `size_at`, too."
     ),
     "another version's guard": (
         "You blame an argument on which the first version has no failed guard: it has the same value as in the first "

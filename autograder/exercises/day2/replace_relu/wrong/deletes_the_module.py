@@ -1,6 +1,7 @@
 """malformed graph
 
 Deletes a module at the first call of it.
+Also: removed the modules.
 """
 
 import torch
