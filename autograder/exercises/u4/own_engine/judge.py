@@ -113,6 +113,11 @@ def hidden_cases(random: Random) -> list[Case]:
         "one gradient for two": program(
             [wide], ["sin", 0], ["cos", 0], ["tanh", 1], ["add", 1, 2], ["add", 4, 3], tensors=[5]
         ),
+        # Here the other one still waits for its turn when more is added.
+        "one gradient for two, of which one waits": program(
+            [wide], ["cos", 0], ["sin", 0], ["tanh", 2], ["add", 2, 1], ["add", 4, 3], tensors=[5]
+        ),
+        "gradients of another dtype": program([leaf(2, 3, dtype="float32")], tensors=[0], gradients="float64"),
         "leaves that ask for nothing": program(
             [wide, leaf(2, 3, asks=False)], ["mul", 0, 1], ["add", 1, 2], ["mul", 3, 1], tensors=[4]
         ),
