@@ -109,6 +109,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "one tensor behind another": program([wide], ["sin", 0], ["cos", 1], ["tanh", 2], tensors=[3, 1]),
         "the same tensor twice": program([wide], ["sin", 0], ["cos", 1], tensors=[2, 2]),
         "a leaf alone": program([wide], tensors=[0]),
+        "a leaf that nobody reads": program([wide, flat], ["sin", 0], ["cos", 2], tensors=[1, 3]),
         # The sum hands one tensor to both of its inputs, and at one of them more is added.
         "one gradient for two": program(
             [wide], ["sin", 0], ["cos", 0], ["tanh", 1], ["add", 1, 2], ["add", 4, 3], tensors=[5]
@@ -196,7 +197,9 @@ def by_pytorch(given: Program) -> Seen:
     leaves, tensors, gradients = build(given)
     orders: list[list[int]] = []
     handles = []
-    for number, node in enumerate(reached(tensors)):
+    # A leaf that nothing else reads has its node, and the hook on it, only as long as somebody holds the node.
+    nodes = reached(tensors)
+    for number, node in enumerate(nodes):
 
         def note(_: Any, number: int = number) -> None:
             orders[-1].append(number)
