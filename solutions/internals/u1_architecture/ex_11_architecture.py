@@ -45,7 +45,7 @@ from autograder import check, submit
 # %% [markdown] nbgrader={"grade": false, "grade_id": "tape_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *30 minutes, hard.* Write `Value`, with NumPy for the arithmetic. Both operands are always values.
 #
-# - `data` is an array of floats. `needs_gradient` of a result is true if any of its inputs needs one.
+# - `data` is an array of floats; all numbers stay finite. `needs_gradient` of a result is true if any of its inputs needs one.
 # - `backward()`, the first time and again, adds to `gradient` of the values that were made with `needs_gradient=True`, and
 #   on which the result depends. A gradient has the shape of its data: where an operand was stretched, sum. All others keep `None`.
 # - On a value with more than one number, and on one that needs no gradient, `backward` must raise `ValueError`.
@@ -492,7 +492,7 @@ check.u1.find_your_way(facts)
 # | --- | --- |
 # | `"id"`, `"name"` | a number of its own; what ran |
 # | `"kind"` | `"python"`, `"operator"`, or `"annotation"`: a range that somebody named |
-# | `"thread"`, `"start"`, `"end"` | where and when, in nanoseconds. No two events are at exactly the same place |
+# | `"thread"`, `"start"`, `"end"` | where and when, in nanoseconds. Every event takes time, and no two are at exactly the same place |
 # | `"sequence"` | for an operator that autograd may record: the number that the next recorded node would get on this thread. For what the engine runs: the number of its node. Else `None` |
 # | `"forward thread"` | for what the engine runs: the thread on which the node was recorded. Else `None` |
 

@@ -156,8 +156,8 @@ check.u7.average_gradients(average_gradients)
 # - `weights`: the tensor of each weight's placeholder, by name.
 # - `sizes`: for each input a list such as `["batch", 4]`. A name is a size that varies.
 #
-# The model has the inputs and outputs of the graph, in its order. Inputs keep their placeholders' names. ONNX Runtime runs it
-# with sizes that you don't know.
+# The model has the inputs and outputs of the graph, in its order. Inputs keep their placeholders' names, and names that
+# you make up for the rest are free. ONNX Runtime runs it with sizes that you don't know.
 #
 # Second arguments of `add`, `sub`, `mul` and `div` may be Python numbers; `alpha` of `add` and `sub` scales that argument.
 # Dimensions may be negative. For any other operator, raise a `NotImplementedError` that names it, such as

@@ -19,7 +19,7 @@ def visible_cases() -> list[Case]:
     """An operator of each kind, and one that is not there."""
     return [
         Case("a kernel of its own", {"operators": ["relu", "_softmax"]}),
-        Case("delegated", {"operators": ["mul.Tensor", "add.Tensor", "tanh_"]}),
+        Case("delegated", {"operators": ["relu", "mul.Tensor", "add.Tensor", "tanh_"]}),
         Case("composite", {"operators": ["linear", "ones_like", "add.Scalar", "pairwise_distance", "dropout_"]}),
         Case("formulas", {"operators": ["matmul", "native_layer_norm", "embedding"]}),
         Case("not there", {"operators": ["add.Nothing"]}),

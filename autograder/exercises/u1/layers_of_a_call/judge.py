@@ -134,6 +134,10 @@ def at_once() -> list[Event]:
         event(1008, "annotation", 360, 380),
         event(1011, "operator", 500, 530, 7101, **engine),
         event(1013, "operator", 530, 540, 7101),
+        # It calls no operator, and does the work itself, whatever else lies in it.
+        event(1014, "operator", 650, 690, 7200),
+        event(1015, "annotation", 655, 680, 7200),
+        event(1016, "python", 660, 670, 7200),
     ]
 
 

@@ -27,6 +27,11 @@ def hidden_cases(random: Random) -> list[Case]:
             call("matmul", 0, 0),
             placeholder(),
             call("add", 11, 0),
+            placeholder(3),
+            placeholder(3, 2),
+            call("matmul", 0, 13),
+            call("matmul", 13, 14),
+            call("matmul", 13, 13),
         ],
         "no elements": [
             placeholder(1, 3),

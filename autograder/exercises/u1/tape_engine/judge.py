@@ -102,6 +102,11 @@ def hidden_cases(random: Random) -> list[Case]:
         "called again": [
             program([leaf([1.0, 2.0])], ["mul", 0, 0], ["sum", 1], ["backward", 2], ["backward", 2]),
             program([leaf(3.0)], ["mul", 0, 0], ["mul", 1, 0], ["tanh", 1], ["backward", 2], ["backward", 3]),
+            # The first call hands one array to two values, the second one adds to one of them.
+            program(
+                [leaf([1.0, 2.0]), leaf([3.0, 4.0])],
+                *(["add", 0, 1], ["sum", 2], ["backward", 3], ["mul", 0, 0], ["sum", 4], ["backward", 5]),
+            ),
         ],
         "some need none": [
             program([leaf([1.0, 2.0], False), leaf([3.0, 4.0])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),

@@ -144,6 +144,10 @@ class Model:
             found[id(self)] = after
 
     def _keep(self, gradient: Array) -> None:
+        if self.flaw == "arrays shared" and self.gradient is not None:
+            # An earlier call of `backward` may have given the same array to another value.
+            self.gradient += gradient
+            return
         self.gradient = gradient if self.gradient is None or self.flaw == "starts anew" else self.gradient + gradient
 
     def _order(self) -> list[Model]:

@@ -59,6 +59,10 @@ MISCONCEPTIONS = {
         "is left the size is 0. A stop of 100 takes no more than one of the size, a start of -100 no less than 0."
     ),
     "refused": "You refused what PyTorch does.",
+    "0 taken for None": (
+        "A bound of 0 is a bound like any other. `stop or size` takes it for one that was not given: ask whether it "
+        "is `None`."
+    ),
     "one too many or too few": (
         "The size after a slice is the number of steps that fit, rounded up: of 5 indices, a step of 2 takes 3."
     ),
@@ -315,7 +319,7 @@ def _difference(
     if found["new"] is not True:
         return "the same tensor"
     if found["sizes"] != right["sizes"]:
-        return _why_this_size(operation, before) if kind == "slice" else "wrong sizes"
+        return _why_this_size(operation, before, found["sizes"]) if kind == "slice" else "wrong sizes"
     if len(found["strides"]) != wanted.dim():
         return "wrong strides"
     if wanted.numel():
@@ -371,12 +375,14 @@ def _refused(kind: str, operation: Operation | None) -> str:
     return "bounds not clamped" if kind == "slice" else "refused"
 
 
-def _why_this_size(operation: Operation | None, before: torch.Tensor | None) -> str:
+def _why_this_size(operation: Operation | None, before: torch.Tensor | None, found: list[int]) -> str:
     """A size is told to be rounded otherwise only where no bound had to be moved."""
     assert operation is not None
     assert before is not None
     _, dim, *bounds, _ = operation
-    size = before.shape[dim]
+    size, (start, stop), step = before.shape[dim], bounds, operation[-1]
+    if stop == 0 and size and len(found) == before.dim() and found[dim] == len(range(size)[start::step]):
+        return "0 taken for None"
     outside = any(bound is not None and not -size <= bound <= size for bound in bounds)
     return "bounds not clamped" if outside else "one too many or too few"
 

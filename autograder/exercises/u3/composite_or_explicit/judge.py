@@ -33,6 +33,10 @@ MISCONCEPTIONS = {
     "wrong derivative": (
         "The gradient is wrong. With s = sigmoid(slope x), the derivative of x s is s (1 + slope x (1 - s))."
     ),
+    "incoming gradient overwritten": (
+        "Your formula writes into the gradient that comes in. Others may hold it, such as both operands of a sum: "
+        "compute something new from it."
+    ),
     "wrong second derivative": (
         "The gradient is right, and its derivative is wrong. Autograd follows the backward formula only from what it "
         "was given: save `x` itself, and compute the rest from it in the formula. What was computed beforehand counts "
@@ -141,6 +145,8 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
     if not right("gradient"):
         weights = made(case.parameters)[1]
         return "gradient not weighted" if right("gradient", wanted["gradient"] / weights) else "wrong derivative"
+    if not right("incoming"):
+        return "incoming gradient overwritten"
     if not right("second"):
         return "wrong second derivative"
     meta = evidence.values["meta"][name]

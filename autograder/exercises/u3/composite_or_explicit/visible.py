@@ -56,13 +56,18 @@ def made(parameters: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
 def derivatives(
     function: Callable[[torch.Tensor], torch.Tensor], parameters: dict[str, Any]
 ) -> dict[str, torch.Tensor]:
-    """Value, gradient and second derivative of a function of one tensor; without those that fail."""
+    """Value, gradient and second derivative of a function of one tensor, and the gradient that came in, as it is then.
+
+    What fails is left out.
+    """
     given, weights = made(parameters)
     x = given.detach().requires_grad_()
     found = {}
     try:
         found["value"] = function(x)
-        (found["gradient"],) = torch.autograd.grad((found["value"] * weights).sum(), x, create_graph=True)
+        incoming = weights.clone()
+        (found["gradient"],) = torch.autograd.grad(found["value"], x, incoming, create_graph=True)
+        found["incoming"] = incoming
         (found["second"],) = torch.autograd.grad((found["gradient"] * weights).sum(), x)
     except RuntimeError:
         pass

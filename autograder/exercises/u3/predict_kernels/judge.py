@@ -25,6 +25,10 @@ MISCONCEPTIONS = {
         "`requires_grad` changes no key. The autograd kernel runs for every ordinary tensor, and finds out itself "
         "whether there is anything to record."
     ),
+    "one inference tensor decides": (
+        "One inference tensor takes nothing away from the others: the keys of all tensors are united, so a single "
+        "ordinary tensor brings its autograd key along."
+    ),
     "no_grad decides": (
         "`no_grad` changes no key. It sets a flag, and the autograd kernel, which runs all the same, reads it."
     ),
@@ -96,6 +100,7 @@ def hidden_cases(random: Random) -> list[Case]:
             call(inside, blocks=("inference_mode",)),
             call(tensor("meta", made="inside"), blocks=("no_grad",)),
             call(tensor(layout="sparse", made="inside")),
+            call(tensor(), blocks=("no_grad",)),
         ],
         "views and clones": [
             call(tensor(made="view inside")),
@@ -267,17 +272,36 @@ def by_pytorch(one: Call) -> list[str]:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The misconception behind each wrong prediction, once each."""
     said: set[str] = set()
-    for one, found in zip(case.parameters["calls"], evidence.values["answers"], strict=True):
+    answers = list(zip(case.parameters["calls"], evidence.values["answers"], strict=True))
+    # Whoever is right about such a call does not ask for `requires_grad`.
+    knows = any(found == by_pytorch(one) for one, found in answers if _nothing_asks(one))
+    for one, found in answers:
         wanted = by_pytorch(one)
         if found == wanted:
             continue
         name = "not names" if found is None else _named(one, found, wanted)
+        if name == "requires_grad decides" and knows and found == _by_inference(one):
+            name = "one inference tensor decides"
         if name not in said:
             said.add(name)
             told = " → ".join(found) or "none" if found is not None else "no list"
             yield name, f"({in_words(one)}: found {told}, wanted {' → '.join(wanted)})"
     if not said and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
+
+
+def _nothing_asks(one: Call) -> bool:
+    """Whether the autograd kernel runs for a call although no tensor asks for gradients."""
+    asks = any(described["requires_grad"] for described in one["tensors"])
+    return not asks and any(kernel.startswith("Autograd") for kernel in by_pytorch(one))
+
+
+def _by_inference(one: Call) -> list[str] | None:
+    """What somebody expects who takes a call for one on inference tensors as soon as one of them is; else `None`."""
+    inside = [described["made"] in ("inside", "clone inside") for described in one["tensors"]]
+    if not any(inside) or all(inside):
+        return None
+    return by_pytorch({**one, "tensors": [{**described, "made": "inside"} for described in one["tensors"]]})
 
 
 def _named(one: Call, found: list[str], wanted: list[str]) -> str:

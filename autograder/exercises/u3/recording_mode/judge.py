@@ -30,6 +30,10 @@ MISCONCEPTIONS = {
     "overload missing": (
         "The name lacks its overload. `str(operator)` has it: aten.add.Tensor and aten.add.Scalar are two operators."
     ),
+    "namespace assumed": (
+        "Not every operator is one of aten: libraries, the course's among them, have namespaces of their own. "
+        "`str(operator)` says which."
+    ),
     "lists forgotten": (
         "Tensors may come inside a list, as for `cat`. Flatten the arguments: `torch.utils._pytree.tree_leaves` does "
         "it."
@@ -108,6 +112,9 @@ FLAWED: dict[str, type[Any]] = {
     "overload missing": _flawed(
         lambda args, kwargs, found: _tensors(args, kwargs), lambda one: str(one.overloadpacket)
     ),
+    "namespace assumed": _flawed(
+        lambda args, kwargs, found: _tensors(args, kwargs), lambda one: f"aten.{str(one).partition('.')[2]}"
+    ),
     "keyword arguments forgotten": _flawed(lambda args, kwargs, found: _tensors(args)),
     "lists forgotten": _flawed(
         lambda args, kwargs, found: [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
@@ -136,6 +143,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "recorders in recorders": [program("grad plain", ["linear", 0, 1], ["backward", 2], nested=2)],
         "entered again": [program("plain", ["relu", 0], ["relu", 0], ["view", 1], times=2)],
         "in place": [program("plain plain", ["add_", 0, 1], ["where", 0, 2], ["through a view", 0])],
+        "another namespace": [program("plain", ["packed", 0], ["relu", 0])],
         "composite": [program("grad plain", ["layer_norm", 0], ["linear", 2, 1], ["dropout", 3], ["backward", 4])],
     }
     cases = [Case(name, {"programs": programs}) for name, programs in fixed.items()]

@@ -68,6 +68,8 @@ STEPS: dict[str, Callable[..., Any]] = {
     "dropout": lambda x: functional.dropout(x, 0.5, training=False),
     "layer_norm": lambda x: functional.layer_norm(x, (3,)),
     "like": lambda x: torch.full_like(x, 7.0),
+    # An operator of PyTorch's that is not in the namespace aten.
+    "packed": lambda x: torch.ops.quantized.embedding_bag_byte_prepack(x),
     "backward": _backward,
     FAILS: lambda x, y: x @ y,
 }

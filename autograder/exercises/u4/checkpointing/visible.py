@@ -19,10 +19,11 @@ WIDTH = 4
 Program = dict[str, Any]
 """A training step.
 
-`pieces`: what is checkpointed, one after another, each a list of layers (names of `LAYERS`). `x` and `weights`: whether
-they ask for gradients. `nested`: whether the pieces lie in one another. `times`: backward passes. `draws`: whether
-random numbers are drawn between and after. `more`: whether each piece gets a second tensor and a number. `records`:
-whether autograd is on. `fails`: whether the second run raises. `seed`: for the numbers.
+`pieces`: what is checkpointed, one after another, each a list of layers (names of `LAYERS`). `x` and `weights`:
+whether they ask for gradients. `nested`: whether the pieces lie in one another. `times`: backward passes. `draws`:
+whether random numbers are drawn between and after. `more`: whether each piece gets a second tensor and a number.
+`records`: whether autograd is on. `fails`: whether the second run raises. `repeated`: how often in a row each piece
+is called, all with a checkpoint of its own. `seed`: for the numbers.
 """
 
 LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -38,7 +39,7 @@ LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 def program(*pieces: str, **more: Any) -> Program:
     """A program; each piece is a text with the names of its layers. See `Program`."""
     usual = {"x": True, "weights": True, "nested": False, "times": 1, "draws": False, "more": False}
-    usual |= {"records": True, "fails": False, "seed": 0}
+    usual |= {"records": True, "fails": False, "repeated": 1, "seed": 0}
     return {"pieces": [piece.split() for piece in pieces], **usual, **more}
 
 
@@ -112,7 +113,7 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
         for outer, inner in pairwise(pieces):
             outer.within = checkpoint, inner
     with torch.set_grad_enabled(given["records"]):
-        for piece in pieces[:1] if given["nested"] else pieces:
+        for piece in (one for one in (pieces[:1] if given["nested"] else pieces) for _ in range(given["repeated"])):
             value = checkpoint(piece, value, shift, 0.5) if given["more"] else checkpoint(piece, value)
     results = [one for piece in pieces for one in piece.storages if one != StorageWeakRef(value.untyped_storage())]
     # What goes into the next checkpoint is kept by right.

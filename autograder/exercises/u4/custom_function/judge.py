@@ -61,6 +61,10 @@ MISCONCEPTIONS = {
         "methods on batched tensors; they must be made of PyTorch's operators only."
     ),
     "wrong rows": "Row by row, with `torch.func`, other gradients come out than the formulas give.",
+    "levels of another call": (
+        "Between this call and its backward pass there was another call, and you went backward with *its* levels. What "
+        "belongs to a call goes to its `ctx`, not to the class."
+    ),
     "no function": (
         "The result's node is none of yours. Derive from `torch.autograd.Function`, and do not override `apply`."
     ),
@@ -81,6 +85,8 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("single precision", inputs([3, 5], seed(10**6), dtype="float32")),
         Case("row by row, with steps", inputs([3, 4], seed(10**6), rows=True, step=[4], levels=2)),
         Case("large", inputs([20, 20], seed(10**6), levels=2)),
+        Case("negative steps", inputs([5, 4], seed(10**6), step=[4], negative=True)),
+        Case("two calls", inputs([5, 5], seed(10**6), levels=1, between=4)),
     ]
 
 
@@ -122,6 +128,9 @@ def _first_order(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if not {"gradient of x", "gradient of step"} <= set(evidence.tensors):
         return "no gradient", ""
     of_x, of_step = gradients_of(x, step, weights, levels)
+    between = case.parameters["between"]
+    if between is not None and _right(evidence, "gradient of x", gradients_of(x, step, weights, between)[0]):
+        return "levels of another call", ""
     if not _right(evidence, "gradient of x", of_x):
         return _why_x(evidence, x, step, weights, levels), ""
     if not _right(evidence, "gradient of step", of_step):

@@ -20,9 +20,11 @@ def inputs(shape: list[int], seed: int, **more: Any) -> dict[str, Any]:
         shape: sizes of `x`.
         seed: of its numbers.
         more: `step`, sizes of the steps; `levels`; `dtype`; `halves`, whether `x` is made of halves of a step; `rows`,
-            whether gradients are asked for row by row with `torch.func`.
+            whether gradients are asked for row by row with `torch.func`; `negative`, whether every other step is;
+            `between`, levels of a call that comes between this one and its backward pass.
     """
     usual = {"step": [], "levels": 3, "dtype": "float64", "halves": False, "rows": False}
+    usual |= {"negative": False, "between": None}
     return {"shape": shape, "seed": seed, **usual, **more}
 
 
@@ -44,6 +46,8 @@ def made(parameters: dict[str, Any]) -> dict[str, torch.Tensor]:
         return torch.randn(sizes, generator=generator, dtype=torch.float64)
 
     step = 0.5 + drawn(parameters["step"]).abs()
+    if parameters["negative"]:
+        step.view(-1)[::2].neg_()
     x = 2.5 * drawn(parameters["shape"]) * step
     if parameters["halves"]:
         # Exact in binary, so that a half is a half.
@@ -87,6 +91,8 @@ def probe(case: Case, function: Any) -> Evidence:
     given, levels = made(case.parameters), case.parameters["levels"]
     x, step = (given[name].detach().clone().requires_grad_() for name in ("x", "step"))
     value = function.apply(x, step, levels)
+    if case.parameters["between"] is not None:
+        function.apply(x, step, case.parameters["between"])
     tensors = {"value": value.detach()}
     gradients = torch.autograd.grad(value, (x, step), given["weights"], allow_unused=True)
     tensors |= {name: one for name, one in zip(TENSORS[1:], gradients, strict=True) if one is not None}

@@ -242,6 +242,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "powers of zero": program(
             [6], ["x ** 1", 0], ["x ** 2", 0], ["x ** 3", 0], ["x + y", 1, 2], ["x + y", 3, 4], zeros=True
         ),
+        # What a mask does: the constant has a tangent of 0, and not of 0 times itself.
+        "an infinite number": program([3], ["x - inf", 0], ["exp", 1], ["x + y", 0, 2]),
         "flat": program([6], ["x ** 0", 0], zeros=True),
         "powers": program([3], ["sin", 0], ["exp", 1], ["x ** 2", 2], ["x ** 3", 3], ["x ** -1", 4]),
         "a square": program([4], ["x ** 2", 0]),

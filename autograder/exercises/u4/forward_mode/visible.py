@@ -31,6 +31,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "3 * x": lambda x: 3 * x,
     "x * 3": lambda x: x * 3,
     "x / 4": lambda x: x / 4,
+    "x - inf": lambda x: x - float("inf"),
     "x + 0.1": lambda x: x + 0.1,
     "0.3 - x": lambda x: 0.3 - x,
     "0.7 * x": lambda x: 0.7 * x,

@@ -253,6 +253,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program("x", ["double", 0], ["exp", 1], ["sin", 1], ["mul_", 2], ["loss", 3]),
             program("x", ["double", 0], ["exp", 1], ["sin", 1], ["data mul_", 2], ["loss", 3]),
             program("x", ["double", 0], ["exp", 1], ["data mul_", 2], ["sin", 1], ["data mul_", 1], ["loss", 4]),
+            program("x", ["double", 0], ["exp", 1], ["sin", 1], ["mul_", 2], ["mul_", 1], ["loss", 3]),
         ],
         "the same gradients": [
             program("x", ["relu", 0], ["data mul_", 1], ["loss", 1]),

@@ -109,10 +109,16 @@ def hidden_cases(random: Random) -> list[Case]:
         "one tensor behind another": program([wide], ["sin", 0], ["cos", 1], ["tanh", 2], tensors=[3, 1]),
         "the same tensor twice": program([wide], ["sin", 0], ["cos", 1], tensors=[2, 2]),
         "a leaf alone": program([wide], tensors=[0]),
+        "a leaf that nobody reads": program([wide, flat], ["sin", 0], ["cos", 2], tensors=[1, 3]),
         # The sum hands one tensor to both of its inputs, and at one of them more is added.
         "one gradient for two": program(
             [wide], ["sin", 0], ["cos", 0], ["tanh", 1], ["add", 1, 2], ["add", 4, 3], tensors=[5]
         ),
+        # Here the other one still waits for its turn when more is added.
+        "one gradient for two, of which one waits": program(
+            [wide], ["cos", 0], ["sin", 0], ["tanh", 2], ["add", 2, 1], ["add", 4, 3], tensors=[5]
+        ),
+        "gradients of another dtype": program([leaf(2, 3, dtype="float32")], tensors=[0], gradients="float64"),
         "leaves that ask for nothing": program(
             [wide, leaf(2, 3, asks=False)], ["mul", 0, 1], ["add", 1, 2], ["mul", 3, 1], tensors=[4]
         ),
@@ -191,7 +197,9 @@ def by_pytorch(given: Program) -> Seen:
     leaves, tensors, gradients = build(given)
     orders: list[list[int]] = []
     handles = []
-    for number, node in enumerate(reached(tensors)):
+    # A leaf that nothing else reads has its node, and the hook on it, only as long as somebody holds the node.
+    nodes = reached(tensors)
+    for number, node in enumerate(nodes):
 
         def note(_: Any, number: int = number) -> None:
             orders[-1].append(number)

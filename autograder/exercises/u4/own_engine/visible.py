@@ -23,7 +23,7 @@ Program = dict[str, Any]
 
 `leaves`: sizes, dtype and whether it asks for gradients. `steps`: names of `STEPS` with indices of values; each adds
 its results to the values. `tensors`: indices of those at which backward begins. `times`: how often. `seed`: for the
-numbers.
+numbers. `gradients`: the dtype of the gradients that backward is given; `None` is that of their tensors.
 """
 
 STEPS: dict[str, Callable[..., Any]] = {
@@ -51,9 +51,10 @@ def leaf(*sizes: int, dtype: str = "float64", asks: bool = True) -> list[Any]:
     return [list(sizes), dtype, asks]
 
 
-def program(leaves: list[Any], *steps: list[Any], tensors: list[int], times: int = 1, seed: int = 0) -> Program:
+def program(leaves: list[Any], *steps: list[Any], tensors: list[int], **more: Any) -> Program:
     """A program; see `Program`."""
-    return {"leaves": leaves, "steps": list(steps), "tensors": tensors, "times": times, "seed": seed}
+    usual = {"times": 1, "seed": 0, "gradients": None}
+    return {"leaves": leaves, "steps": list(steps), "tensors": tensors, **usual, **more}
 
 
 def visible_cases() -> list[Case]:
@@ -97,7 +98,11 @@ def build(given: Program) -> tuple[list[torch.Tensor], list[torch.Tensor], list[
         found = STEPS[name](*(values[index] for index in indices))
         values += [found] if isinstance(found, torch.Tensor) else list(found)
     tensors = [values[index] for index in given["tensors"]]
-    gradients = [torch.randn(one.shape, generator=generator, dtype=torch.float64).to(one.dtype) for one in tensors]
+    dtypes = [getattr(torch, given["gradients"]) if given["gradients"] else one.dtype for one in tensors]
+    gradients = [
+        torch.randn(one.shape, generator=generator, dtype=torch.float64).to(dtype)
+        for one, dtype in zip(tensors, dtypes, strict=True)
+    ]
     return leaves, tensors, gradients
 
 

@@ -11,7 +11,7 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.gaussian.visible import CHECKS, SCHEMA, Layer, derivatives, points
+from autograder.exercises.u5.gaussian.visible import CHECKS, SCHEMA, Layer, asking_of, derivatives, points
 from autograder.exercises.u5.native import in_figures, make
 from autograder.learner_side.libraries import first_line
 
@@ -87,8 +87,10 @@ def hidden_cases(random: Random) -> list[Case]:
             points([2, many], [3, many + 1], 1.0, random.randrange(10**6)),
             points([2, 3, many], [2, 4, many], 1.0, random.randrange(10**6)),
             points([3, many], [2, 4, many], 1.0, random.randrange(10**6)),
+            points([2, many], [3, many + 1], 1.0, random.randrange(10**6), device="meta"),
         ],
-        "gradients": [drawn(many, how=how, how_y="transposed", dtype="float64") for how in ("plain", "every other")],
+        "gradients": [drawn(many, how=how, how_y="transposed", dtype="float64") for how in ("plain", "every other")]
+        + [{**drawn(many, dtype="float64"), "asks": one} for one in ("x", "y")],
         "second derivative": [drawn(many, dtype="float64"), drawn(1, dtype="float64")],
         "meta device": [drawn(many, 2, device="meta", dtype=random.choice(["float32", "float64"]))],
         **captured,
@@ -158,7 +160,7 @@ def _of_a_call(
             yield kind, f"{about}: {first_line(seen['raised'])})"
             return
         wanted = derivatives(gaussian, one, what == "second derivative")
-        for which, right in zip("xy", wanted, strict=True):
+        for which, right in zip(asking_of(one), wanted, strict=True):
             if not agrees(tensors[f"{name}/{which}"], right, relative=1e-6, absolute=1e-9):
                 kind = "wrong second derivative" if what == "second derivative" else f"wrong gradient of {which}"
                 found = tensors[f"{name}/{which}"]

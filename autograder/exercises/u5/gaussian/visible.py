@@ -105,23 +105,29 @@ def _called(what: str, operator: Any, one: Any, tensors: dict[str, torch.Tensor]
 
 
 def derivatives(function: Callable[..., torch.Tensor], one: Any, twice: bool) -> list[torch.Tensor]:
-    """The gradients for both sets of points; with `twice`, those of a sum over the gradients."""
-    x, y = make(one["x"]).requires_grad_(), make(one["y"]).requires_grad_()
+    """The gradients for the sets of points that ask for one; with `twice`, those of a sum over the gradients."""
+    x, y = make(one["x"]), make(one["y"])
+    asking = [{"x": x, "y": y}[which].requires_grad_() for which in asking_of(one)]
     found = function(x, y, one["width"])
     generator = torch.Generator().manual_seed(one["seed"])
     weights = torch.rand(found.shape, generator=generator, dtype=found.dtype)
-    first = torch.autograd.grad((found * weights).sum(), (x, y), create_graph=twice)
+    first = torch.autograd.grad((found * weights).sum(), asking, create_graph=twice)
     if not twice:
         return list(first)
     total = sum((one * torch.rand(one.shape, generator=generator, dtype=one.dtype)).sum() for one in first)
     assert isinstance(total, torch.Tensor)
-    return list(torch.autograd.grad(total, (x, y), allow_unused=True, materialize_grads=True))
+    return list(torch.autograd.grad(total, asking, allow_unused=True, materialize_grads=True))
+
+
+def asking_of(one: dict[str, Any]) -> str:
+    """Which sets of points of a call ask for gradients."""
+    return str(one.get("asks", "xy"))
 
 
 def _derived(what: str, operator: Any, one: Any, tensors: dict[str, torch.Tensor], name: str) -> dict[str, Any]:
     _, refused = attempt(operator, make(one["x"]), make(one["y"]), one["width"])
     found, raised = attempt(derivatives, operator, one, what == "second derivative")
-    for which, gradient in zip("xy", found or (), strict=False):
+    for which, gradient in zip(asking_of(one), found or (), strict=False):
         tensors[f"{name}/{which}"] = gradient
     return {"raised": raised, "computes": not refused}
 

@@ -12,7 +12,7 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
 from autograder.exercises.u5.native import in_figures, tensor
-from autograder.exercises.u5.soft_clip.visible import PLACES, SCHEMAS, call, limits, placed
+from autograder.exercises.u5.soft_clip.visible import OVERLAPPING, PLACES, SCHEMAS, call, limits, placed
 from autograder.learner_side.libraries import first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
@@ -162,7 +162,7 @@ def _wrong(
     wanted = soft_clip(x, limit)
     raised = seen["raised"]
     about = f"({one['x']['shape']} {one['x']['dtype']} with {one['limit']['shape']} {one['limit']['dtype']}"
-    if one["out"] in PLACES[1:]:
+    if one["out"] in OVERLAPPING:
         if not raised:
             yield "overlap not refused", f"(out: {one['out']})"
         return

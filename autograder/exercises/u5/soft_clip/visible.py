@@ -19,8 +19,11 @@ SCHEMAS = {
     "out": "u5::soft_clip.out(Tensor x, Tensor limit, *, Tensor(a!) out) -> Tensor(a!)",
 }
 
-PLACES = ("x itself", "x shifted by one", "one number")
-"""Places for a result that overlap: with all of `x`, with a part of it, with themselves."""
+PLACES = ("x itself", "beside x", "x shifted by one", "one number")
+"""Places for a result: all of `x`; between its numbers, in the same storage; and what overlaps, with a part of `x` or
+with itself."""
+
+OVERLAPPING = PLACES[2:]
 
 
 def call(x: Any, limit: Any, out: Any = None) -> dict[str, Any]:
@@ -66,6 +69,9 @@ def visible_cases() -> list[Case]:
 def placed(one: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """`x`, the limits, and the place for the result."""
     x, limit, out = make(one["x"]), make(one["limit"]), one["out"]
+    if out == "beside x":
+        both = torch.stack([x, torch.zeros_like(x)], -1)
+        return both[..., 0], limit, both[..., 1]
     if out is None or isinstance(out, dict):
         return x, limit, None if out is None else make(out)
     if out == "x shifted by one":
@@ -101,7 +107,8 @@ def answers(case: Case) -> Evidence:
         with profiler.profile() as recorded:
             found, raised = attempt(packet, x, limit, **({} if out is None else {"out": out}))
         # Placed in `x`, the result is to change it.
-        kept = [torch.equal(limit, before[1]), isinstance(one["out"], str) or torch.equal(x, before[0])]
+        written = one["out"] in ("x itself", *OVERLAPPING)
+        kept = [torch.equal(limit, before[1]), written or torch.equal(x, before[0])]
         returned = out is None or (isinstance(found, torch.Tensor) and found.data_ptr() == out.data_ptr())
         parts = sorted({event.name for event in recorded.function_events if event.name.startswith("aten::")})
         seen.append({"raised": raised, "kept": kept, "returned": returned, "parts": parts, **described(found)})

@@ -50,7 +50,10 @@ MISCONCEPTIONS = {
         "below 10 MiB, and a multiple of 2 MiB for larger ones."
     ),
     "always 20 MiB": "A request of 10 MiB or more gets a segment of its own size, rounded up to a multiple of 2 MiB.",
-    "10 MiB packed": "A request of exactly 10 MiB gets a segment of 10 MiB. Only smaller ones are packed into 20 MiB.",
+    "10 MiB packed": (
+        "A request that is exactly 10 MiB once it's rounded up gets a segment of 10 MiB. Only smaller ones are packed "
+        "into 20 MiB."
+    ),
     "not rounded to 2 MiB": "The segment for a request of 10 MiB or more is a multiple of 2 MiB.",
     "never merged": "A block that becomes free unites with free neighbours in its segment: else memory crumbles.",
     "merged with the next only": "Look at the block *before* the one that is freed, too: if free, they unite.",
@@ -96,6 +99,8 @@ def hidden_cases(random: Random) -> list[Case]:
             malloc("g", 12 * MIB + 1),
             malloc("h", 512),
         ),
+        # It is the rounded size that is packed, or not.
+        "rounded up to 10 MiB": trace(malloc("a", 10 * MIB - 511), malloc("b", 10 * MIB)),
         "large rests": trace(
             large,
             free("a", "b", "c"),

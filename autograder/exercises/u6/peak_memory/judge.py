@@ -39,6 +39,7 @@ MISCONCEPTIONS = {
     "four bytes each": "Not every number takes four bytes: masks take one, classes and double precision take eight.",
     "bytes of the view": "A storage has `nbytes()` of its own: the tensor that lies on it may be a part of it.",
     "unread left out": "What nobody reads is there while its node runs, too.",
+    "inputs one by one": "Two inputs may be parts of one tensor. What they share is there once: count storages.",
     "wrong node": "The bytes are right, but at this node there are fewer.",
     "wrong peak": "At no node of this graph so many bytes are alive.",
 }
@@ -56,6 +57,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "in place": step(16, 64, 32, "scaled in place", "scaled in place", 8, update="momentum"),
         "wide": step(8, 128, 32, "widened", "residual", "relu", 8),
         "a part of a larger input": step(64, 32, 16, "tanh", 4, sliced=True),
+        "two inputs in one tensor": step(64, 40, 16, "tanh", 64, together=True),
         "a node that nobody reads": step(8, 16, 32, "tanh", 4, unread=True),
         "one row": step(48, 1, 32, "tanh", 16, update="none", returns_output=True),
     }

@@ -23,6 +23,7 @@ FLAWS = (
     "four bytes each",
     "bytes of the view",
     "unread left out",
+    "inputs one by one",
 )
 
 
@@ -68,6 +69,10 @@ def _storages(node: fx.Node, flaw: str) -> list[tuple[object, int]]:
         return [((node, place), one.numel() * one.element_size()) for place, one in enumerate(tensors)]
     if flaw == "unread left out" and not node.users and node.op != "placeholder":
         return []
+    if flaw == "inputs one by one" and node.op == "placeholder":
+        storages = [one.untyped_storage() for one in tensors]
+        # Views of an input are not counted once more.
+        return [(node, one.nbytes()) for one in storages] + [(one._cdata, 0) for one in storages]
     if flaw == "bytes of the view":
         return [(one.untyped_storage()._cdata, one.numel() * one.element_size()) for one in tensors]
     width = 4 if flaw == "four bytes each" else 0

@@ -23,7 +23,8 @@ RATE = 0.1
 Spec = dict[str, Any]
 """`features` of the input, `rows` of the batch, `layers` (`["linear", features]`, or a name of `BODIES`), `update`
 (`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, `returns_output`, `sliced` (whether
-the input is a part of a larger tensor), and `unread` (whether the graph has a node that nobody reads)."""
+the input is a part of a larger tensor), `together` (whether
+the input and the target are two parts of one tensor), and `unread` (whether the graph has a node that nobody reads)."""
 
 BODIES: dict[str, Callable[[Any], Any]] = {
     "relu": torch.relu,
@@ -42,7 +43,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
 def step(features: int, rows: int, *layers: str | int, **more: Any) -> Spec:
     """A training step; a number among the layers is a linear one with so many features."""
     given = {"update": "sgd", "loss": "square", "dtype": "float32", "returns_output": False}
-    given |= {"sliced": False, "unread": False}
+    given |= {"sliced": False, "together": False, "unread": False}
     listed = [["linear", one] if isinstance(one, int) else [one] for one in layers]
     return {"features": features, "rows": rows, "layers": listed, **given, **more}
 
@@ -97,6 +98,8 @@ def _program(given: Spec) -> tuple[list[torch.Tensor], Callable[..., Any]]:
     batch = drawn(given["rows"], given["features"])
     if given["sliced"]:
         batch = drawn(4 * given["rows"], given["features"])[: given["rows"]]
+    if given["together"]:
+        batch, target = drawn(2 * given["rows"], width).chunk(2)
     inputs = [one.requires_grad_() for one in parameters] + [*momenta, batch, target]
 
     def run(*tensors: torch.Tensor) -> Any:
@@ -131,7 +134,8 @@ def measured(module: fx.GraphModule, inputs: list[torch.Tensor]) -> int:
             now += event.nbytes()
             most = max(most, now)
     del kept
-    return most + sum(one.untyped_storage().nbytes() for one in inputs)
+    storages = [one.untyped_storage() for one in inputs]
+    return most + sum({one._cdata: one.nbytes() for one in storages}.values())
 
 
 def probe(case: Case, peak: Any) -> Evidence:

@@ -194,6 +194,8 @@ def hidden_cases(random: Random) -> list[Case]:
             ["five", tune, ["$four", True, False]],
             ["six", tune, ["$five"], {"trainable": True, "training": False}],
             ["seven", smooth, ["$six"]],
+            # Another flag that is True, where batch normalisation and dropout have theirs.
+            ["eight", "aten.mean.dim", ["$seven", [0], True]],
         ],
     )
     without = [name for name in EVERYTHING if not name.startswith(SPACE)]
@@ -203,7 +205,7 @@ def hidden_cases(random: Random) -> list[Case]:
         shipping_case("written from outside", writes, without, state=True),
         shipping_case("a parameter is written", writes, without),
         shipping_case("trained by keyword", by_keyword, list(EVERYTHING)),
-        shipping_case("what only looks trained", looks_trained, list(EVERYTHING)),
+        shipping_case("what only looks trained", looks_trained, [*EVERYTHING, "aten.mean.dim"]),
         shipping_case("branches", nested, [one.replace("Scalar", "Tensor") for one in without if "cos" not in one]),
     ]
     return [*cases, *(_drawn(random, number) for number in range(4))]
@@ -316,5 +318,7 @@ def _more(given: Program, target: dict[str, Any], kind: str, name: str) -> str:
     if kind == "operator" and name in target["operators"]:
         return "operator that is there"
     if kind == "training" and name in {node[1] for node in _nodes(given)}:
-        return "not True" if name.endswith((".learn.default", ".tune.default")) else "training everywhere"
+        if name not in TRAINING or name.endswith((".learn.default", ".tune.default")):
+            return "not True"
+        return "training everywhere"
     return "something else"

@@ -116,6 +116,12 @@ def hidden_cases(random: Random) -> list[Case]:
             *("base", "end", "merge", ["merge"]),
         ),
         case("skips above a good end", line(14), "c0", "c13", "c12", ["c6", "c7", "c8"]),
+        # None of the suspects builds, and a commit beside them does.
+        case(
+            "a branch that was not merged",
+            {**line(8), "side": ["c3"], "further": ["side"]},
+            *("c0", "c7", "c2", ["c1", "c2", "c3", "c4", "c5", "c6", "side"]),
+        ),
     ]
     for number in range(3):
         parents = drawn(random, random.randint(12, 30))

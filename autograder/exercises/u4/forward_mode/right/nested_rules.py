@@ -17,7 +17,7 @@ class Dual:
                 pairs.append((one.value, one.tangent))
             else:
                 one = one if isinstance(one, torch.Tensor) else torch.full((), one, dtype=like.dtype)
-                pairs.append((one, one * 0))
+                pairs.append((one, torch.zeros_like(one)))
         return pairs
 
     @staticmethod
