@@ -79,6 +79,8 @@ def _torch_is_spared() -> None:
     from torch._logging._internal import trace_log
 
     spare()
+    # A tenth of the tests' time went into looking for cycles, and most of that through what lives on.
+    gc.set_threshold(5_000, 20, 50)
     trace_log.handlers.clear()
     trace_log.addHandler = lambda hdlr: None  # type: ignore[method-assign]
 
