@@ -73,8 +73,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndTas
 def _torch_is_spared() -> None:
     """The tests export and compile thousands of small programs.
 
-    pytest listens to loggers that do not propagate, too, and torch composes its structured trace (graphs, guards, stacks)
-    as soon as anybody listens: a twentieth of all processor time of the tests.
+    pytest listens to loggers that do not propagate, too, and torch composes its structured trace (graphs, guards,
+    stacks) as soon as anybody listens: a twentieth of all processor time of the tests.
     """
     from torch._logging._internal import trace_log
 

@@ -8,7 +8,6 @@ from real_models import ARCHITECTURES, with_attention_written_out
 
 from fxopt_core.optimizer import GraphOptimizer
 
-
 WAYS = [("exact", False), ("inference", False), ("training", True)]
 
 SLOW = {("detr", True)}
