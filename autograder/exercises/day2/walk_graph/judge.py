@@ -55,7 +55,7 @@ UNNAMED = ("wrong shared values", "path too short")
 """What says that an answer is not right, and names no mistake."""
 
 FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(40))
-CHAIN = "\n".join(["a = x.sin()", *["a = a.cos()"] * 1100])
+CHAIN = "\n".join(["a = x.sin()", *["a = a.cos()"] * 1000])
 WEIGHTS = {"w": "torch.rand(4, 4)", "p": "nn.Parameter(torch.rand(4, 4))"}
 
 FIXED = f"""
