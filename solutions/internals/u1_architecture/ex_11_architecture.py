@@ -45,7 +45,7 @@ from autograder import check, submit
 # %% [markdown] nbgrader={"grade": false, "grade_id": "tape_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *30 minutes, hard.* Write `Value`, with NumPy for the arithmetic. Both operands are always values.
 #
-# - `data` is an array of floats; all numbers stay finite. `needs_gradient` of a result is true if any of its inputs needs one.
+# - `data` is an array of floats; all numbers are finite. `needs_gradient` of a result is true if any of its inputs needs one.
 # - `backward()`, the first time and again, adds to `gradient` of the values that were made with `needs_gradient=True`, and
 #   on which the result depends. A gradient has the shape of its data: where an operand was stretched, sum. All others keep `None`.
 # - On a value with more than one number, and on one that needs no gradient, `backward` must raise `ValueError`.

@@ -262,6 +262,7 @@ def test_what_begins_at_once_is_told_apart() -> None:
         (1000, None, [1000], 20, None),
         (1011, None, [1012], 10, 1007),
         (1013, None, [1013], 10, None),
+        (1014, None, [1014], 40, None),
     ]
 
 
