@@ -36,11 +36,10 @@ from fxopt_workbench.pictures import draw
 # %% [markdown] nbgrader={"grade": false, "grade_id": "walk_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Who reads what, and the longest way through
 #
-# *12 minutes, easy.* Before you change a graph, you'll want two answers from it. Asking changes nothing: leave the
-# graph as it is.
+# *12 minutes, easy.* Before you change a graph, ask it two things. Asking changes nothing: leave the graph as it is.
 #
 # 1. **Which values are shared?** `shared_values(graph_module)` returns the names of all nodes that more than one node
-#    reads, in the order of the graph. Change one of these values, and you change it for all its readers.
+#    reads, in the order of the graph. A change to one concerns all its readers.
 # 2. **What bounds the time?** Operations in a chain, each reading the one before it, can't run side by side.
 #    `critical_path(graph_module)` returns the names of the operations (`call_function`, `call_method`, `call_module`)
 #    on a longest chain, first to last. If several chains are equally long, return any. The chain may end anywhere: an

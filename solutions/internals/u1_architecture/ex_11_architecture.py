@@ -50,10 +50,9 @@ from autograder import check, submit
 #   on which the result depends. A gradient has the shape of its data: where an operand was stretched, sum. All others keep `None`.
 # - On a value with more than one number, and on one that needs no gradient, `backward` must raise `ValueError`.
 # - An operation must not keep its inputs alive if none of them needs a gradient.
-# - Programs of thousands of operations are fine, and so are values that are used again and again: each operation's rule
-#   runs once.
+# - Programs may have thousands of operations, and values may be used again and again: each operation's rule runs once.
 #
-# For example, after `x = Value(3.0, True)` and `(x * x).backward()`, `x.gradient` is 6.
+# After `x = Value(3.0, True)` and `(x * x).backward()`, `x.gradient` is 6.
 #
 # <details><summary>Hint 1: a question</summary>In <code>y = x.tanh()</code>, <code>z = y * y + y</code>: which gradients have to be there before the rule of <code>tanh</code> may run?</details>
 # <details><summary>Hint 2: the idea</summary>Sort the values so that each comes after everything that was made of it. Then one pass over the list is enough. To sort without recursion, keep a stack of pairs (value, whether its inputs are done).</details>

@@ -148,16 +148,16 @@ check.u7.average_gradients(average_gradients)
 # | `relu`, `tanh`, `sigmoid`, `add`, `sub`, `mul`, `div` of `aten` | see `ONE_INPUT` and `TWO_INPUTS` |
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_exporter-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# *45 minutes, hard.* Write `to_onnx(graph, weights, sizes)`, which returns the bytes of an ONNX model. These three are what an
-# exported program consists of after `run_decompositions()`:
+# *45 minutes, hard.* Write `to_onnx(graph, weights, sizes)`, which returns the bytes of an ONNX model. An exported program has
+# all three after `run_decompositions()`:
 #
-# - `graph`: an `fx.Graph`, no node of which has `meta`. Its placeholders are the weights, then the inputs; its output is a
+# - `graph`: an `fx.Graph` whose nodes have no `meta`. Its placeholders are the weights, then the inputs; its output is a
 #   tuple of nodes, maybe one twice, or an input.
 # - `weights`: the tensor of each weight's placeholder, by name.
 # - `sizes`: for each input a list such as `["batch", 4]`. A name is a size that varies.
 #
-# The model has the inputs and outputs of the graph, in its order. Inputs keep their placeholders' names, and names that
-# you make up for the rest are free. ONNX Runtime runs it with sizes that you don't know.
+# The model has the inputs and outputs of the graph, in order. Inputs keep their placeholders' names; other names are free.
+# ONNX Runtime runs it with sizes that you don't know.
 #
 # Second arguments of `add`, `sub`, `mul` and `div` may be Python numbers; `alpha` of `add` and `sub` scales that argument.
 # Dimensions may be negative. For any other operator, raise a `NotImplementedError` that names it, such as
