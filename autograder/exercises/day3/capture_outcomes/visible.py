@@ -114,12 +114,12 @@ class Counting(Variadic):
         return torch.zeros(int(x.shape[0]), 4) + self.total(self.layer(x), x).mean(dim=[0, 1])
 
 
-class Rooted(Plain):
+class Rooted(Variadic):
     """The root on one side of a branch only: a recording gives `nan` where the model gives a number."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, 4) to (batch, 4)."""
-        hidden = x.mean(dim=1)
+        hidden = self.total(x.mean(dim=1))
         if x.mean() > 0:
             return hidden.sqrt()
         return hidden
