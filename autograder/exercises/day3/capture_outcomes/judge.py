@@ -77,7 +77,7 @@ def hidden_cases(random: Random) -> list[Case]:
     for case in cases:
         if case.parameters["model"] in ("picky", "counting"):
             case.parameters["refusing first"] = True
-        if case.parameters["model"] in ("talkative", "rooted"):
+        if case.parameters["model"] in ("talkative", "number"):
             case.parameters["nan"] = True
     return cases
 

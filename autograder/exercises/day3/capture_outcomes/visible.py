@@ -54,12 +54,11 @@ class Loop(Plain):
 
 
 class Number(Plain):
-    """A value that becomes a plain number on the way."""
+    """A value that becomes a plain number on the way; with that of another input, a recording gives `nan`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, 4) to (batch, 4)."""
-        hidden = self.layer(x).mean(dim=1)
-        return hidden / (1.0 + float(hidden.abs().max()))
+        return torch.sqrt(x.mean(dim=1) / float(x.mean()))
 
 
 class Talkative(Plain):
@@ -114,17 +113,6 @@ class Counting(Variadic):
         return torch.zeros(int(x.shape[0]), 4) + self.total(self.layer(x), x).mean(dim=[0, 1])
 
 
-class Rooted(Variadic):
-    """The root on one side of a branch only: a recording gives `nan` where the model gives a number."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, length, 4) to (batch, 4)."""
-        hidden = self.total(x.mean(dim=1))
-        if x.mean() > 0:
-            return hidden.sqrt()
-        return hidden
-
-
 MODELS: dict[str, type[Plain]] = {
     "plain": Plain,
     "branch": Branch,
@@ -135,7 +123,6 @@ MODELS: dict[str, type[Plain]] = {
     "variadic": Variadic,
     "picky": Picky,
     "counting": Counting,
-    "rooted": Rooted,
 }
 PREDICTED = ("plain", "branch", "loop")
 """The models for which the learner writes a prediction."""
