@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from autograder.authoring import contents, gated
 from autograder.authoring import gate as gate_module
-from autograder.authoring.gate import KINDS, Gate, GateResult, GateRow, run_gate
+from autograder.authoring.gate import KINDS, Answer, Gate, GateResult, GateRow, run_gate
 from autograder.authoring.gated import is_as_recorded
 from autograder.authoring.sentences import read_sentences, untied
 from autograder.commands import cli
@@ -42,12 +43,17 @@ BUILT = "soft_clip"
 
 
 @pytest.mark.gate
-def test_one_answer_in_cpp_of_each_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_answer_in_cpp_of_each_kind(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     every = gate_module.answers
-    monkeypatch.setattr(
-        gate_module, "answers", lambda *given: {answer.kind: answer for answer in reversed([*every(*given)])}.values()
-    )
-    found = {row.kind: row for row in request.getfixturevalue("gate").rows(find_task(BUILT))}
+
+    def first_of_each_kind(*given: Any) -> list[Answer]:
+        found: dict[str, Answer] = {}
+        for answer in every(*given):
+            found.setdefault(answer.kind, answer)
+        return [*found.values()]
+
+    monkeypatch.setattr(gate_module, "answers", first_of_each_kind)
+    found = {row.kind: row for row in gate.rows(find_task(BUILT))}
     assert {*found} == {*KINDS}
     assert [f"{row.answer}: {row.found} {[*row.messages]}" for row in found.values() if not row.ok] == []
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,14 @@ assert rfc3987_syntax.is_valid_syntax is is_valid_syntax
 def test_parsers_of_addresses_are_built_when_an_address_is_checked(more: str) -> None:
     pytest.importorskip(PACKAGE, reason="jsonschema goes without, and so there is nothing to put off")
     done = subprocess.run([sys.executable, "-c", READS + more], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_stand_in_grader_of_the_tests_builds_none() -> None:
+    """Many tests start it, each time as a new process."""
+    here = str(Path(__file__).parent)
+    code = f"import sys; sys.path.insert(0, {here!r}); import stub_grader; sys.exit('lark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

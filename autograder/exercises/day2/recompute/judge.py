@@ -266,9 +266,9 @@ def _run(case: Case, entry: str, seen: dict[str, Any], right: Watched) -> tuple[
     if forward != right.forward or sorted(backward) != sorted(once_more):
         return "wrong blocks", told
     events = [tuple(event) for event in seen["backward"]]
-    for later, earlier in pairwise(backward):
-        if "same" in case.parameters:  # a block that stands there twice has its gradients when both turns are over
-            break
+    # A block that stands there twice has its gradients only when both turns are over.
+    turns = () if "same" in case.parameters else pairwise(backward)
+    for later, earlier in turns:
         if ("gradient", later) not in events[: events.index(("run", earlier))]:
             return "ran again together", f"(block {earlier} ran again before block {later} had its gradients)"
     # Which tensors hold the inputs of recomputed blocks is the answer's affair.

@@ -113,8 +113,9 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
         for outer, inner in pairwise(pieces):
             outer.within = checkpoint, inner
     with torch.set_grad_enabled(given["records"]):
-        for piece in (one for one in (pieces[:1] if given["nested"] else pieces) for _ in range(given["repeated"])):
-            value = checkpoint(piece, value, shift, 0.5) if given["more"] else checkpoint(piece, value)
+        for piece in pieces[:1] if given["nested"] else pieces:
+            for _ in range(given["repeated"]):
+                value = checkpoint(piece, value, shift, 0.5) if given["more"] else checkpoint(piece, value)
     results = [one for piece in pieces for one in piece.storages if one != StorageWeakRef(value.untyped_storage())]
     # What goes into the next checkpoint is kept by right.
     edges = [piece.storages[-1] for piece in pieces]
