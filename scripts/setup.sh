@@ -62,6 +62,16 @@ environment_fits() {
     [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON")" = "$(version_of "$VENV/bin/python")" ]
 }
 
+# Byte code of what lies in some folders and changed, on all cores; pip compiles on one.
+compile_to_byte_code() {
+    local folder
+    for folder in "$@"; do
+        [ -d "$folder" ] || continue
+        # Packages hold files for other versions of Python, which cannot be compiled, and which nobody imports here.
+        "$VENV/bin/python" -m compileall -qq -j 0 "$folder" || continue
+    done
+}
+
 install_packages() {
     if environment_fits; then
         if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted_stamp)" ]; then
@@ -78,8 +88,9 @@ install_packages() {
     say "Installing the course into $VENV (the first time this takes some minutes: torch is large)"
     # One pip command, so that torch is resolved together with all else. PIP_ARGS is split into words on purpose.
     # shellcheck disable=SC2086
-    "$VENV/bin/python" -m pip install -qq --disable-pip-version-check ${PIP_ARGS:-} --editable ".[$EXTRAS]" ||
+    "$VENV/bin/python" -m pip install -qq --no-compile --disable-pip-version-check ${PIP_ARGS:-} --editable ".[$EXTRAS]" ||
         fail "pip could not install the course; its message is above. Mend the cause and run 'make setup' again."
+    compile_to_byte_code "$VENV"/lib/python*/site-packages
     wanted_stamp >"$STAMP.new"
     mv "$STAMP.new" "$STAMP"
     say "Installed."
@@ -133,5 +144,10 @@ install_system_packages() {
     esac
 }
 
+# Side by side: one waits for the network while the other computes. What the first says is shown when both are done, and
+# it is waited for where the other fails.
+exec 3< <(install_system_packages)
+trap 'cat <&3' EXIT
 install_packages
-install_system_packages
+# Where Python is told to write no byte code, every process would compile the course anew.
+compile_to_byte_code fxopt_core fxopt_workbench autograder

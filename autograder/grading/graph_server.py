@@ -1,8 +1,8 @@
 """The process that runs learners' graphs: it forks a fresh runner for every submission, and knows nothing else.
 
 `python -m autograder.grading.graph_server CONTROL_SOCKET [MODULE…]` imports torch and the MODULEs once and then obeys
-the judge: `{"run": SOCKET}` forks a runner, which connects to that socket, and ends the one before it; `{"end": true}`
-only ends it. A runner lives in namespaces of its own where the system gives them, with limits of memory and time, and
+the judge: `{"run": SOCKET, "asked": [MODULE…]}` imports these as well and forks a runner, which connects to that
+socket, and ends the one before it; `{"end": true}` only ends it. A runner lives in namespaces of its own where the system gives them, with limits of memory and time, and
 answers questions about graphs (see `autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an
 expectation, the seed, a case that was not asked about, or the code of a judge.
 """
@@ -74,6 +74,8 @@ def serve(control: Channel) -> None:
         status = current.end() if current is not None else 0
         current = None
         if "run" in request:
+            for name in request["asked"]:
+                import_module(name)
             current = _Forked(request["run"], request["memory_bytes"], request["seconds"], control)
         else:
             control.send({"ended": status, "by_itself": gone})

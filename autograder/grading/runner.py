@@ -89,6 +89,7 @@ class SandboxedRunner:
         self._runners = 0
         self._questions = 0
         self._numbers = 0
+        self._asked: set[str] = set()
         self._cpu = 0.0
         self._loaded: WeakKeyDictionary[fx.GraphModule, _Loaded] = WeakKeyDictionary()
         self._task: object = None
@@ -131,6 +132,8 @@ class SandboxedRunner:
             RunnerError: there is no runner.
             Exception: what the question raised.
         """
+        # A runner that imports it itself spends seconds of the learner's time on that, each time anew.
+        self._asked |= {question.__module__} & set(QUESTIONS)
         channel = self._connected()
         header, blob = self._request(question, arguments)
         seconds = max(0.01, self._share)
@@ -294,6 +297,7 @@ class SandboxedRunner:
             meeting = Rendezvous(Path(self._files.name), f"runner{self._runners}")
             request = {
                 "run": str(meeting.path),
+                "asked": sorted(self._asked),
                 "memory_bytes": self._limits.graph_memory_bytes,
                 "seconds": max(1.0, self._left),
             }

@@ -126,7 +126,7 @@ def prepare_tables(engine: Engine, metadata: MetaData, *, check: bool = False) -
 
     Args:
         engine: the database.
-        metadata: tables of ours.
+        metadata: tables of ours; without any, only nbgrader's are made.
         check: whether to look through the whole database before, which a run of grading does once.
 
     Raises:
@@ -139,7 +139,7 @@ def prepare_tables(engine: Engine, metadata: MetaData, *, check: bool = False) -
         names = set(inspect(connection).get_table_names())
         if names and check:
             _check(connection, _tables(connection), metadata, url)
-    if {table.name for table in metadata.sorted_tables} <= names:
+    if names and {table.name for table in metadata.sorted_tables} <= names:
         return
     with writing(engine) as connection:
         if not inspect(connection).get_table_names():

@@ -15,14 +15,16 @@ import torch
 from classroom import need_bubblewrap
 from torch import fx, nn
 
-from autograder.exchange.channel import Message
+from autograder.exchange.channel import ChannelClosedError, Message
 from autograder.exchange.graph_form import GraphEndedError, GraphFormatError, ask, decode, encode, graphs_run_by, run
 from autograder.exchange.graph_form.origin import ForbiddenExecutionError
 from autograder.exchange.graph_form.parcels import Unsent
 from autograder.exchange.graph_form.questions import observed
+from autograder.grading import graph_server
 from autograder.grading.endings import GRAPH_CRASHED, HUNGRY, LARGE, SLOW
 from autograder.grading.runner import WALL_FACTOR, SandboxedRunner
 from autograder.grading.sandbox import Limits
+from autograder.traps import oracle
 
 BUDGET = 6.0
 LIMITS = Limits(graph_seconds=BUDGET, graph_memory_bytes=1 << 30)
@@ -316,3 +318,51 @@ def test_a_conditional_which_torch_compiles_runs(runner: SandboxedRunner) -> Non
 
     program = torch.export.export(Branch(), (X,)).module()
     assert torch.allclose(run(decode(encode(program)), [X]), torch.sin(X))
+
+
+def test_what_is_asked_for_is_imported_before_the_runner_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner that imports it itself pays seconds for that out of the learner's time, once a submission."""
+    with SandboxedRunner(LIMITS, sandboxed=False) as asking:
+        control = asking._controlled()
+        asked: list[list[str]] = []
+        send = control.send
+
+        def seen(header: dict[str, Any], *rest: Any, **options: Any) -> None:
+            if "run" in header:
+                asked.append(header["asked"])
+            send(header, *rest, **options)
+
+        monkeypatch.setattr(control, "send", seen)
+        with graphs_run_by(asking):
+            ask(observed, theirs(plain), [X])
+            asking.new_submission()
+            ask(oracle.persistent, theirs(plain))
+    assert asked == [[observed.__module__], sorted([observed.__module__, oracle.__name__])]
+
+    class Orders:
+        """A judge that gives one order and goes."""
+
+        def __init__(self, *orders: dict[str, Any]) -> None:
+            self._orders = [Message(order, b"") for order in orders]
+
+        def send(self, header: dict[str, Any]) -> None:
+            assert header == {"ready": True}
+
+        def receive(self) -> Message:
+            if not self._orders:
+                raise ChannelClosedError
+            return self._orders.pop(0)
+
+    there: list[bool] = []
+
+    class Forked:
+        def __init__(self, *_: object) -> None:
+            there.append("colorsys" in sys.modules)
+
+        def end(self) -> int:
+            return 0
+
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.setattr(graph_server, "_Forked", Forked)
+    graph_server.serve(Orders({"run": "", "asked": ["colorsys"], "memory_bytes": 0, "seconds": 1.0}))  # type: ignore[arg-type]
+    assert there == [True]
