@@ -2,9 +2,10 @@
 
 `python -m autograder.grading.graph_server CONTROL_SOCKET [MODULE…]` imports torch and the MODULEs once and then obeys
 the judge: `{"run": SOCKET, "asked": [MODULE…]}` imports these as well and forks a runner, which connects to that
-socket, and ends the one before it; `{"end": true}` only ends it. A runner lives in namespaces of its own where the system gives them, with limits of memory and time, and
-answers questions about graphs (see `autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an
-expectation, the seed, a case that was not asked about, or the code of a judge.
+socket, and ends the one before it; `{"end": true}` only ends it. A runner lives in namespaces of its own where the
+system gives them, with limits of memory and time, and answers questions about graphs (see
+`autograder.exchange.graph_form.ask`). Neither it nor its parent ever has an expectation, the seed, a case that was not
+asked about, or the code of a judge.
 """
 
 from __future__ import annotations
