@@ -35,7 +35,7 @@ from autograder.exchange.forking import share_no_lock
 from autograder.exchange.graph_form import EncodedGraph, decode
 from autograder.exchange.graph_form.parcels import pack, unpack
 from autograder.exchange.graph_form.targets import functions, methods, operators
-from autograder.exchange.sparing import spare_seeding
+from autograder.exchange.sparing import nothing_collected, spare_seeding
 
 QUESTIONS = (
     "autograder.exchange.graph_form.questions",
@@ -75,8 +75,9 @@ def serve(control: Channel) -> None:
         status = current.end() if current is not None else 0
         current = None
         if "run" in request:
-            for name in request["asked"]:
-                import_module(name)
+            with nothing_collected():
+                for name in request["asked"]:
+                    import_module(name)
             current = _Forked(request["run"], request["memory_bytes"], request["seconds"], control)
         else:
             control.send({"ended": status, "by_itself": gone})
@@ -264,7 +265,8 @@ def main() -> None:
         # Runners are of the same user: none may look into the server's memory.
         _libc().prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     control = connect(sys.argv[1])
-    warm_up(sys.argv[2:])
+    with nothing_collected():
+        warm_up(sys.argv[2:])
     serve(control)
 
 

@@ -306,14 +306,16 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
     """Answer the grading process until it closes the channel."""
     import resource
 
-    import torch
+    from autograder.exchange.sparing import nothing_collected, spare_later
 
-    from autograder.exchange.building import compilers_run_by
-    from autograder.exchange.evidence import Case
-    from autograder.exchange.graph_form import graphs_run_by
-    from autograder.exchange.sparing import spare_later
-    from autograder.grading.compiling import compiler_of
-    from autograder.grading.runner import RunnerError, SandboxedRunner
+    with nothing_collected():
+        import torch
+
+        from autograder.exchange.building import compilers_run_by
+        from autograder.exchange.evidence import Case
+        from autograder.exchange.graph_form import graphs_run_by
+        from autograder.grading.compiling import compiler_of
+        from autograder.grading.runner import RunnerError, SandboxedRunner
 
     with (
         SandboxedRunner(limits, sandboxed) as runner,

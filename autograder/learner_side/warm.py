@@ -28,7 +28,7 @@ from typing import Any
 
 from autograder.exchange.channel import Channel, ChannelClosedError, inherited_channel
 from autograder.exchange.forking import share_no_lock
-from autograder.exchange.sparing import spare
+from autograder.exchange.sparing import nothing_collected, spare
 from autograder.learner_side.confinement import (
     adopt_orphans,
     enter_new_namespaces,
@@ -251,9 +251,10 @@ def main() -> None:
     if refusal:
         control.send({"refused": refusal})
         return
-    shell = warm_up(sys.argv[3:])
-    gc.collect()
-    gc.freeze()  # a collection in a child would write to, and so copy, every page that holds an object
+    # A collection in a child would write to, and so copy, every page that holds an object: of these it collects none.
+    with nothing_collected():
+        shell = warm_up(sys.argv[3:])
+        gc.collect()
     control.send({"ready": True})
     serve(control, own_namespaces, shell)
 

@@ -1,5 +1,6 @@
 """What is spared changes nothing: the same operators are known, the same graphs and guards come of it."""
 
+import gc
 import sys
 import traceback
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from torch._dynamo import guards
 from torch._export import utils
 from torch.library import Library
 
-from autograder.exchange.sparing import only_a_processor, spare, spare_later, spare_seeding
+from autograder.exchange.sparing import nothing_collected, only_a_processor, spare, spare_later, spare_seeding
 
 UNSPARED = torch.random._manual_seed_impl
 """As torch has it: tests are collected before anything is spared."""
@@ -103,3 +104,31 @@ def test_seeding_notes_nothing_for_devices_that_are_not_there(monkeypatch: pytes
     assert torch.equal(found[1], wanted[1])
     with pytest.raises(ValueError, match="invalid literal"):
         torch.manual_seed("seven")  # type: ignore[arg-type]
+
+
+def test_nothing_is_collected_while_it_is_imported_nor_looked_through_later() -> None:
+    phases: list[str] = []
+
+    def seen(phase: str, _: dict[str, int]) -> None:
+        phases.append(phase)
+
+    def make() -> list[list[int]]:
+        return [[number] for number in range(100_000)]
+
+    gc.callbacks.append(seen)
+    try:
+        make()
+        assert phases, "so many objects are looked through, as a rule"
+        phases.clear()
+        with nothing_collected():
+            made = make()
+            assert phases == []
+        assert gc.isenabled()
+        assert not any(one is made for one in gc.get_objects())
+        gc.disable()
+        with nothing_collected():
+            pass
+        assert not gc.isenabled(), "whoever had switched it off still has"
+    finally:
+        gc.callbacks.remove(seen)
+        gc.enable()
