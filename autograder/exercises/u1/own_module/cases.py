@@ -223,6 +223,16 @@ FIXED: dict[str, list[list[Step]]] = {
             ["load", "M0", {"w": [5, 6]}, True],
         ),
     ],
+    "its own state": [
+        program(
+            ["set", "M0", "w", "P1"],
+            ["set", "M0", "b", "P2"],
+            ["buffer", "M1", "mean", "T1", True],
+            ["set", "M0", "block", "M1"],
+            ["load", "M0", {"w": "P1", "b": "P2", "block.mean": "T1"}, True],
+            ["load", "M0", {"w": [1, 2], "block.mean": "T1"}, False],
+        ),
+    ],
     "a parameter as a buffer": [
         program(
             ["buffer", "M0", "mean", "P1", True],

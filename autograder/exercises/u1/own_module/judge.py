@@ -96,6 +96,10 @@ MISCONCEPTIONS = {
         "After loading, your module shares its list with the state: whoever changes one changes the other. Copy the "
         "numbers."
     ),
+    "emptied before it is copied": (
+        "A module may be given its own state: the tensor to copy from is the one to copy into. You emptied it first, "
+        "and no numbers were left. `values[:] = …` replaces them in one step."
+    ),
     "unnamed": (
         "An error names the attribute that it is about. That of `load_state_dict` names every tensor that is missing, "
         "unexpected or of another size, not only the first, and no others."

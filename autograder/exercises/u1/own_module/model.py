@@ -265,6 +265,9 @@ class Model:
                     self._replace(name, state[name])
                 elif self.flaw == "loading keeps the list":
                     one.values = state[name].values
+                elif self.flaw == "emptied before it is copied":
+                    one.values.clear()
+                    one.values.extend(state[name].values)
                 else:
                     one.values[:] = state[name].values
         if wrong:
@@ -343,6 +346,7 @@ FLAWS = (
     "all or nothing",
     "loading replaces",
     "loading keeps the list",
+    "emptied before it is copied",
     "first only",
     "unnamed",
     "bare errors",

@@ -251,13 +251,17 @@ def _early(given: Framework, objects: dict[str, Any], value: Any) -> Any:
     return _label(objects, made.early) if hasattr(made, "early") else "lost"
 
 
-def _load(given: Framework, objects: dict[str, Any], label: str, state: dict[str, list[int]], strict: bool) -> Any:
-    tensors = {name: given.tensor(list(numbers)) for name, numbers in state.items()}
+def _load(given: Framework, objects: dict[str, Any], label: str, state: dict[str, Any], strict: bool) -> Any:
+    # In the place of numbers a label may stand: that very tensor, as when a module is given its own state.
+    tensors = {
+        name: _value(objects, one) if isinstance(one, str) else given.tensor(list(one)) for name, one in state.items()
+    }
+    made = [tensors[name] for name, one in state.items() if not isinstance(one, str)]
     options = {} if strict else {"strict": False}
     try:
         found = objects[label].load_state_dict(tensors, **options)
     finally:
-        for tensor in tensors.values():
+        for tensor in made:
             given.overwrite(tensor, -1)  # Whoever kept the list now has other numbers.
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         return None

@@ -112,6 +112,8 @@ def hidden_cases(random: Random) -> list[Case]:
                 # The only common place is the middle one of the three: with floats it is lost.
                 [[[long], [10**6 + 3], 0], [[3], [10**6 + 33], (10**6 + 3) * (long - 2) - 10**6 - 33]],
                 [[[8, long], [1, 999_983], 0], [[long, 2], [1_000_003, 1], 500]],
+                # The second begins 1 behind an element of the first: as a float that is where the element lies.
+                [[[2 * long], [10**5], 0], [[10**6], [1], 10**5 * long + 1]],
             ],
             [[[long, 8, 8], [10**6, 10**6 + 1, 7], 0], [[long, 8], [10**6, 3 * 10**6], 2], [[8, long], [12, 100], 1]],
         ),

@@ -63,6 +63,10 @@ MISCONCEPTIONS = {
         "A bound of 0 is a bound like any other. `stop or size` takes it for one that was not given: ask whether it "
         "is `None`."
     ),
+    "size below 0": (
+        "A slice that begins at its stop, or behind it, has no elements: its size is 0, and never less. "
+        "`len(range(start, stop, step))` knows that."
+    ),
     "one too many or too few": (
         "The size after a slice is the number of steps that fit, rounded up: of 5 indices, a step of 2 takes 3."
     ),
@@ -383,6 +387,8 @@ def _why_this_size(operation: Operation | None, before: torch.Tensor | None, fou
     size, (start, stop), step = before.shape[dim], bounds, operation[-1]
     if stop == 0 and size and len(found) == before.dim() and found[dim] == len(range(size)[start::step]):
         return "0 taken for None"
+    if len(found) == before.dim() and found[dim] < 0:
+        return "size below 0"
     outside = any(bound is not None and not -size <= bound <= size for bound in bounds)
     return "bounds not clamped" if outside else "one too many or too few"
 

@@ -33,6 +33,10 @@ MISCONCEPTIONS = {
     "wrong derivative": (
         "The gradient is wrong. With s = sigmoid(slope x), the derivative of x s is s (1 + slope x (1 - s))."
     ),
+    "context of another call": (
+        "There was another call before the backward pass, and your formula took the slope or the tensor of that one. "
+        "Each call has a context of its own: keep the slope on `ctx`, and `x` by `ctx.save_for_backward`."
+    ),
     "incoming gradient overwritten": (
         "Your formula writes into the gradient that comes in. Others may hold it, such as both operands of a sum: "
         "compute something new from it."
@@ -97,6 +101,7 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("no elements", inputs([0, 3], seed(10**6))),
         Case("slope of zero", inputs([4], seed(10**6), slope=0.0)),
         Case("a number that is 0", inputs([4], seed(10**6), zero=True)),
+        Case("another call in between", inputs([4], seed(10**6), between=True)),
         Case("single precision", inputs([2, 2, 2], seed(10**6), dtype="float32", slope=3.0)),
         Case("compiled", inputs([4, 1], seed(10**6), slope=random.choice([0.5, 2.5]), compiled=True)),
     ]
@@ -143,6 +148,8 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
     if f"{name} gradient" not in evidence.tensors:
         return "no derivative"
     if not right("gradient"):
+        if case.parameters["between"] and any(right("gradient", one) for one in _of_another_call(case)):
+            return "context of another call"
         weights = made(case.parameters)[1]
         return "gradient not weighted" if right("gradient", wanted["gradient"] / weights) else "wrong derivative"
     if not right("incoming"):
@@ -154,6 +161,14 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
         return "no meta"
     value = wanted["value"]
     return None if meta == [list(value.shape), str(value.dtype)] else "other shape on meta"
+
+
+def _of_another_call(case: Case) -> Iterator[torch.Tensor]:
+    """Gradients of the call in question, had it the slope, the tensor, or both of the call after it."""
+    slope, weights = case.parameters["slope"], made(case.parameters)[1]
+    for step, further in ((0, 1), (1, 0), (1, 1)):
+        x = (made(case.parameters)[0] + step).requires_grad_()
+        yield torch.autograd.grad(x * torch.sigmoid((slope + further) * x), x, weights)[0]
 
 
 def _compiled(evidence: Evidence, name: str) -> str | None:

@@ -28,10 +28,11 @@ def inputs(shape: list[int], seed: int, **more: Any) -> dict[str, Any]:
         shape: sizes of `x`.
         seed: of its numbers.
         more: `slope`, `dtype`; `swapped`, whether the dimensions are; `compiled`, whether the operators are compiled as
-            well; `zero`, whether the first number is 0.
+            well; `zero`, whether the first number is 0; `between`, whether there is another call before the
+            backward pass.
     """
     usual = {"slope": 1.5, "dtype": "float64", "swapped": False, "compiled": False, "zero": False}
-    return {"shape": shape, "seed": seed, **usual, **more}
+    return {"shape": shape, "seed": seed, **usual, "between": False, **more}
 
 
 def visible_cases() -> list[Case]:
@@ -86,7 +87,8 @@ def probe(case: Case, define: Any, sees: Any) -> Evidence:
     slope = case.parameters["slope"]
     for name in OPERATORS:
         operator = getattr(getattr(torch.ops, space), name)
-        found = derivatives(partial(operator, slope=slope), case.parameters)
+        called = partial(_called_twice if case.parameters["between"] else _called, operator, slope=slope)
+        found = derivatives(called, case.parameters)
         tensors |= {f"{name} {what}": one for what, one in found.items()}
         values["formulas"][name] = any(
             torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::{name}", key)
@@ -97,6 +99,17 @@ def probe(case: Case, define: Any, sees: Any) -> Evidence:
             values["graphs"][name] = _graphs(operator, case.parameters, space)
     library._destroy()
     return Evidence(values, tensors)
+
+
+def _called(operator: Any, x: torch.Tensor, slope: float) -> torch.Tensor:
+    return operator(x, slope=slope)
+
+
+def _called_twice(operator: Any, x: torch.Tensor, slope: float) -> torch.Tensor:
+    """The result of a call after which there was another one, with another tensor and another slope."""
+    result = operator(x, slope=slope)
+    operator(x.detach().add(1).requires_grad_(), slope=slope + 1)
+    return result
 
 
 def _table(sees: Any) -> dict[str, Any]:

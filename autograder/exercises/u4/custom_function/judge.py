@@ -16,6 +16,10 @@ MISCONCEPTIONS = {
         "A value halfway between two levels went to the other one. `torch.round` takes the even one; adding a half and "
         "taking the floor does not."
     ),
+    "multiplied by the reciprocal": (
+        "`x * (1 / step)` is rounded twice, and so isn't always `x / step`: a value on a half, or on the last level, "
+        "went elsewhere. Divide."
+    ),
     "input overwritten": "An input is another one afterwards. Compute something new from it.",
     "no gradient": "There is no gradient. `backward` returns one for each input of `forward`: two tensors, and `None`.",
     "outside passes": (
@@ -80,6 +84,7 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("a step for each number", inputs([2, 2], seed(10**6), step=[2, 2], levels=1)),
         Case("no elements", inputs([0, 3], seed(10**6))),
         Case("halves", inputs([5, 8], seed(10**6), halves=True)),
+        Case("halves of steps", inputs([29, 4], seed(10**6), halves=True, inexact=True, step=[4], levels=5)),
         Case("few levels", inputs([6, 6], seed(10**6), levels=1)),
         Case("many levels", inputs([4, 4], seed(10**6), levels=random.randint(7, 20))),
         Case("single precision", inputs([3, 5], seed(10**6), dtype="float32")),
@@ -123,6 +128,9 @@ def _first_order(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if not evidence.values["kept"]:
         return "input overwritten", ""
     if not _right(evidence, "value", step * n):
+        inverted = torch.round(x * (1 / step)).clamp(-levels, levels)
+        if _right(evidence, "value", step * inverted):
+            return "multiplied by the reciprocal", ""
         other = torch.floor(v + 0.5).clamp(-levels, levels)
         return ("halves rounded otherwise" if _right(evidence, "value", step * other) else "wrong values"), ""
     if not {"gradient of x", "gradient of step"} <= set(evidence.tensors):

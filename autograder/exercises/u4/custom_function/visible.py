@@ -21,10 +21,11 @@ def inputs(shape: list[int], seed: int, **more: Any) -> dict[str, Any]:
         seed: of its numbers.
         more: `step`, sizes of the steps; `levels`; `dtype`; `halves`, whether `x` is made of halves of a step; `rows`,
             whether gradients are asked for row by row with `torch.func`; `negative`, whether every other step is;
-            `between`, levels of a call that comes between this one and its backward pass.
+            `between`, levels of a call that comes between this one and its backward pass; `inexact`, whether the
+            steps of the halves are numbers that binary digits only come near.
     """
     usual = {"step": [], "levels": 3, "dtype": "float64", "halves": False, "rows": False}
-    usual |= {"negative": False, "between": None}
+    usual |= {"negative": False, "between": None, "inexact": False}
     return {"shape": shape, "seed": seed, **usual, **more}
 
 
@@ -53,6 +54,10 @@ def made(parameters: dict[str, Any]) -> dict[str, torch.Tensor]:
         # Exact in binary, so that a half is a half.
         step = torch.full(parameters["step"], 0.25, dtype=torch.float64)
         x = torch.randint(-9, 10, parameters["shape"], generator=generator) * 0.125
+    if parameters["inexact"]:
+        # Each column is one step's: halves and whole steps up to beyond the levels.
+        step = torch.tensor([0.07, 0.11, 0.7, 1.3], dtype=torch.float64)
+        x = (torch.arange(parameters["shape"][0])[:, None] - parameters["shape"][0] // 2) * (step / 2)
     weights, weights_x = drawn(parameters["shape"]), drawn(parameters["shape"])
     found = {
         "x": x,

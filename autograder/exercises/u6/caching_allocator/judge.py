@@ -77,6 +77,10 @@ MISCONCEPTIONS = {
     "cache kept": "`empty_cache` gives every segment back to the device that is entirely free.",
     "small segments kept": "`empty_cache` gives back segments of the small pool, too.",
     "freed twice": "Freeing an address that is not in use must be refused with a `ValueError`.",
+    "0 is no address": (
+        "Addresses are whole numbers, and 0 is one. It is false, too: ask `is None`, or whether it is `in` your "
+        "dictionary."
+    ),
     "bytes lost": "The blocks of a segment add up to its `total_size`: what isn't handed out is a free block.",
     "wrong state": "A block that somebody has is `active_allocated`; every other is `inactive`.",
     "wrong allocation": "The allocator did something else than PyTorch's would do.",
@@ -179,6 +183,14 @@ def hidden_cases(random: Random) -> list[Case]:
             free("e"),
             [["empty_cache"]],
             malloc("f", 200, 1),
+        ),
+        "memory that begins at 0": trace(
+            [malloc(name, 300 * KIB) for name in "ab"],
+            free("a", "b"),
+            malloc("c", MIB),
+            free("c"),
+            [["empty_cache"]],
+            first=0,
         ),
         "freed twice": trace(
             malloc("a", 300),

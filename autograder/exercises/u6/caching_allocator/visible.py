@@ -32,11 +32,11 @@ class Device:
         calls: all that it was asked, in order.
     """
 
-    def __init__(self, capacity: int, *, falling: bool = False) -> None:
+    def __init__(self, capacity: int, *, falling: bool = False, first: int = FIRST_ADDRESS) -> None:
         self.capacity, self.falling = capacity, falling
         self.taken: dict[int, int] = {}
         self.calls: list[list[Any]] = []
-        self._next = FIRST_ADDRESS
+        self._next = first
 
     def malloc(self, size: int) -> int:
         """A new segment.
@@ -75,12 +75,21 @@ def free(*names: str) -> list[Step]:
     return [["free", name] for name in names]
 
 
-def trace(*steps: Step | list[Step], capacity: int = PLENTY, falling: bool = False) -> dict[str, Any]:
-    """The parameters of a case: steps, or lists of steps, the device's bytes, and whether its addresses fall."""
+def trace(
+    *steps: Step | list[Step], capacity: int = PLENTY, falling: bool = False, first: int = FIRST_ADDRESS
+) -> dict[str, Any]:
+    """The parameters of a case.
+
+    Args:
+        steps: steps, or lists of steps.
+        capacity: bytes of the device.
+        falling: whether its addresses fall.
+        first: where its memory begins.
+    """
     flat: list[Step] = []
     for one in steps:
         flat += [one] if isinstance(one[0], str) else one
-    return {"capacity": capacity, "falling": falling, "steps": flat}
+    return {"capacity": capacity, "falling": falling, "first": first, "steps": flat}
 
 
 def visible_cases() -> list[Case]:
@@ -137,7 +146,7 @@ def play(given: dict[str, Any], allocator_class: Any) -> list[dict[str, Any]]:
         given: a trace.
         allocator_class: makes an allocator from a device.
     """
-    device = Device(given["capacity"], falling=given["falling"])
+    device = Device(given["capacity"], falling=given["falling"], first=given["first"])
     allocator = allocator_class(device)
     addresses: dict[str, Any] = {}
     runs = []

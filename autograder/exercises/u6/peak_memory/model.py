@@ -24,6 +24,7 @@ FLAWS = (
     "bytes of the view",
     "unread left out",
     "inputs one by one",
+    "keywords left out",
 )
 
 
@@ -50,14 +51,19 @@ def lives(graph: fx.Graph, flaw: str = "") -> list[Life]:
     number = {node: place for place, node in enumerate(nodes)}
     found: dict[object, Life] = {}
     for place, node in enumerate(nodes):
-        last = max(
-            (number[user] for user in node.users if not (flaw == "result freed" and user.op == "output")), default=place
-        )
+        last = max((number[user] for user in node.users if _reads(user, node, flaw)), default=place)
         for key, size in _storages(node, flaw):
             life = found.setdefault(key, Life(size, place, place, node.op == "placeholder"))
             if flaw != "views keep nothing" or life.born == place:
                 life.last = max(life.last, last)
     return list(found.values())
+
+
+def _reads(user: fx.Node, node: fx.Node, flaw: str) -> bool:
+    """Whether a user of a node is counted as one."""
+    if flaw == "keywords left out":
+        return any(one is node for one in tree_leaves(user.args))
+    return not (flaw == "result freed" and user.op == "output")
 
 
 def _storages(node: fx.Node, flaw: str) -> list[tuple[object, int]]:

@@ -24,7 +24,8 @@ Spec = dict[str, Any]
 """`features` of the input, `rows` of the batch, `layers` (`["linear", features]`, or a name of `BODIES`), `update`
 (`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, `returns_output`, `sliced` (whether
 the input is a part of a larger tensor), `together` (whether
-the input and the target are two parts of one tensor), and `unread` (whether the graph has a node that nobody reads)."""
+the input and the target are two parts of one tensor), `unread` (whether the graph has a node that nobody reads), and
+`keywords` (whether it has a node that reads another one by keyword only)."""
 
 BODIES: dict[str, Callable[[Any], Any]] = {
     "relu": torch.relu,
@@ -43,7 +44,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
 def step(features: int, rows: int, *layers: str | int, **more: Any) -> Spec:
     """A training step; a number among the layers is a linear one with so many features."""
     given = {"update": "sgd", "loss": "square", "dtype": "float32", "returns_output": False}
-    given |= {"sliced": False, "together": False, "unread": False}
+    given |= {"sliced": False, "together": False, "unread": False, "keywords": False}
     listed = [["linear", one] if isinstance(one, int) else [one] for one in layers]
     return {"features": features, "rows": rows, "layers": listed, **given, **more}
 
@@ -64,6 +65,8 @@ def graph_of(given: Spec) -> tuple[fx.GraphModule, list[torch.Tensor]]:
     module = make_fx(run, tracing_mode="fake")(*inputs)
     if given["unread"]:
         _put_unread(module)
+    if given["keywords"]:
+        _put_keywords(module)
     return module, inputs
 
 
@@ -74,6 +77,16 @@ def _put_unread(module: fx.GraphModule) -> None:
     with module.graph.inserting_after(first), first.meta["val"].fake_mode:
         unread = module.graph.call_function(torch.ops.aten.cat.default, arguments)
         unread.meta["val"] = torch.cat([first.meta["val"]] * 40, 0)
+    module.recompile()
+
+
+def _put_keywords(module: fx.GraphModule) -> None:
+    """Name every argument of each operator, as passes may: `add(self=…, other=…)`."""
+    for node in module.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload):
+            names = [one.name for one in node.target._schema.arguments]
+            node.kwargs = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+            node.args = ()
     module.recompile()
 
 

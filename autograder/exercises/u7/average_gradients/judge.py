@@ -60,7 +60,7 @@ MISCONCEPTIONS = {
     ),
     "other buckets": (
         "The buckets are others. From the last parameter to the first, each goes into the open bucket if it fits, and "
-        "into a new one if not."
+        "into a new one if not. One without numbers always fits."
     ),
     "not by the network": "The gradients that came out did not go through `all_reduce`. Ranks share nothing else.",
 }
@@ -83,6 +83,7 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         _drawn(random, "the last is larger than a bucket", [2, 1, 9], [2, 1], 4),
         _drawn(random, "a parameter without numbers", [2, 0, 3], [2, 1], 9, unused={(1, 1)}),
+        _drawn(random, "one without numbers where all is full", [0, 2, 2], [2, 1], 4),
     ]
     for number in range(2):
         world, parameters = random.randint(3, 5), random.randint(5, 8)

@@ -59,6 +59,10 @@ MISCONCEPTIONS = {
         "the argument has another name than `train` and `training`."
     ),
     "training everywhere": "An operator was reported as training although the node says False: look at the value.",
+    "one loss for each name": (
+        "A buffer and an argument may have the same name, and both lose something. Keep pairs of kind and name apart, "
+        "not names."
+    ),
     "other names": (
         "State and arguments are reported by the names that the *user* knows: `meter.calls`, not `b_meter_calls`."
     ),
@@ -130,6 +134,10 @@ def _nodes(given: Program, branches: bool = True) -> list[list[Any]]:
     return [*given["graph"], *inside]
 
 
+OF_A_VALUE = ("state", "input", "argument")
+"""Kinds of loss whose names are those of values, not of operators."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
     """Each kind of loss by itself, where it is easily overlooked; then programs of everything, drawn."""
     relu = ["relu", "aten.relu.default", ["$x"]]
@@ -198,12 +206,19 @@ def hidden_cases(random: Random) -> list[Case]:
             ["eight", "aten.mean.dim", ["$seven", [0], True]],
         ],
     )
+    same_name = program(
+        [["x", "tensor"], ["n", "constant", 3]],
+        [["new", "aten.add.Tensor", ["$b_n", 1]], relu],
+        buffers=["n"],
+        writes={"new": "n"},
+    )
     without = [name for name in EVERYTHING if not name.startswith(SPACE)]
     cases = [
         shipping_case("trained statistics", trained, [one for one in without if "norm" not in one]),
         shipping_case("evaluated", evaluated, without),
         shipping_case("written from outside", writes, without, state=True),
         shipping_case("a parameter is written", writes, without),
+        shipping_case("a buffer called like an argument", same_name, without),
         shipping_case("trained by keyword", by_keyword, list(EVERYTHING)),
         shipping_case("what only looks trained", looks_trained, [*EVERYTHING, "aten.mean.dim"]),
         shipping_case("branches", nested, [one.replace("Scalar", "Tensor") for one in without if "cos" not in one]),
@@ -280,6 +295,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     more = sorted(set(found) - wanted)
     if missed:
         kind, name = missed[0]
+        if kind in OF_A_VALUE and any(other == name and more in OF_A_VALUE for more, other in found):
+            yield "one loss for each name", f"({kind} {name})"
+            return
         yield _missed(given, target, kind, name), f"({kind} {name})"
         return
     if more:

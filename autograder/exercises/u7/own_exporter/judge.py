@@ -30,6 +30,10 @@ MISCONCEPTIONS = {
         "ONNX converts nothing by itself: both sides of an operator need the same type. Turn a Python number into a "
         "constant of 32-bit floats, and sizes into 64-bit whole numbers."
     ),
+    "one name twice": (
+        "Two things in the model have one name: you gave a constant, or a node of yours, the name of another node. "
+        "Make names that no node of the graph has."
+    ),
     "unknown name": "A node reads a value that no input, no weight and no earlier node has given.",
     "unknown in ONNX": (
         "The model has an operator that ONNX does not know. Translate it, or raise `NotImplementedError`: a file that "
@@ -140,6 +144,17 @@ def hidden_cases(random: Random) -> list[Case]:
             ["more", "aten.add.Tensor", ["$x", 3], {"alpha": 0.5}],
             ["less", "aten.sub.Tensor", ["$more", 0.25], {"alpha": 2}],
         ),
+        # Names that whoever counts his constants by the operator is likely to give them, too.
+        "names as FX gives them": program(
+            three,
+            {},
+            ["add", "aten.add.Tensor", ["$x", 0.5]],
+            ["mul", "aten.mul.Tensor", ["$add", 2]],
+            ["add_1", "aten.add.Tensor", ["$mul", 3]],
+            ["mul_1", "aten.mul.Tensor", ["$add_1", 0.25]],
+            ["add_2", "aten.add.Tensor", ["$mul_1", "$x"], {"alpha": 2}],
+            ["add_3", "aten.add.Tensor", ["$add_2", 1]],
+        ),
         "joined at the front": program(
             {"x": ["batch", 3], "y": ["length", 3]},
             {"w": [2, 3]},
@@ -228,6 +243,7 @@ def computed(given: Program, feeds: dict[str, torch.Tensor]) -> list[torch.Tenso
 STAGES = {"no bytes": "no bytes", "too large": "too large a file"}
 
 LOADING = (
+    (r"[Dd]uplicate definition", "one name twice"),
     (r"Type Error|Type parameter|does not match expected type|bound to different types", "unlike types"),
     (r"not a registered function|No Op registered|Unrecognized|No opset import", "unknown in ONNX"),
     (r"not output of any previous nodes|Invalid (Graph|model).*input|not a graph input", "unknown name"),

@@ -103,7 +103,13 @@ def hidden_cases(random: Random) -> list[Case]:
         case("the first after the good one", line(9), "c0", "c8", "c1"),
         case("the last", line(10), "c2", "c9", "c9"),
         case("one suspect", line(3), "c1", "c2", "c2"),
-        case("a long line", line(length), "c0", f"c{length - 1}", f"c{random.randint(1, length - 1)}"),
+        case(
+            "a long line",
+            dict(reversed(line(length).items())),
+            "c0",
+            f"c{length - 1}",
+            f"c{random.randint(1, length - 1)}",
+        ),
         case("skips around the middle", line(16), "c0", "c15", "c3", ["c6", "c7", "c8", "c9"]),
         case("the culprit does not build", line(9), "c0", "c8", "c4", ["c4"]),
         # Nothing says that parents are listed before their children.
