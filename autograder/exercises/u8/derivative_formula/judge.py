@@ -42,17 +42,9 @@ MISCONCEPTIONS = {
         "Far beyond the cap the gradient is not finite: something like cosh or exp overflows there. Build it from "
         "`result`, which is between -cap and cap."
     ),
-    "squares lost": (
-        "With a cap such as 1e-200 your gradient is not finite: the square of the cap is 0. Divide first, and then "
-        "square what comes out: `(result / cap).square()`."
-    ),
     "not finite at zero": (
         "Where `self` is 0 your gradient is not finite: the formula divides by `self`, or by something that is 0 there "
         "as well. What divides is the cap."
-    ),
-    "swallowed far beyond": (
-        "Very far beyond the cap your gradient for `cap` is not 1 or -1, times what comes in. Terms as large as self / "
-        "cap stand there alone and swallow the small one, though they cancel. Keep 1 - tanh² as a factor: it is 0."
     ),
     "wrong gradient of self": "The formula for `self` gives another gradient than `cap * tanh(self / cap)` has.",
     "wrong gradient of cap": "The formula for `cap` gives another gradient than `cap * tanh(self / cap)` has.",
@@ -61,12 +53,6 @@ MISCONCEPTIONS = {
         "by infinity, or has a step where the gradient is smooth."
     ),
 }
-
-TINY = 1e-160
-"""The square of what is smaller is 0, in double precision."""
-
-FAR = 1e16
-"""A number that is so much larger than another one swallows it, in double precision."""
 
 RIGHT = {
     "self": "grad * (1 - (result / cap).square())",
@@ -104,10 +90,8 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("no dimensions", inputs([], [], seed())),
         Case("no elements", inputs([0, 2], [2], seed())),
         Case("far beyond", inputs([6], [], seed(), scale=1e5)),
-        Case("much farther beyond", inputs([6], [], seed(), scale=1e20)),
         Case("small numbers", inputs([6], [6], seed(), scale=1e-3)),
         Case("zeros", inputs([3], [3], seed(), scale=0.0)),
-        Case("tiny numbers and caps", inputs([6], [6], seed(), scale=1e-200, caps=1e-200)),
     ]
     for number in range(2):
         shape = [random.randint(1, 4) for _ in range(random.randint(1, 3))]
@@ -166,14 +150,10 @@ def _difference(case: Case, name: str, formulas: Mapping[str, str], saved: tuple
     finite = torch.isfinite(mine)
     if not bool(finite.all()):
         zero = bool((values["self"].expand(mine.shape)[~finite] == 0).all())
-        if float(values["cap"].detach().min()) < TINY:
-            return "squares lost"
         return "not finite at zero" if zero else "overflow"
-    far = float((values["self"] / values["cap"]).detach().abs().max()) > FAR if result.numel() else False
     if not torch.allclose(gradient, wanted, rtol=1e-7, atol=1e-9):
-        return "swallowed far beyond" if far and name == "cap" else _named(name, values, gradient)
-    # So far away any rounding error of the second derivative is multiplied by a number as large as FAR.
-    return None if far or _twice_agrees(gradient, wanted, values) else "wrong second derivative"
+        return _named(name, values, gradient)
+    return None if _twice_agrees(gradient, wanted, values) else "wrong second derivative"
 
 
 def _named(name: str, values: dict[str, Any], gradient: torch.Tensor) -> str:
@@ -199,8 +179,7 @@ def _twice_agrees(gradient: torch.Tensor, wanted: torch.Tensor, values: dict[str
             for one in (wanted, gradient)
         )
         pair = [torch.zeros_like(target) if one is None else one for one in (right, mine)]
-        # Far beyond the cap the wanted one may itself be a rounding error of zero, and with tiny caps be out of range.
-        known = pair[0].isfinite()
-        if not torch.allclose(pair[0][known], pair[1][known], rtol=1e-5, atol=1e-7):
+        # Far beyond the cap the wanted one may itself be a rounding error of zero.
+        if not torch.allclose(pair[0], pair[1], rtol=1e-5, atol=1e-7):
             return False
     return True
