@@ -72,6 +72,11 @@ FIXED: dict[str, list[list[Any]]] = {
         [[2, 3, 2, 9], [RELU, pool(3)]],
         [[2, 3, 9, 2], [RELU, pool(3, 1)]],
     ],
+    "layers equal to an earlier one": [
+        [[2, 3, 8, 8], [conv(3, 4, 3), RELU, conv(3, 4, 3)]],
+        [[2, 3, 6, 6], [conv(3, 3, 1), FLATTEN, linear(108, 5), linear(108, 5)]],
+        [[1, 1, 5, 5], [pool(2), RELU, pool(2), pool(2)]],
+    ],
     "windows that are too large by one": [
         [[2, 3, 2, 2], [conv(3, 4, 3)]],
         [[2, 3, 4, 4], [conv(3, 4, 3), pool(3)]],

@@ -72,6 +72,8 @@ OTHERS: tuple[Layer, ...] = (
     {"kind": "Identity"},
     {"kind": "MaxPool2d", "kernel_size": [2, 5]},
     {"kind": "FrozenBatchNorm2d", "num_features": 8},
+    {"kind": "BatchNorm1d", "num_features": 6},
+    {"kind": "BatchNorm3d", "num_features": 5},
     {"kind": "FrozenLinear", "in_features": 3, "out_features": 4, "bias": True},
     conv(2, 4, [3, 3]) | {"kind": "FrozenConv2d"},
     conv(2, 4, [3, 3]) | {"kind": "Conv2dOfConstants"},

@@ -47,8 +47,8 @@ MISCONCEPTIONS = {
         "record it, and return what is to run later."
     ),
     "writes lost": (
-        "The compiled model writes into its buffers less often than it was called: what ran was given copies. Hand the "
-        "graph back as it is, so that it gets the tensors themselves."
+        "The compiled model writes into its buffers less often than it was called. Either what ran was given copies, "
+        "or the write was taken out of the graph, as dead code for instance. Hand the graph back as it is."
     ),
     "mode switched": (
         "You switched a graph module between training and evaluation. Keep each one as it was handed to you."

@@ -118,6 +118,7 @@ def hidden_cases(random: Random) -> list[Case]:
                 "batch": random.randint(2, 5),
                 "relu_side": i % 2 == 0,
                 "seed": random.randrange(2**31),
+                "training": i != 1,
             },
         )
         for i in range(3)

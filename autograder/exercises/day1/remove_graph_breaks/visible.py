@@ -74,6 +74,7 @@ def probe(case: Case, model_class: Any) -> Evidence:
     """Give the learner's model the given parameters, run it in eager mode, and compile it into one graph."""
     given, inputs = build(case)
     model = model_class(case.parameters["width"], case.parameters["hidden"])
+    model.train(case.parameters.get("training", True))
     state = {name: list(value.shape) for name, value in model.state_dict().items()}
     evidence = Evidence(values={"state": state})
     if state != {name: list(value.shape) for name, value in given.state_dict().items()}:

@@ -65,6 +65,10 @@ MISCONCEPTIONS = {
         "Your one graph holds the batch size of the first input as a number: for other batches it computes something "
         "else, or fails. Have it traced with a size that varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
     ),
+    "graphs thrown away": (
+        "After `compile_once` was called a second time, the first callable compiled again: a `torch._dynamo.reset()` "
+        "in it throws away the graphs of everybody. Reset only where you count."
+    ),
     "ran without the graph": (
         "Some calls ran without the compiled graph: it has to serve every batch size from 2 up, with no limit above."
     ),
@@ -109,7 +113,8 @@ def hidden_cases(random: Random) -> list[Case]:
     for name, batches, more in FIXED:
         width = random.randint(11, 19)  # a batch may be as large as the width, too, but not the first
         parameters = {"width": width, "batches": [*batches, width], "seed": random.randrange(2**31)}
-        cases.append(Case(f"hidden {name}", parameters | {"counted": more, "training": batches[0] > 2}))
+        flags = dict.fromkeys(("training", "learned inputs"), batches[0] > 2)
+        cases.append(Case(f"hidden {name}", parameters | {"counted": more} | flags))
     sizes = random.sample(range(2, 10), k=3)
     batches = [sizes[0], sizes[0], sizes[1], sizes[1], sizes[2], *random.choices(sizes, k=random.randint(1, 3))]
     parameters = {"width": random.randint(11, 19), "batches": batches, "seed": random.randrange(2**31)}
@@ -193,7 +198,10 @@ def _judge_compiling(
     if values["runs"] != len(inputs):
         yield "ran without the graph", f"({values['runs']} of {len(inputs)} calls ran it)"
         return
-    wanted = gradients(model, [model(x) for x in inputs])
+    if values["after another"] > 1:
+        yield "graphs thrown away", ""
+        return
+    wanted = gradients(model, [model(x) for x in inputs], inputs)
     if wrong := [name for name, want in wanted.items() if not _same_gradient(evidence.tensors.get(name), want)]:
         yield "gradients lost", f"({', '.join(wrong)})"
 

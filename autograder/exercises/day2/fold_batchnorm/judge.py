@@ -110,7 +110,7 @@ PAIR = {"conv": "nn.Conv2d(4, 4, 3)", "norm": "nn.BatchNorm2d(4, eps=0.1)", "act
 
 FIXED = """
 == double precision: fold
-return self.norm(self.conv(x))
+return self.norm(self.conv(x)) - self.norm(self.bare(x))
 
 == two pairs, one norm: fold
 return self.norm(self.other(self.act(self.norm(self.conv(x)))))
@@ -193,7 +193,11 @@ IMAGE = ([2, 4, 6, 6],)
 MORE: dict[str, dict[str, Any]] = {
     "double precision": {
         "inputs": (([2, 4, 6, 6], "float64"),),
-        "state": {"conv": "nn.Conv2d(4, 4, 3).double()", "norm": "nn.BatchNorm2d(4, eps=0.1).double()"},
+        "state": {
+            "conv": "nn.Conv2d(4, 4, 3).double()",
+            "bare": "nn.Conv2d(4, 4, 3, bias=False).double()",
+            "norm": "nn.BatchNorm2d(4, eps=0.1).double()",
+        },
     },
     "two pairs, one norm": {"state": PAIR | {"other": "nn.Conv2d(4, 4, 1, bias=False)"}},
     "the norm evaluates, the graph trains": {"training": True, "modes": {"norm": False, "conv": True}},

@@ -144,8 +144,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield Deviation("folded too little", fits, figures, size)
         return
     yield Agreement("folded too little", tuple(too_little(case)))
-    yield from _storing(evidence, original.graph_module, theirs)
-    if problem := stale(evidence, theirs):
+    if problem := next(_storing(evidence, original.graph_module, theirs), None) or stale(evidence, theirs):
         yield problem
 
 

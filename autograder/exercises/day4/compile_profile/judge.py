@@ -156,6 +156,7 @@ EXACT_COMPARISONS = (
     [2.0, 0.5, 1.0, 1.0],
     [2.0, 0.5, 2.0, 0.25],
     [0.0, 0.0009765625, 1.0, 0.00048828125],
+    [0.0, 0.001953125, 512.0, 0.0009765625],
 )
 """Both totals meet after a whole number of calls, or nothing is saved, or nothing has to be earned: no rounding."""
 
@@ -180,6 +181,9 @@ EXACT_JOBS = (
 """Two ways take exactly as long: the first of them in the dictionary is meant."""
 
 
+MANY_CALLS = 10_000
+"""So many calls are more than somebody may have the patience to count."""
+
 JOBS_AT_ONE_CALL = (
     ({"eager": {"cost_seconds": 0.0, "call_seconds": 4.0}, "inductor": {"cost_seconds": 3.0, "call_seconds": 0.5}}, 1),
     (
@@ -187,6 +191,13 @@ JOBS_AT_ONE_CALL = (
         5,
     ),
     ({"eager": {"cost_seconds": 0.0, "call_seconds": 1.0}, "inductor": {"cost_seconds": 3.5, "call_seconds": 0.5}}, 6),
+    (
+        {
+            "inductor": {"cost_seconds": 2.0, "call_seconds": 0.5},
+            "aot_eager": {"cost_seconds": 1.0, "call_seconds": 0.75},
+        },
+        3,
+    ),
 )
 """Where one call more or less decides, or a cost below 0."""
 
@@ -321,6 +332,8 @@ def _why_not_the_break_even(
     if wanted == math.inf:
         # A negative number for "never" is the right quotient of the wrong case; a positive one has the signs turned.
         return "never is infinity" if value <= 1 or saved == 0 else "compared the wrong way round"
+    if value == math.inf and wanted > MANY_CALLS:
+        return "wrong break-even"  # fewer calls were right: it counts up, and gave up
     if value == math.inf or (value < 0 and more > 0):
         return "compared the wrong way round"
     if _close(value, compiled["cost_seconds"] / saved) or value == math.ceil(compiled["cost_seconds"] / saved):

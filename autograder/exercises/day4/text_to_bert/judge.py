@@ -89,8 +89,9 @@ MISCONCEPTIONS = {
         "does. Take the maximum."
     ),
     "overlooked NaN": (
-        "A number of the program is `nan` where the model has one, and `greatest_difference` says that both are "
-        "close. A comparison with `nan` is never true, so Python's `max` can lose it: take the maximum with torch."
+        "A number is `nan` in what one of the two returns, the program or the model, and `greatest_difference` says "
+        "that both are close. A comparison with `nan` is never true, so Python's `max` can lose it: take the "
+        "maximum with torch."
     ),
     "range too narrow": (
         "The model is right for more sizes than your program promises: every number of texts from 1 to 64, and every "
@@ -106,6 +107,10 @@ MISCONCEPTIONS = {
     ),
     "wrong comparison": "`greatest_difference` does not return by how much the outputs differ at most.",
 }
+
+
+SWAPPED = "NaN in the model"
+"""The change for which the altered program stands in the place of the model."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -126,6 +131,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "NaN in the first": [[0, random.random(), None]],
         "NaN in the last": [[1, random.random(), None]],
         "NaN beside": [[0, 0.0, None], [0, 1.0, large], [1, 0.0, small]],
+        SWAPPED: [[0, random.random(), None]],
     }
     cases = []
     for number in range(2):
@@ -140,6 +146,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "exports": number == 0,
             **({"positions": POSITIONS + 16} if number == 0 else {}),  # not those of the model that the check shows
             "offsets": offsets,
+            "swapped": [SWAPPED],
         }
         cases.append(Case(f"hidden {number}", parameters))
     return cases

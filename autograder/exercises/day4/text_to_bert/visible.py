@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -135,12 +135,24 @@ def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: 
     return evidence
 
 
+class _Module(nn.Module):
+    """A program in the place of the model: so the model's side can be the one that holds NaN."""
+
+    def __init__(self, program: Callable[..., tuple[torch.Tensor, ...]]) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, **arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """What the program returns."""
+        return self.program(**arguments)
+
+
 def _compare(case: Case, evidence: Evidence, greatest_difference: Any, inputs: dict[str, torch.Tensor]) -> None:
     """What the learner's comparison says of a faithful program, and of some that are not."""
     model = build(case).eval()
     kinds = set()
 
-    def run(changes: list[list[float]]) -> float:
+    def run(name: str, changes: list[list[float]]) -> float:
         def program(**arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
             outputs = tuple(output.clone() for output in model(**arguments))
             for output, place, offset in changes:
@@ -149,11 +161,12 @@ def _compare(case: Case, evidence: Evidence, greatest_difference: Any, inputs: d
             return outputs
 
         with torch.no_grad():
-            value = greatest_difference(program, model, inputs)
+            swapped = name in case.parameters.get("swapped", ())
+            value = greatest_difference(*((model, _Module(program)) if swapped else (program, model)), inputs)
         kinds.add("float" if isinstance(value, (int, float)) else type(value).__name__)
         return float(value)
 
-    found = {name: run(changes) for name, changes in case.parameters["offsets"].items()}
+    found = {name: run(name, changes) for name, changes in case.parameters["offsets"].items()}
     evidence.values["differences"] = {
         name: value if math.isfinite(value) else str(value) for name, value in found.items()
     }

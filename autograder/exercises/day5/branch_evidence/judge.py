@@ -49,6 +49,10 @@ MISCONCEPTIONS = {
         "You take two answers for equal as soon as both hold NaN somewhere. NaN has to stand in the same places, and "
         "the numbers beside it have to agree: `torch.allclose` with `equal_nan=True` asks for both."
     ),
+    "NaN taken for 0": (
+        "You put 0 in the place of NaN before you compare: then NaN agrees with a model that gives 0. Compare with "
+        "`equal_nan=True`."
+    ),
     "another tolerance": (
         "You judge too loosely or too strictly: answers up to 1e-4 apart agree, answers further apart do not."
     ),
@@ -78,6 +82,7 @@ FIXED = {
     "nearly": [1.0, 55.0, 30.0, 15.0, 6.0],
     "looped": [1.0, -1.0, 30.0, -7.0],
     "vanishing": [1.0, -1.0, 2.0, -3.0],
+    "zeroed": [1.0, -1.0, 2.0, -3.0],
     "partly": [1.0, -1.0, 8.0, -30.0, 6.0],
 }
 """Models that no visible case has, with the levels of their inputs; the same for every seed."""
@@ -187,6 +192,7 @@ def _mistakes(
         ],
         "looked at one number": [last],
         "stopped at the first": [wanted[:1]],
+        "NaN taken for 0": [under(lambda one, other: the_same(one.nan_to_num(), other.nan_to_num()))],
         "NaN excuses the rest": [
             under(lambda one, other: bool(one.isnan().any() and other.isnan().any()) or the_same(one, other)),
         ],

@@ -156,6 +156,16 @@ class Vanishing(nn.Module):
         return x
 
 
+class Zeroed(nn.Module):
+    """Zeros on one side of the branch, the logarithm on the other: where the trace gives NaN, the model gives 0."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        if x.sum() > 0:
+            return torch.log(x)
+        return torch.zeros_like(x)
+
+
 class Partly(nn.Module):
     """Half of its answer never is a number; a branch decides what becomes of the other half."""
 
@@ -169,7 +179,7 @@ class Partly(nn.Module):
 
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
 MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
-MODELS |= {"nearly": Nearly, "looped": Looped, "vanishing": Vanishing, "partly": Partly}
+MODELS |= {"nearly": Nearly, "looped": Looped, "vanishing": Vanishing, "zeroed": Zeroed, "partly": Partly}
 """By name. The first three are shown in the task."""
 
 SHOWN = ("one branch", "nested", "plain")

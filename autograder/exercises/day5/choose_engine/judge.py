@@ -141,6 +141,7 @@ def _fixed_cases() -> list[Case]:
         ("not a number", 4, usual, {EAGER: eager, "off": _row(0.1, "not a number"), "right": _row(0.5)}),
         ("a value too many", 4, usual, {EAGER: eager, "off": _row(0.1, "longer"), "right": _row(0.5)}),
         ("a value too few", 4, usual, {EAGER: eager, "off": _row(0.1, "shorter"), "right": _row(0.5)}),
+        ("answers that are remembered", 4, usual, {EAGER: eager, "cached": _row(0.1, "caches"), "right": _row(0.5)}),
         ("an error at once", 4, usual, {EAGER: eager, "out": _row(0.1, "fails"), "right": _row(0.5)}),
     ]
     return [engines_case(name, script, [1.0], rounds, inputs) for name, rounds, inputs, script in told]

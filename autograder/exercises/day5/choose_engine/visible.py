@@ -19,15 +19,16 @@ MOST_NUMBERS, LARGEST = 1000, 1e100
 """How many numbers an engine takes at once, and how large they may be: their squares are numbers, too."""
 
 KINDS = (
-    *("right", "near", "remembers", "rounds", "above", "earlier", "later", "below"),
+    *("right", "near", "caches", "remembers", "rounds", "above", "earlier", "later", "below"),
     *("not a number", "longer", "shorter", "refuses", "fails", "overwrites"),
 )
-"""What an engine may be: right; off by 5e-5 of the largest value, up and down; with the first result for every input of
-that length; with three digits; too large by a thousandth of the largest value, for every input, for the first or for
-all others; too small by as much; with a NaN at the end; with a value too many or too few; with a ValueError for inputs
-of another length than the first; with a RuntimeError for all; with one list for all results."""
+"""What an engine may be: right; off by 5e-5 of the largest value, up and down; right, with the list that it returned
+for an equal input; with the first result for every input of that length; with three digits; too large by a thousandth
+of the largest value, for every input, for the first or for all others; too small by as much; with a NaN at the end;
+with a value too many or too few; with a ValueError for inputs of another length than the first; with a RuntimeError
+for all; with one list for all results."""
 
-RIGHT = ("right", "near")
+RIGHT = ("right", "near", "caches")
 """The kinds that are within the tolerance on every input."""
 
 
@@ -54,6 +55,7 @@ class ScriptedEngines:
         self._called = dict.fromkeys(script, 0)
         self._first: dict[str, Values] = {}
         self._kept: dict[str, Values] = {}
+        self._cached: dict[tuple[str, tuple[float, ...]], Values] = {}
         self._lists: list[Values] = []
         self.record: list[str] = []
 
@@ -120,6 +122,8 @@ class ScriptedEngines:
             kept = self._kept.setdefault(name, result)
             kept[:] = result
             return kept
+        if row["kind"] == "caches":
+            return self._cached.setdefault((name, tuple(values)), result)
         return result
 
 
