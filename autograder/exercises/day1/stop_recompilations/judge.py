@@ -65,10 +65,6 @@ MISCONCEPTIONS = {
         "Your one graph holds the batch size of the first input as a number: for other batches it computes something "
         "else, or fails. Have it traced with a size that varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
     ),
-    "graphs thrown away": (
-        "After `compile_once` was called a second time, the first callable compiled again: a `torch._dynamo.reset()` "
-        "in it throws away the graphs of everybody. Reset only where you count."
-    ),
     "ran without the graph": (
         "Some calls ran without the compiled graph: it has to serve every batch size from 2 up, with no limit above."
     ),
@@ -197,9 +193,6 @@ def _judge_compiling(
         return
     if values["runs"] != len(inputs):
         yield "ran without the graph", f"({values['runs']} of {len(inputs)} calls ran it)"
-        return
-    if values["after another"] > 1:
-        yield "graphs thrown away", ""
         return
     wanted = gradients(model, [model(x) for x in inputs], inputs)
     if wrong := [name for name, want in wanted.items() if not _same_gradient(evidence.tensors.get(name), want)]:

@@ -184,11 +184,6 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
         evidence.values["wrong_dimension"] = True
     evidence.tensors |= gradients(model, trained, inputs)
     evidence.values["compilations"] = len(captured)
-    if len(captured) == 1 and not evidence.values["wrong_dimension"]:
-        runs = evidence.values["runs"]
-        compile_once(model, lambda graph_module, example_inputs: graph_module.forward)  # leaves the first one alone
-        compiled(inputs[0])
-        evidence.values |= {"runs": runs, "after another": len(captured)}
     if not captured or not first_arguments:
         return evidence
     try:

@@ -65,10 +65,6 @@ MISCONCEPTIONS = {
         "In one of the calls no graph ran: your function handed the texts to the plain model. Every call must go "
         "through the compiled model, a text that comes alone, too."
     ),
-    "graphs thrown away": (
-        "After `compile_gpt2` was called a second time, the first function compiled again: `torch._dynamo.reset()` "
-        "throws away the graphs of everybody. Leave it out."
-    ),
     "graph serves one size": (
         "Your graphs are right for the sizes that they were made for, and for no others. Let Dynamo use symbols for "
         "both sizes."
@@ -157,9 +153,6 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
         return
     if len(values["ran"]) < len(case.parameters["sizes"]):
         yield "no states", ""
-        return
-    if values["thrown away"]:
-        yield "graphs thrown away", ""
         return
     if not any(serves(evidence, name, model) for name in evidence.graphs):
         yield "graph serves one size", ""

@@ -102,15 +102,13 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
     """Let the learner compile for a backend that records, and call the result with every batch."""
     torch._dynamo.reset()
     recorder = Recorder()
-    evidence = Evidence({"refused": "", "graphs": [], "ran": [], "thrown away": False})
+    evidence = Evidence({"refused": "", "graphs": [], "ran": []})
     with torch.no_grad():
         compiled = compile_gpt2(build(case), recorder)
         for number, inputs in enumerate(batches(case)):
             recorder.current, recorder.ran = inputs, 0
             try:
-                given = [value.clone() for value in inputs]
-                named = number == len(case.parameters["sizes"]) - 1  # the last batch comes by the names of the task
-                output = compiled(**dict(zip(INPUTS, given, strict=True))) if named else compiled(*given)
+                output = compiled(*(value.clone() for value in inputs))
             except Exception as error:
                 # A dimension that was declared and cannot vary is reported by exceptions of private kinds.
                 if not type(error).__module__.startswith("torch."):
@@ -123,13 +121,6 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
             evidence.values["ran"].append(recorder.ran)
             if not isinstance(output, torch.Tensor) or not recorder.ran or len(recorder.graphs) > KEPT_GRAPHS:
                 break  # it is wrong whatever comes now, and each further graph takes Dynamo a second
-        else:
-            graphs = len(recorder.graphs)
-            compile_gpt2(build(case), lambda graph_module, example_inputs: graph_module.forward)
-            recorder.current = None
-            compiled(*batches(case)[0])
-            evidence.values["thrown away"] = len(recorder.graphs) > graphs
-            del recorder.graphs[graphs:]
     torch._dynamo.reset()
     evidence.values["compilations"] = len(recorder.graphs)
     evidence.values["sizes"] = [_sizes_of(graph) for graph in recorder.graphs]
