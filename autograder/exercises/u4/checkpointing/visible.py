@@ -23,8 +23,7 @@ Program = dict[str, Any]
 whether they ask for gradients. `nested`: whether the pieces lie in one another. `times`: backward passes. `draws`:
 whether random numbers are drawn between and after. `more`: whether each piece gets a second tensor and a number.
 `records`: whether autograd is on. `fails`: whether the second run raises. `repeated`: how often in a row each piece
-is called, all with a checkpoint of its own. `partly`: whether a backward pass to the weights alone, through a part of
-the graph, comes first. `seed`: for the numbers.
+is called, all with a checkpoint of its own. `seed`: for the numbers.
 """
 
 LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -40,7 +39,7 @@ LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 def program(*pieces: str, **more: Any) -> Program:
     """A program; each piece is a text with the names of its layers. See `Program`."""
     usual = {"x": True, "weights": True, "nested": False, "times": 1, "draws": False, "more": False}
-    usual |= {"records": True, "fails": False, "repeated": 1, "partly": False, "seed": 0}
+    usual |= {"records": True, "fails": False, "repeated": 1, "seed": 0}
     return {"pieces": [piece.split() for piece in pieces], **usual, **more}
 
 
@@ -132,8 +131,6 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
         del value
         # The caller has let go of the result, and what comes after it needs it no more.
         counted["kept"] += not result.expired()
-        if given["partly"]:
-            torch.autograd.grad(loss, [piece.weight for piece in pieces], retain_graph=True)
         for _ in range(given["times"]):
             with suppress(_FailedError):
                 loss.backward(retain_graph=given["times"] > 1)

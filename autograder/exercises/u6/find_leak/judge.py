@@ -86,10 +86,6 @@ FEATURES = (
 )
 
 
-MOST_EXPLAINED = 500
-"""Objects of a snapshot in which the mistake behind an answer is looked for."""
-
-
 def hidden_cases(random: Random) -> list[Case]:
     """One case for each rule that is easily forgotten, then random loops."""
     fixed = [
@@ -101,7 +97,6 @@ def hidden_cases(random: Random) -> list[Case]:
         leaky("twice", ["twice", "grows inside", "wrapped anew"], (32, 1000)),
         leaky("nothing new", ["old friends", "numbers", "handed over", "held cycle"], (16, 400)),
         forgotten_list("a list that nobody reaches"),
-        long_chain("one step hangs on the other"),
     ]
     for number in range(4):
         chosen = random.choices(FEATURES, k=random.randint(2, 5))
@@ -131,16 +126,6 @@ def forgotten_list(name: str) -> Case:
     return case
 
 
-def long_chain(name: str, length: int = 1500) -> Case:
-    """A graph that was never cut off: each step's part refers to that of the step before it."""
-    case = leaky(name, ["last"], (24, 100))
-    objects = case.parameters["after"]["objects"]
-    objects["trainer"]["refers_to"].append("part 0")
-    for number in range(length):
-        objects[f"part {number}"] = {"bytes": 8, "refers_to": [f"part {number + 1}"] if number < length - 1 else []}
-    return case
-
-
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The misconception behind a wrong answer."""
     before, after = case.parameters["before"], case.parameters["after"]
@@ -154,9 +139,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if evidence.values["torch_calls"]:
             yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
         return
-    # In a long chain some flaws make a holder of every part, which takes seconds to follow.
-    flaws = FLAWS if len(after["objects"]) <= MOST_EXPLAINED else ()
-    flaw = next((one for one in flaws if find_leak(before, after, one) == found), None)
+    flaw = next((one for one in FLAWS if find_leak(before, after, one) == found), None)
     if flaw is None and garbage == right["garbage"] and holders in one_count(before, after, right["holders"]):
         flaw = "counts not put back"
     off = next(what for what in ("garbage", "holders") if found[what] != right[what])
