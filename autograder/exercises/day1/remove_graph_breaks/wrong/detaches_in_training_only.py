@@ -1,4 +1,4 @@
-"""gradients differ
+"""gradient through the scale
 
 It detaches the peak in training mode only; in evaluation gradients are asked for, too.
 """
