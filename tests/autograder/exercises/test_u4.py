@@ -144,11 +144,16 @@ def test_the_formulas_of_the_quantizer_are_those_of_a_straight_through_composite
 
 
 def test_cases_of_the_quantizer_hold_values_on_the_border_between_two_levels() -> None:
-    [halves] = [case for case in quantizing.hidden_cases(Random(2)) if case.parameters["halves"]]
-    given = quantizing_visible.made(halves.parameters)
+    halves = [case.parameters for case in quantizing.hidden_cases(Random(2)) if case.parameters["halves"]]
+    exact, inexact = sorted(halves, key=lambda parameters: parameters["inexact"])
+    assert (exact["inexact"], inexact["inexact"]) == (False, True)
+    given = quantizing_visible.made(exact)
     v = given["x"] / given["step"]
     ties = v[(v - v.floor()) == 0.5]
     assert (torch.round(ties) != torch.floor(ties + 0.5)).any()
+    given = quantizing_visible.made(inexact)
+    inverted = given["x"] * (1 / given["step"])
+    assert (torch.round(inverted) != torch.round(given["x"] / given["step"])).any()
 
 
 def test_pytorchs_own_checkpoint_passes_and_no_checkpoint_does_not() -> None:
