@@ -85,6 +85,12 @@ def constants(case: Case, *mistakes: str) -> dict[fx.Node, Any]:
 
 
 _JOINS = (operator.add, operator.mul, operator.iadd, operator.getitem)
+_GIVE_BACK = frozenset(
+    getattr(nn.functional, name)
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+)
+"""What returns its argument itself in another mode: whoever goes by the function alone takes the result for it."""
+
 _MAY_BE_VIEWS = frozenset({"to", "reshape", "contiguous", "flatten", "float", "double", "type"})
 
 
@@ -96,7 +102,7 @@ def _handed_on(nodes: list[fx.Node], does: dict[fx.Node, Seen]) -> set[fx.Node]:
         node = pending.pop()
         if node not in found:
             found.add(node)
-            careful = node.target in _JOINS or node.target in _MAY_BE_VIEWS
+            careful = node.target in _JOINS or node.target in _MAY_BE_VIEWS or node.target in _GIVE_BACK
             pending += [source for source in node.all_input_nodes if careful or does[source].value & does[node].value]
     return found
 
