@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from autograder.course.tasks import find_task
-from autograder.exchange.sparing import spare
+from autograder.exchange.sparing import nothing_collected, spare
 
 GATE = "tests/test_gate.py::test_gate["
 """Tests of which each tries one task. Tasks of one notebook share a process that takes seconds to start."""
@@ -55,14 +55,11 @@ class ByFileAndTask(LoadScopeScheduling):
                 self.workqueue.move_to_end(scope, last=False)
 
 
-# Until all tests are collected: nearly all that is made until then stays, and a fifth of the time went there.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """From now on cycles are looked for, and not among what was imported."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nearly all that is made while tests are collected stays; a fifth of that time went into looking for garbage."""
+    with nothing_collected():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -120,6 +120,25 @@ def test_a_system_package_that_is_missing_is_named_with_the_command_that_install
     assert "Not installed" not in done.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="apt-get is Debian's")
+@pytest.mark.parametrize("fails", [False, True])
+def test_debians_packages_are_installed_beside_pips_and_waited_for(checkout: Checkout, fails: bool) -> None:
+    checkout.python("python3", (3, 12, 1))
+    checkout.program("uname", "#!/bin/sh\necho Linux\n")
+    checkout.program("id", "#!/bin/sh\necho 0\n")
+    checkout.program("apt-get", '#!/bin/bash\n[ "$1" = update ] || { sleep 1; echo "$@" >>"$STAND_IN_LOG.apt"; }\n')
+    # Whatever this machine is and has.
+    script = checkout.root / "scripts" / "setup.sh"
+    text = script.read_text().replace("/usr/lib/postgresql/", "/nowhere/")
+    release = checkout.root / "os-release"
+    release.write_text("ID=debian\n")
+    script.write_text(text.replace("/etc/os-release", f"'{release}'").replace("have bwrap", "have no-such-bwrap"))
+    done = checkout.setup(fails=fails)
+    assert (done.returncode != 0) == fails
+    assert "Installing bubblewrap" in done.stdout.splitlines()[-1]
+    assert "install -y -qq bubblewrap" in Path(f"{checkout.log}.apt").read_text(), "make ended before apt-get did"
+
+
 def test_a_failed_installation_is_said_and_tried_again(checkout: Checkout) -> None:
     checkout.python("python3", (3, 12, 1))
     failed = checkout.setup(fails=True)

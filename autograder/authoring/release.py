@@ -22,7 +22,6 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
-from sqlalchemy import MetaData
 
 from autograder.authoring.glossary import PAGE, glossary_page
 from autograder.course.course import Course
@@ -37,7 +36,7 @@ from autograder.course.sources import (
 )
 from autograder.course.task import UNITS
 from autograder.course.tasks import all_tasks
-from autograder.records.database import connect, prepare_tables
+from autograder.records.database import make_nbgraders_tables
 from fxopt_workbench.files import write_whole
 
 CELL_SECONDS = 300
@@ -235,11 +234,8 @@ def release(course: Course, folder: Path) -> Iterator[tuple[Path, Path]]:
         target = folder / "source" / source.parent.name / f"{source.stem}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(without_claims(read_source(source)), target)
-    # With its tables: nbgrader would start a process of seconds to learn the version of those that it makes itself.
     database = f"sqlite:///{folder / 'gradebook.db'}"
-    engine = connect(database)
-    prepare_tables(engine, MetaData())
-    engine.dispose()
+    make_nbgraders_tables(database)
     make_assignments(Course(course.root), folder / "source", folder / "release", database)
     for source in sources(course):
         name = Path(source.parent.name) / f"{source.stem}.ipynb"

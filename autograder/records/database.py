@@ -156,6 +156,18 @@ def prepare_tables(engine: Engine, metadata: MetaData, *, check: bool = False) -
             opened.close()
 
 
+def make_nbgraders_tables(url: str) -> None:
+    """Make nbgrader's tables in a new database, and none of ours.
+
+    nbgrader would make them, too, and start a process of seconds to learn their version.
+    """
+    engine = connect(url)
+    try:
+        prepare_tables(engine, MetaData())
+    finally:
+        engine.dispose()
+
+
 def _need_folder(file: Path) -> None:
     """SQLite says of every folder that is not there that it cannot open the file."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -320,7 +320,7 @@ def test_a_conditional_which_torch_compiles_runs(runner: SandboxedRunner) -> Non
     assert torch.allclose(run(decode(encode(program)), [X]), torch.sin(X))
 
 
-def test_what_is_asked_for_is_imported_before_the_runner_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_told_which_modules_have_been_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A runner that imports it itself pays seconds for that out of the learner's time, once a submission."""
     with SandboxedRunner(LIMITS, sandboxed=False) as asking:
         control = asking._controlled()
@@ -339,6 +339,8 @@ def test_what_is_asked_for_is_imported_before_the_runner_is_forked(monkeypatch: 
             ask(oracle.persistent, theirs(plain))
     assert asked == [[observed.__module__], sorted([observed.__module__, oracle.__name__])]
 
+
+def test_the_server_imports_what_it_is_told_before_it_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     class Orders:
         """A judge that gives one order and goes."""
 
