@@ -89,7 +89,7 @@ _GIVE_BACK = frozenset(
     getattr(nn.functional, name)
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 )
-"""What returns its argument itself in another mode: whoever goes by the function alone takes the result for it."""
+"""What returns its argument itself in another mode, as modules of these names do. Who goes by the name is careful."""
 
 _MAY_BE_VIEWS = frozenset({"to", "reshape", "contiguous", "flatten", "float", "double", "type"})
 
@@ -102,9 +102,16 @@ def _handed_on(nodes: list[fx.Node], does: dict[fx.Node, Seen]) -> set[fx.Node]:
         node = pending.pop()
         if node not in found:
             found.add(node)
-            careful = node.target in _JOINS or node.target in _MAY_BE_VIEWS or node.target in _GIVE_BACK
+            careful = node.target in (*_JOINS, *_MAY_BE_VIEWS, *_GIVE_BACK) or _is_dropout(node)
             pending += [source for source in node.all_input_nodes if careful or does[source].value & does[node].value]
     return found
+
+
+def _is_dropout(node: fx.Node) -> bool:
+    module = node.graph.owning_module
+    if node.op != "call_module" or module is None:
+        return False
+    return isinstance(module.get_submodule(str(node.target)), nn.modules.dropout._DropoutNd)
 
 
 def _loses(node: fx.Node, mistakes: tuple[str, ...]) -> bool:
