@@ -200,6 +200,7 @@ class ModelGain:
         gain: what counts. Of a pass the mean of the four shares that are saved where the template and the presets have
             run before it, and the presets run once more after it; of the others the mean of what `after` has more.
         seconds: of a pass: first quartile, median and third quartile of both, on this machine; no part of the gain.
+            Empty where it left the model alone.
     """
 
     model: str
@@ -257,9 +258,10 @@ class Report(Displayable):
 
     @property
     def faster(self) -> tuple[float, float, float]:
-        """How many times as fast the models ran behind a pass: first quartile, median and third quartile of them.
+        """How many times as fast the models ran behind a pass: first quartile, median and third quartile of those that
+        it changed.
 
-        All 1 where nothing was timed.
+        All 1 where it changed none.
         """
         ratios = [one.seconds["before"][1] / one.seconds["after"][1] for one in self.models if one.seconds]
         low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else [*ratios, 1.0][:1] * 3
@@ -272,21 +274,21 @@ class Report(Displayable):
     def tables(self) -> list[Table]:
         """Tables: the verdict, the programs, and what is gained."""
         rows = [(kind, *map(str, counts)) for kind, counts in self.programs.items()]
-        timed = bool(self.models) and bool(self.models[0].seconds)
+        of_pass = self.kind == "pass" and bool(self.models)
         gains = [
             (
                 one.model,
                 *(f"{_figure(one.before[name])} → {_figure(one.after[name])}" for name in one.before),
-                *([f"{one.alone:+.1%}"] if timed else []),
+                *([f"{one.alone:+.1%}"] if of_pass else []),
                 f"{one.gain:+.1%}",
-                *([" → ".join(_time(one.seconds[name]) for name in ("before", "after"))] if one.seconds else []),
+                *([_times(one.seconds)] if of_pass else []),
             )
             for one in self.models
         ]
         figures = tuple(self.models[0].before) if self.models else ()
         verdict = UNRANKED.get(self.misconceptions[0], self.status) if self.misconceptions else self.status
-        gained = ("gain alone", "gain beyond") if timed else ("gain",)
-        headings = ("model", *figures, *gained, *(["time"] if timed else [])) if self.models else ()
+        gained = ("gain alone", "gain beyond", "time") if of_pass else ("gain",)
+        headings = ("model", *figures, *gained) if self.models else ()
         done = {"pass": "changed", "capture": "captured", "cost": "counted"}[self.kind]
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         notes = [
@@ -295,21 +297,22 @@ class Report(Displayable):
         ]
         if self.every > 1:
             notes.append(f"A quick look: all models, but only one in {self.every} of the other programs was tried.")
-        if timed:
-            low, middle, high = self.faster
+        if of_pass:
             notes.append(
                 f"Alone it saves {self.alone:+.2%}. What counts is the gain beyond: what it still saves where the "
                 "template and the presets have run before it."
             )
+        if any(one.seconds for one in self.models):
+            low, middle, high = self.faster
             notes.append(
-                f"Timed in turn on this machine, {middle:.2f} times as fast (half of the models: {low:.2f} to "
-                f"{high:.2f}). Time is no part of the gain."
+                f"Models that it changed were timed in turn on this machine: {middle:.2f} times as fast (half of "
+                f"them: {low:.2f} to {high:.2f}). Time is no part of the gain."
             )
         return [
             Table(f"{self.name}: {verdict}", (), (), tuple(self.messages)),
             Table("Programs", ("sort", "tried", done, "wrong"), rows, words=("sort",)),
             Table(
-                f"Gain on hidden models{' beyond the presets' if timed else ''}: {self.gain:+.2%}",
+                f"Gain on hidden models{' beyond the presets' if of_pass else ''}: {self.gain:+.2%}",
                 headings,
                 gains,
                 tuple(notes),
@@ -328,6 +331,10 @@ UNRANKED = {
 
 def _figure(value: float) -> str:
     return f"{value:.1%}" if isinstance(value, float) else f"{value:,}"
+
+
+def _times(seconds: dict[str, list[float]]) -> str:
+    return " → ".join(_time(seconds[name]) for name in ("before", "after")) if seconds else "left alone"
 
 
 def _time(quartiles: list[float]) -> str:

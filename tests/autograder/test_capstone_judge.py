@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import fx
 from wrong_capstones import WRONG
 
 from autograder.capstone.template.own_pass.my_capstone.recognise_gelu import RecogniseGelu
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exchange.graph_form import decode
+from autograder.exchange.graph_form import decode, encode
 from autograder.exercises.capstone import EVERY
 from autograder.exercises.capstone import FAMILIES as FEW
 from autograder.exercises.capstone.examples import restore_examples
@@ -20,6 +22,7 @@ from autograder.exercises.capstone.own_pass import judge as judging
 from autograder.exercises.capstone.own_pass.figures import counted, gain
 from autograder.exercises.capstone.own_pass.programs import (
     encoded,
+    is_the_program,
     model_cases,
     random_cases,
     trap_cases,
@@ -112,7 +115,7 @@ def test_the_template_gains_where_gelu_is_written_out_and_nothing_beyond_itself(
             names, figures = judged(case, probe(case, [name]))
             assert names == [], case.name
             assert figures["changed"] == (figures["alone"] > 0) == (figures["places"] > 0)
-            assert figures["places"] == figures["shared"]["the template"]
+            assert figures["places"] == figures["shared"].get("the template", 0)
             if figures["later"]:
                 assert figures["places"] == 0
             elif figures["alone"]:
@@ -143,6 +146,57 @@ def test_figures_that_come_with_the_evidence_are_not_believed(cases: list[Case],
     evidence.values |= {"changed": False, "gain": 0.9, "before": {"nodes": 100}, "after": {"nodes": 1}}
     names, figures = judged(model, evidence)
     assert (names, figures["alone"], figures["beyond"]) == ([], 0.0, 0.0)
+
+
+def left_alone(case: Case, **values: Any) -> Evidence:
+    """What a pass sends that changes nothing, and says other things of itself than it should where `values` say so."""
+    said = {"passes": ["mine"], "tolerance": 0.0, "keeps_gradients": True, "changed": False}
+    return Evidence(said | values, {}, {name: encoded(case) for name in ("after", "again")})
+
+
+def test_what_comes_back_as_it_went_is_right_and_gains_nothing(
+    cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = cases[0]
+    assert judged(case, left_alone(case, changed=True))[0] == ["untrue report"]
+    monkeypatch.setattr(judging, "differences", None)  # nothing is run to find that out
+    monkeypatch.setattr(judging, "timed", None)
+    names, figures = judged(case, left_alone(case))
+    assert names == []
+    assert figures["before"] == figures["after"]
+    assert (figures["changed"], figures["alone"], figures["beyond"], figures["seconds"]) == (False, 0, 0, {})
+    assert judging.follow_up(replace(case, parameters=case.parameters | {"plant": 0}), left_alone(case)) is None
+
+
+def test_a_change_in_the_second_run_is_seen_where_the_first_changed_nothing(cases: list[Case]) -> None:
+    one, other = cases[0], cases[1]
+    sent = left_alone(one)
+    sent.graphs["again"] = encoded(other)
+    assert judged(one, sent)[0] == ["not idempotent"]
+
+
+@pytest.mark.parametrize("changed", ["a bit of a weight", "the sign of zero", "one for true", "a weight less"])
+def test_the_smallest_change_makes_another_program(changed: str) -> None:
+    def program(scalar: object = 0.0, kept: object = True) -> fx.GraphModule:
+        root = torch.nn.Module()
+        root.register_buffer("weight", torch.ones(3))
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        scaled = graph.call_function(torch.mul, (x, graph.get_attr("weight")))
+        added = graph.call_function(torch.add, (scaled, scalar))
+        graph.output(graph.call_function(torch.sum, (added, 0, kept)))
+        return fx.GraphModule(root, graph)
+
+    whole = encode(program())
+    case = Case("mine", {"graph": whole.document}, whole.tensors)
+    assert is_the_program(case, encode(program()))
+    other = encode(program(-0.0) if "sign" in changed else program(kept=1) if "true" in changed else program())
+    if changed == "a bit of a weight":
+        (storage,) = other.tensors.values()
+        storage[1] += torch.finfo(torch.float32).eps
+    if changed == "a weight less":
+        other.tensors.clear()
+    assert not is_the_program(case, other)
 
 
 def test_hidden_cases_come_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:

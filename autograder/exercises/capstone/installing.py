@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import zipfile
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from typing import Any
+
+from build import BuildBackendException, BuildException, ProjectBuilder
+from pyproject_hooks import quiet_subprocess_runner
 
 from autograder.exchange.verdict import write_your_own
 from autograder.learner_side.withheld import WithheldImportError
@@ -38,14 +42,26 @@ def install(files: Mapping[str, str], group: str) -> tuple[str, ...]:
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b64decode(content))
-    flags = ["--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", *flags, "--target", str(site), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise InstallError(f"pip cannot install it: {done.stderr.strip()[-1500:]}")
+    site.mkdir()
+    try:
+        # What `pip install` does, in a third of the time: of all it brings nothing but the package is needed here.
+        wheel = ProjectBuilder(source, runner=quiet_subprocess_runner).build("wheel", folder)
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extractall(site)
+    except BuildException as error:
+        raise InstallError(f"its pyproject.toml says nothing that could be built: {error}") from error
+    except BuildBackendException as error:
+        raise InstallError(f"no wheel can be built of it: {_said(error)}") from error
     sys.path.append(str(site))
     own = (point for found in distributions(path=[str(site)]) for point in found.entry_points)
     return tuple(sorted(point.name for point in own if point.group == group))
+
+
+def _said(error: BuildBackendException) -> str:
+    """The end of what the build printed, where it printed something."""
+    cause = error.exception
+    printed = cause.output.decode(errors="replace") if isinstance(cause, subprocess.CalledProcessError) else ""
+    return (printed.strip() or str(error))[-1500:]
 
 
 def load(group: str, name: str, withheld: Sequence[str]) -> Any:

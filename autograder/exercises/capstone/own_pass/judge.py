@@ -23,6 +23,7 @@ from autograder.exercises.capstone.own_pass.programs import (
     VISIBLE_SEED,
     encoded,
     inputs_of,
+    is_the_program,
     model_cases,
     planted_case,
     random_cases,
@@ -164,6 +165,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     if "cannot travel" in values:
         yield "graph cannot travel", str(values["cannot travel"])
         return
+    if is_the_program(case, evidence.graphs["after"]):
+        yield from _left_alone(case, evidence)
+        return
     original = decode(encoded(case), ours=True)
     after, again = (decode(evidence.graphs[name]) for name in ("after", "again"))
     if has_inner_graphs(after) and not has_inner_graphs(original):
@@ -179,14 +183,32 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str
     if wrong := _wrong(case, original, after, inputs, tolerance, keeps_gradients):
         yield wrong
         return
-    level = case.parameters.get("model", [""])[1:2]
-    if "planted" in case.parameters or not level:
+    if not _is_model(case):
         return
-    if level == ["torch"] and _serves_one_batch_only(original, after, inputs, keeps_gradients):
+    if case.parameters["model"][1] == "torch" and _serves_one_batch_only(original, after, inputs, keeps_gradients):
         yield "hard-codes a shape", f"({case.name})"
         return
     if case.parameters["model"][2] != VISIBLE_SEED:
         yield _figures(case, original, after, inputs)
+
+
+def _left_alone(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | dict[str, Any]]:
+    """The same where the graph that came back is the one that went: it computes the same and saves nothing."""
+    yield {"changed": False}
+    if not is_the_program(case, evidence.graphs["again"]):
+        graphs = (decode(evidence.graphs[name]) for name in ("after", "again"))
+        yield "not idempotent", _difference(*graphs)
+    if evidence.values["changed"] is not False:
+        yield "untrue report", f"it says changed={evidence.values['changed']}"
+    if _is_model(case) and case.parameters["model"][2] != VISIBLE_SEED:
+        before = _counted_before(case, decode(encoded(case), ours=True), as_sent(inputs_of(case)))
+        gained = {"before": before, "after": before, "alone": 0.0, "beyond": 0.0, "places": 0, "shared": {}}
+        yield gained | {"later": "later" in case.parameters, "model": case.parameters["model"][:2], "seconds": {}}
+
+
+def _is_model(case: Case) -> bool:
+    """Whether it is a model as it was made: no trap, no random program, no plant."""
+    return "model" in case.parameters and "planted" not in case.parameters
 
 
 def _wrong(
@@ -239,7 +261,7 @@ def _only_strides(wrong: list[str]) -> bool:
 def _figures(case: Case, original: fx.GraphModule, after: fx.GraphModule, inputs: tuple[Any, ...]) -> dict[str, Any]:
     """What is gained on a model, where it was rewritten, and at which of these places each pass of the course is."""
     here = places(original, after)
-    theirs = courses_places(case, original)
+    theirs = courses_places(case, original) if here else {}
     shared = {name: sum(place in own for place in here) for name, own in theirs.items()}
     shared["the presets together"] = sum(any(place in own for own in theirs.values()) for place in here)
     before, now = _counted_before(case, original, inputs), ask(counted, after, inputs)
@@ -284,6 +306,8 @@ def follow_up(case: Case, evidence: Evidence) -> Case | None:
     signatures of which there are enough.
     """
     number = case.parameters["plant"]
+    if is_the_program(case, evidence.graphs["after"]):
+        return None
     original, after = decode(encoded(case), ours=True), decode(evidence.graphs["after"])
     rewritten = set(places(original, after))
     key = (case.name, case.parameters["model"][2], tuple(sorted(rewritten)))

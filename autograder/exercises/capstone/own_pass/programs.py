@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from functools import cache
@@ -90,6 +91,23 @@ def _case(name: str, parameters: dict[str, Any], graph_module: fx.GraphModule) -
 def encoded(case: Case) -> EncodedGraph:
     """The case's graph in its JSON form."""
     return EncodedGraph(case.parameters["graph"], case.tensors)
+
+
+def is_the_program(case: Case, sent: EncodedGraph) -> bool:
+    """Whether a graph that came back is the case's own, node by node and bit by bit: then it does what that does."""
+    own = encoded(case)
+    # As JSON: in Python 1 is True and 0.0 is -0.0.
+    documents = (json.dumps(graph.document, sort_keys=True) for graph in (own, sent))
+    return (
+        len({*documents}) == 1
+        and own.tensors.keys() == sent.tensors.keys()
+        and all(_same_bits(tensor, sent.tensors[name]) for name, tensor in own.tensors.items())
+    )
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    alike = one.dtype == other.dtype and one.shape == other.shape
+    return alike and torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
 
 
 @cache
