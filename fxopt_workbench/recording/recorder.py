@@ -73,9 +73,8 @@ class Recorder(TorchDispatchMode):
         self._known = WeakTensorKeyDictionary()
         self._roots: dict[int, tuple[StorageWeakRef, Callable[[], fx.Node], torch.dtype]] = {}
         self._state = {id(tensor): (path, _described(tensor)) for path, tensor in reversed(list(state.items()))}
-        self._before = WeakTensorKeyDictionary(
-            {one: True for one in gc.get_objects() if issubclass(type(one), torch.Tensor)}
-        )
+        kinds = _kinds_of_tensors()
+        self._before = WeakTensorKeyDictionary({one: True for one in gc.get_objects() if type(one) in kinds})
         self._frozen: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         self._refusal: CaptureError | None = None
         self._random_state = read_random_state()
@@ -271,6 +270,17 @@ class Recorder(TorchDispatchMode):
 
 def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def _kinds_of_tensors() -> set[type]:
+    """`torch.Tensor` and all that inherit from it. To ask each object in memory for it would take twice as long."""
+    kinds, waiting = set[type](), [torch.Tensor]
+    while waiting:
+        kind = waiting.pop()
+        if kind not in kinds:
+            kinds.add(kind)
+            waiting += type.__subclasses__(kind)
+    return kinds
 
 
 def _described(tensor: torch.Tensor) -> tuple[Any, ...]:

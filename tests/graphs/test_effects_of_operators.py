@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from observed_calls import AtenCalls, Call, Observed, TorchCalls, observe
+from sample_inputs import sample_inputs
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -95,7 +96,7 @@ def survey() -> Survey:
         if (dtype := on_this_device(operator)) is None:
             continue
         here: collections.Counter[Any] = collections.Counter()
-        for sample in itertools.islice(operator.sample_inputs("cpu", dtype), SAMPLES):
+        for sample in itertools.islice(sample_inputs(operator, dtype), SAMPLES):
             for call in calls_of(operator, sample):
                 key = dialect_of(call.target), name_of(call.target)
                 here[key] += 1

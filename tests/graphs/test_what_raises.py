@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from sample_inputs import sample_inputs
 from torch import fx
 from torch._ops import OpOverload
 from torch.testing._internal.common_methods_invocations import op_db
@@ -83,7 +84,7 @@ def _look(call: Callable[[], Any]) -> str | None:
 def _of_one(op: Any) -> set[str]:
     found: set[str] = set()
     for dtype in {torch.float32, torch.int64} & set(op.dtypes):
-        samples = [sample for sample, _ in zip(op.sample_inputs("cpu", dtype), range(SAMPLES), strict=False)]
+        samples = [sample for sample, _ in zip(sample_inputs(op, dtype), range(SAMPLES), strict=False)]
         for sample in samples:
             args, kwargs = (sample.input, *sample.args), sample.kwargs
             if _look(lambda: op.op(*args, **kwargs)) is not None:  # noqa: B023
