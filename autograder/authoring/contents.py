@@ -101,7 +101,7 @@ def grading_digest(task: Task) -> str:
     names = set().union(*(reached(root) for root in (f"{task.module}.judge", f"{task.module}.visible", *GRADERS)))
     earlier = [other for other in all_tasks() if list(UNITS).index(other.unit) < list(UNITS).index(task.unit)]
     answers = {other.name: _digest_of(path) for other in earlier if (path := other.folder / "reference.py").exists()}
-    row = [task.name, task.provides, task.withheld, task.seconds, task.imports]
+    row = [task.name, task.provides, task.withheld, task.seconds, task.imports, task.compiles]
     return digest([RULES, _files(names), answers, row, sys.version_info[:2], version("torch")])
 
 

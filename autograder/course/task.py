@@ -51,6 +51,8 @@ class Task:
         export: module of the learner's package `my_fxopt` to which the answer goes once its check passes; later units
             get it by `autograder.use(name)`. Empty for tasks that export nothing.
         imports: modules that take seconds to import; a worker does so once, before it forks for each answer.
+        compiles: whether cells, probe or answers capture, export or compile, or import what does: a worker then takes
+            PyTorch's compiler into use once, before it forks for each answer, which takes four seconds.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Task:
     checklist: tuple[str, ...] = ()
     export: str = ""
     imports: tuple[str, ...] = ()
+    compiles: bool = False
 
     @property
     def folder(self) -> Path:

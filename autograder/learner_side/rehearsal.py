@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
 from io import StringIO
 
-from autograder.course.tasks import all_tasks
+from autograder.course.task import Task
+from autograder.course.tasks import all_tasks, capstone_tasks
 from autograder.learner_side.withheld import WithheldImportError
 from autograder.learner_side.worker import describe_error
 
@@ -32,14 +33,19 @@ COURSE = (
     "fxopt_workbench.pictures",
     "fxopt_workbench.results",
 )
-"""Packages of the course that cells and probes import again and again, as far as no task withholds them."""
+"""Packages of the course that cells and probes of tasks that compile import, as far as no task withholds them."""
 
 
-def import_ahead() -> None:
-    """Import the course's packages and, of the tasks whose folders are in the view, the probes and what they import."""
-    tasks = [task for task in all_tasks() if task.folder.is_dir() and (task.folder / "visible.py").is_file()]
+def tasks_in_view() -> list[Task]:
+    """The tasks whose folders are in the view."""
+    return [task for task in (*all_tasks(), *capstone_tasks().values()) if (task.folder / "visible.py").is_file()]
+
+
+def import_ahead(tasks: Sequence[Task]) -> None:
+    """Import the probes of tasks, what they import, and the course's packages where one of them compiles."""
     withheld = {name for task in tasks for name in task.withheld}
-    names = [name for name in COURSE if not any(f"{name}.".startswith(f"{other}.") for other in withheld)]
+    course = COURSE if any(task.compiles for task in tasks) else ()
+    names = [name for name in course if not any(f"{name}.".startswith(f"{other}.") for other in withheld)]
     names += [name for task in tasks for name in task.imports]
     names += [f"{task.module}.visible" for task in tasks]
     for name in dict.fromkeys(names):
@@ -48,9 +54,9 @@ def import_ahead() -> None:
             import_module(name)
 
 
-def make_ahead() -> None:
+def make_ahead(tasks: Sequence[Task]) -> None:
     """Let the probes make what they are going to need for their visible cases, where that takes long: `make_ahead`."""
-    for task in all_tasks():
+    for task in tasks:
         make = getattr(sys.modules.get(f"{task.module}.visible"), "make_ahead", None)
         if make is not None:
             import torch
@@ -124,11 +130,13 @@ def rehearse() -> None:
     silent = StringIO()
     with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
         warnings.simplefilter("ignore")
-        import_ahead()
+        tasks = tasks_in_view()
+        import_ahead(tasks)
         level = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
         try:
-            make_ahead()
-            first_uses()
+            make_ahead(tasks)
+            if any(task.compiles for task in tasks):
+                first_uses()
         finally:
             logging.disable(level)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+from autograder.course.course import Course
+from autograder.course.notebooks import cells_before_check
+from autograder.course.reading import read_notebook
+from autograder.course.task import UNITS, Task
+from autograder.course.tasks import all_tasks
 from autograder.learner_side.rehearsal import COURSE
+
+CURRICULUM = Course(Path(__file__).resolve().parents[2]).curriculum
+
+COMPILING = re.compile(
+    r"torch\.compile|torch\.export|torch\._dynamo|fxopt_core\.(capture|optimizer|passes|verification|backend)"
+)
+"""Names without which nobody gets into PyTorch's compiler."""
+
+WITHOUT_COMPILER = """
+import sys
+from autograder.course.tasks import find_task
+from autograder.learner_side import rehearsal
+rehearsal.tasks_in_view = lambda: [find_task("conv_output_shape"), find_task("strided_tensor")]
+rehearsal.rehearse()
+assert "autograder.exercises.u2.strided_tensor.visible" in sys.modules
+print("torch._dynamo" in sys.modules)
+"""
 
 AFTERWARDS = """
 import sys
@@ -42,3 +66,17 @@ def test_what_is_imported_ahead_exists(name: str) -> None:
 def test_nothing_of_it_is_seen_afterwards() -> None:
     done = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True, check=False)
     assert done.stdout == "as if nothing had been\n", done.stderr[-2000:]
+
+
+def test_the_compiler_is_taken_into_use_for_tasks_that_compile_only() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER], capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("task", [task for task in all_tasks() if not task.compiles], ids=lambda task: task.name)
+def test_a_task_that_names_the_compiler_says_so(task: Task) -> None:
+    notebook = read_notebook(CURRICULUM / UNITS[task.unit] / f"{task.notebook}.ipynb")
+    sources = [cell["source"] for cell in cells_before_check(notebook, task)]
+    sources += [path.read_text() for path in (task.folder / "visible.py", *(task.folder / "right").glob("*.py"))]
+    named = {found[0] for source in sources for found in COMPILING.finditer(source)}
+    assert not named or "torch._dynamo" in task.imports, f"{task.name} wants `compiles=True`: {named}"

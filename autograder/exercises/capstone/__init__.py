@@ -55,6 +55,7 @@ def _task(name: str, title: str, checklist: str, withheld: tuple[str, ...] = ())
         evidence="artefact",
         withheld=withheld,
         seconds=240.0,
+        compiles=True,
         checklist=(checklist,),
     )
 

@@ -24,6 +24,7 @@ TASKS = (
         withheld=("fxopt_core.capture", "torch._dynamo.testing", "torch._dynamo.debug_utils"),
         checklist=("extract-graphs",),
         export="graphs",
+        compiles=True,
     ),
     Task(
         name="operation_histogram",
@@ -35,6 +36,7 @@ TASKS = (
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
         export="graphs",
+        compiles=True,
     ),
     Task(
         name="remove_graph_breaks",
@@ -45,6 +47,7 @@ TASKS = (
         evidence="artefact",
         measured=("eager mode differs",),
         checklist=("explain-dynamo",),
+        compiles=True,
     ),
     Task(
         name="stop_recompilations",
@@ -56,6 +59,7 @@ TASKS = (
         measured=("gradients lost", "ran without the graph"),
         withheld=("torch._dynamo.testing",),
         checklist=("explain-dynamo",),
+        compiles=True,
     ),
     Task(
         name="measure_compile_cost",
@@ -68,6 +72,7 @@ TASKS = (
         withheld=("fxopt_core.benchmark", "torch.utils.benchmark"),
         checklist=("profile-compilation",),
         export="measuring",
+        compiles=True,
     ),
     Task(
         name="rewriting_backend",
@@ -85,5 +90,6 @@ TASKS = (
         ),
         checklist=("explain-dynamo",),
         export="backends",
+        compiles=True,
     ),
 )

@@ -14,6 +14,7 @@ TASKS = (
         evidence="answer",
         checklist=("extract-graphs",),
         export="graphs",
+        compiles=True,
     ),
     Task(
         name="replace_relu",
@@ -24,6 +25,7 @@ TASKS = (
         evidence="artefact",
         measured=("changed the modules",),
         checklist=("write-passes",),
+        compiles=True,
     ),
     Task(
         name="remove_dead_code",
@@ -35,6 +37,7 @@ TASKS = (
         withheld=("fxopt_core.passes.dead_code",),
         checklist=("write-passes",),
         export="passes",
+        compiles=True,
     ),
     Task(
         name="merge_duplicates",
@@ -50,6 +53,7 @@ TASKS = (
         ),
         checklist=("write-passes",),
         export="passes",
+        compiles=True,
     ),
     Task(
         name="fold_constants",
@@ -62,6 +66,7 @@ TASKS = (
         withheld=("fxopt_core.passes.constant_folding", "torch.fx.experimental.const_fold"),
         checklist=("write-passes",),
         export="passes",
+        compiles=True,
     ),
     Task(
         name="fold_batchnorm",
@@ -79,6 +84,7 @@ TASKS = (
         ),
         checklist=("write-passes",),
         export="passes",
+        compiles=True,
     ),
     Task(
         name="write_a_pass",
@@ -92,6 +98,7 @@ TASKS = (
         checklist=("write-passes",),
         # A module of its own: it holds a copy of `find_duplicates`, which in `passes` belongs to another task.
         export="merge_pass",
+        compiles=True,
     ),
     Task(
         name="fuse_linear_relu",
@@ -103,6 +110,7 @@ TASKS = (
         withheld=("fxopt_core.passes.linear_activation_fusion",),
         checklist=("write-passes",),
         export="passes",
+        compiles=True,
     ),
     Task(
         name="recompute",
@@ -124,5 +132,6 @@ TASKS = (
         ),
         withheld=("fxopt_core.passes.recomputation",),
         checklist=("write-passes",),
+        compiles=True,
     ),
 )

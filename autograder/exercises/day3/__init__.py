@@ -15,6 +15,7 @@ TASKS = (
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
         export="extraction",
+        compiles=True,
     ),
     Task(
         name="capture_outcomes",
@@ -25,6 +26,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),
+        compiles=True,
     ),
     Task(
         name="silent_mistake",
@@ -35,6 +37,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture", "fxopt_core.verification"),
         checklist=("extract-graphs",),
+        compiles=True,
     ),
     Task(
         name="dynamic_export",
@@ -51,6 +54,7 @@ TASKS = (
         ),
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
+        compiles=True,
     ),
     Task(
         name="exportable_control_flow",
@@ -61,6 +65,7 @@ TASKS = (
         evidence="artefact",
         measured=("eager mode differs",),
         checklist=("extract-graphs",),
+        compiles=True,
     ),
     Task(
         name="round_trip",
@@ -73,6 +78,7 @@ TASKS = (
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
         export="extraction",
+        compiles=True,
     ),
     Task(
         name="extract_any",
@@ -91,5 +97,6 @@ TASKS = (
         withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),
         export="extraction",
+        compiles=True,
     ),
 )

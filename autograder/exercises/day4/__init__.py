@@ -16,6 +16,7 @@ TASKS = (
         withheld=("fxopt_core.capture", "fxopt_core.verification"),
         checklist=("huggingface-models",),
         imports=IMPORTS,
+        compiles=True,
     ),
     Task(
         name="find_attention",
@@ -33,6 +34,7 @@ TASKS = (
         checklist=("huggingface-models", "extract-graphs"),
         imports=IMPORTS,
         export="graphs",
+        compiles=True,
     ),
     Task(
         name="fuse_attention",
@@ -49,6 +51,7 @@ TASKS = (
         ),
         checklist=("huggingface-models", "write-passes"),
         imports=IMPORTS,
+        compiles=True,
     ),
     Task(
         name="layer_costs",
@@ -60,6 +63,7 @@ TASKS = (
         withheld=("fxopt_core.costs", "torch.utils.flop_counter"),
         checklist=("huggingface-models",),
         imports=IMPORTS,
+        compiles=True,
     ),
     Task(
         name="dynamic_gpt2",
@@ -72,6 +76,7 @@ TASKS = (
         withheld=("torch._dynamo.testing",),
         checklist=("huggingface-models", "explain-dynamo"),
         imports=(*IMPORTS, "torch._dynamo", "torch.fx.experimental.symbolic_shapes"),
+        compiles=True,
     ),
     Task(
         name="compile_profile",
@@ -84,5 +89,6 @@ TASKS = (
         withheld=("fxopt_core.benchmark", "torch.utils.benchmark"),
         checklist=("profile-compilation",),
         imports=IMPORTS,
+        compiles=True,
     ),
 )

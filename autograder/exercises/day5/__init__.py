@@ -14,6 +14,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture", "torch._dynamo.testing"),
         checklist=("explain-dynamo",),
+        compiles=True,
     ),
     Task(
         name="branch_evidence",
@@ -24,6 +25,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture", "fxopt_workbench.huggingface.coverage"),
         checklist=("extract-graphs",),
+        compiles=True,
     ),
     Task(
         name="insert_after",
@@ -34,6 +36,7 @@ TASKS = (
         evidence="artefact",
         withheld=("fxopt_core.passes",),
         checklist=("write-passes",),
+        compiles=True,
     ),
     Task(
         name="dynamic_sizes",
@@ -44,6 +47,7 @@ TASKS = (
         evidence="answer",
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
+        compiles=True,
     ),
     Task(
         name="pipeline",
@@ -57,6 +61,7 @@ TASKS = (
         withheld=("fxopt_core.optimizer", "fxopt_core.verification", "fxopt_core.benchmark"),
         seconds=120.0,
         checklist=("extract-graphs", "write-passes", "profile-compilation"),
+        compiles=True,
     ),
     Task(
         name="choose_engine",
@@ -68,6 +73,7 @@ TASKS = (
         instrument=True,
         withheld=("fxopt_workbench.engines", "fxopt_core.benchmark"),
         checklist=("profile-compilation",),
+        compiles=True,
     ),
 )
 

@@ -44,6 +44,7 @@ TASKS = (
         provides=("take_apart",),
         evidence="answer",
         checklist=("navigate-source", "debug-internals"),
+        imports=("torch._dynamo",),
     ),
     Task(
         name="own_module",

@@ -33,6 +33,7 @@ TASKS = (
         provides=("Recorder",),
         evidence="answer",
         checklist=("debug-internals",),
+        imports=("torch._dynamo",),
     ),
     Task(
         name="toy_backend",
@@ -53,6 +54,7 @@ TASKS = (
         measured=("open is opaque", "whole is taken apart", "not compiled", "no formula"),
         checklist=("debug-internals",),
         imports=("torch._dynamo.backends.common",),
+        compiles=True,
     ),
 )
 

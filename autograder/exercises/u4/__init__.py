@@ -34,6 +34,7 @@ TASKS = (
         evidence="answer",
         measured=("no function", "not noticed", "input overwritten"),
         checklist=("autograd-mechanics",),
+        imports=("torch._dynamo",),
     ),
     Task(
         name="checkpointing",

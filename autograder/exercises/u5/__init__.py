@@ -25,6 +25,7 @@ TASKS = (
         measured=("several passes",),
         fresh=True,
         checklist=("cpp-extensions",),
+        compiles=True,
     ),
     Task(
         name="gaussian",
@@ -37,6 +38,7 @@ TASKS = (
         fresh=True,
         checklist=("cpp-extensions",),
         imports=("torch._dynamo.backends.common",),
+        compiles=True,
     ),
     Task(
         name="silu_dropout",
@@ -51,6 +53,7 @@ TASKS = (
         ),
         fresh=True,
         checklist=("cpp-extensions",),
+        compiles=True,
     ),
     Task(
         name="stable_decay",

@@ -41,6 +41,7 @@ TASKS = (
             "torch.fx.experimental.symbolic_shapes",
             "torch.fx.experimental.proxy_tensor",
         ),
+        compiles=True,
     ),
     Task(
         name="find_leak",

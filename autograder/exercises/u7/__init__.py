@@ -50,6 +50,7 @@ TASKS = (
         provides=("losses",),
         evidence="answer",
         checklist=("debug-internals",),
+        compiles=True,
     ),
 )
 
