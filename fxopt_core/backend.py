@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.source import ConstantSource
 
 from fxopt_core.optimizer.dynamo_graph import compare_graphs, optimize_graph
 from fxopt_core.optimizer.engines import Engine, Request, find_engine
@@ -153,6 +152,8 @@ def _records_gradients(example_inputs: list[Any]) -> bool:
 
 def _name_sources(graph_module: fx.GraphModule) -> None:
     """Tell AOTAutograd where the tensors come from that passes made: it asks for every one that a graph holds."""
+    from torch._dynamo.source import ConstantSource
+
     sources = dict(getattr(graph_module, "_param_name_to_source", None) or {})
     for name, _ in (*graph_module.named_parameters(), *graph_module.named_buffers()):
         sources.setdefault(name, ConstantSource(name))

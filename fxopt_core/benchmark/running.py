@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters
 
 from fxopt_core import devices
 from fxopt_core.benchmark.accuracy import largest_error
@@ -170,6 +169,8 @@ def _cache(fresh: bool) -> contextlib.AbstractContextManager[None]:
 
 def _captured() -> tuple[int, int]:
     """Graphs, and calls in them, that Dynamo has captured in this process so far."""
+    from torch._dynamo.utils import counters
+
     return counters["stats"]["unique_graphs"], counters["stats"]["calls_captured"]
 
 

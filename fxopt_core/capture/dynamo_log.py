@@ -19,9 +19,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# Importing registers the loggers that are listened to.
-import torch._dynamo
-
 _REPEATED_IN_THE_REPORT: dict[str, str | tuple[str, ...]] = {
     "torch._dynamo.variables.tensor": "Graph break from",
     "torch.fx.experimental.symbolic_shapes": ("Unable to find user code corresponding to", "propagate_real_tensors"),
@@ -123,6 +120,8 @@ def messages_of(artifact: str) -> Iterator[list[str]]:
     Raises:
         RuntimeError: this torch has no such artifact.
     """
+    import torch._dynamo  # registers the loggers that are listened to
+
     names = [name for name in logging.root.manager.loggerDict if name.endswith(f".__{artifact}")]
     if not names:
         raise RuntimeError(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
-from torch._dynamo.source import NNModuleSource
 from torch.export.graph_signature import InputKind
 from torch.fx.graph import _PyTreeCodeGen
 from torch.fx.passes.shape_prop import TensorMetadata
@@ -305,6 +304,8 @@ def _held_by_module(node: fx.Node) -> str:
 
     Unlike a name, the note tells a buffer from an argument called `my_buffers_x`. A copied graph has lost it.
     """
+    from torch._dynamo.source import NNModuleSource  # whoever has such a note has imported Dynamo; others wait for it
+
     place = source = getattr(node, "_dynamo_source", None)
     while place is not None and not isinstance(place, NNModuleSource):
         place = getattr(place, "base", None)

@@ -141,6 +141,16 @@ TABLE |= {
 }
 
 
+LARGER = {f"{family}{size}" for family in ("yolov8", "yolo11") for size in "mlx"}
+"""What differs from a smaller one in its numbers of channels and blocks only."""
+
+MODELS = pytest.mark.parametrize(
+    "build",
+    [pytest.param(build, marks=pytest.mark.long if build.__name__ in LARGER else ()) for build in TABLE],
+    ids=lambda build: build.__name__,
+)
+
+
 @cache
 def analysed(build: Callable[[], tuple[Any, Any]]) -> Analysis:
     with torch.device("meta"):
@@ -148,14 +158,14 @@ def analysed(build: Callable[[], tuple[Any, Any]]) -> Analysis:
     return analyze(model.eval(), inputs)
 
 
-@pytest.mark.parametrize("build", TABLE, ids=lambda build: build.__name__)
+@MODELS
 def test_parameters_agree(build: Callable[[], tuple[Any, Any]]) -> None:
     published = TABLE[build]
     ours = analysed(build).parameters
     assert float(f"{ours:.{published.digits - 1}e}") == published.parameters, published.source
 
 
-@pytest.mark.parametrize("build", TABLE, ids=lambda build: build.__name__)
+@MODELS
 def test_flops_agree(build: Callable[[], tuple[Any, Any]]) -> None:
     published = TABLE[build]
     analysis = analysed(build)

@@ -39,7 +39,9 @@ def class_of(folder: Path) -> SmallCourse:
     return made
 
 
-@pytest.mark.parametrize("postgresql", [False, True], ids=["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    "postgresql", [False, pytest.param(True, marks=pytest.mark.long)], ids=["sqlite", "postgresql"]
+)
 def test_a_class_is_graded_as_if_nobody_had_been_killed(postgresql: bool) -> None:
     if postgresql:
         need_postgresql()

@@ -152,10 +152,16 @@ def assert_close(model: Parallel, module: fx.GraphModule, x: torch.Tensor, resul
         assert float((result - before).detach().abs().max()) <= SINGLE.relative * float(before.detach().abs().max())
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("level", "dimensions", "transposed", "groups"),
+    [
+        # The levels of an export differ in how one convolution is written, and not in dimensions or groups.
+        pytest.param(
+            *all_four, marks=pytest.mark.long if all_four[0] in ("export", "native") and all_four[1] != 2 else ()
+        )
+        for all_four in product(LEVELS, (1, 2, 3), (False, True), (1, 2))
+    ],
+)
 def test_a_convolution_takes_in_the_normalisation_behind_it(
     level: str, dimensions: int, transposed: bool, groups: int
 ) -> None:

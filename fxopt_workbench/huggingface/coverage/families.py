@@ -217,7 +217,7 @@ def without_timm(config: Any) -> None:
     for name, inner in list(vars(config).items()):
         if getattr(inner, "model_type", None) == "timm_backbone":
             stages = [f"stage{index}" for index in getattr(inner, "out_indices", None) or (1, 2, 3, 4)]
-            setattr(config, name, ResNetConfig(out_features=stages))  # type: ignore[call-arg]
+            setattr(config, name, ResNetConfig(out_features=stages))
         elif hasattr(inner, "model_type"):
             without_timm(inner)
 

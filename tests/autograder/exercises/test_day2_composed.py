@@ -1,6 +1,6 @@
 """References of day 2 beside an independent second solution: that of the judge, on generated programs.
 
-`FXOPT_COMPOSED=2000` tries as many programs of each task.
+`FXOPT_COMPOSED=2000` tries as many programs of each task, `make test-long` 100.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from autograder.course.tasks import find_task
 from autograder.exchange.evidence import Evidence
 from autograder.exchange.verdict import Agreement
 
-PROGRAMS = int(os.environ.get("FXOPT_COMPOSED", "40"))
+LONG = "FXOPT_LONG" in os.environ
+PROGRAMS = int(os.environ.get("FXOPT_COMPOSED", "100" if LONG else "20"))
 
+pytestmark = pytest.mark.sampled
 
 GENERATED = (
     "walk_graph", "replace_relu", "remove_dead_code", "merge_duplicates", "fold_constants", "fold_batchnorm",
