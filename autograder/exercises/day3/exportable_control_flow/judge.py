@@ -213,7 +213,7 @@ def small_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tens
         generator = torch.Generator().manual_seed(case.parameters["seed"] + 2)
         for level, count in ((SMALL, 0), (SMALL, given.most_steps), (TINY, 0)):
             x = draw_input(given, 4, True, generator)
-            yield x * (level / float(given.first(x).mean())), count
+            yield x * (level / float(given.first(x).mean().detach())), count
 
 
 def zero_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
