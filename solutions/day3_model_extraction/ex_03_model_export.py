@@ -325,8 +325,8 @@ check.day3.exportable_control_flow(ExportableModel)
 #    is one batch of shape (batch, width), perhaps of a single row. The file has to serve batches of any size from one row up.
 # 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows only torch.
 #    The check puts your file into an empty folder and starts `python -c SOURCE model.pt2 inputs.pt outputs.pt` there.
-#    `inputs.pt` is a list of input tensors, written with `torch.save`. Write the list of outputs to `outputs.pt` in the same
-#    way.
+#    `inputs.pt` is a list of input tensors, perhaps an empty one, written with `torch.save`. Write the list of outputs to
+#    `outputs.pt` in the same way.
 #
 # The model is printed below. **Prediction.** Which of its two buffers would a `state_dict` bring along?
 #

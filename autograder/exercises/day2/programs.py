@@ -46,7 +46,7 @@ def program(
         seed: of the values of parameters.
         more: further entries. `modes` says of modules, by path, that they are in training whatever `training` says;
             with `positional` functions of `torch.nn.functional` get all their arguments by position, as Dynamo may
-            record them.
+            record them; `paths` says of nodes, by name, at which other path they find the module that they call.
     """
     given = {
         "body": body,
@@ -91,7 +91,18 @@ def build(case: Case) -> fx.GraphModule:
     graph_module = trace(make_module(case))
     if case.parameters.get("positional"):
         _by_position(graph_module)
+    if paths := case.parameters.get("paths"):
+        _at_other_paths(graph_module, paths)
     return graph_module
+
+
+def _at_other_paths(graph_module: fx.GraphModule, paths: Mapping[str, str]) -> None:
+    """Let nodes call their module by a second path: symbolic tracing knows one path of each module, the first."""
+    for node in graph_module.graph.nodes:
+        if node.name in paths:
+            graph_module.add_submodule(paths[node.name], graph_module.get_submodule(node.target))
+            node.target = paths[node.name]
+    graph_module.recompile()
 
 
 def _by_position(graph_module: fx.GraphModule) -> None:

@@ -128,10 +128,21 @@ def freeze_batch(graph_module: fx.GraphModule) -> None:
     _behind(graph_module, (aten.view.default, ([3, -1],)))
 
 
+def at_least_eight(graph_module: fx.GraphModule) -> None:
+    """Divides by the batch size, or by 8 where that is more. Wrong, but not for batches of at least eight rows."""
+    for node in list(graph_module.graph.nodes):
+        if node.target is aten.div.Tensor:
+            with graph_module.graph.inserting_before(node):
+                size = graph_module.graph.call_function(torch.sym_max, (node.args[1], 8))
+            node.args = (node.args[0], size)
+    graph_module.recompile()
+
+
 MORE_PASSES = {
     function.__name__: function
     for function in (
         *(leave_alone, refuse, double_weights, break_after_writing, shift, nudge, make_undefined, wrap, freeze_batch),
+        at_least_eight,
     )
 } | {f"drift_{number}": drift for number in range(1, 7)}
 """Further ones, of which the task says nothing."""

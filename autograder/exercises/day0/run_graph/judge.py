@@ -37,6 +37,10 @@ MISCONCEPTIONS = {
     "path taken for a name": (
         "A target such as `block.scale` is a path, and `getattr` takes one name. Follow the parts between the dots."
     ),
+    "attributes read at another time": (
+        "You read what lies in the module before the run, or once for several nodes. A submodule may put another "
+        "tensor there when it is called: read it when the node has its turn."
+    ),
     "keywords dropped": "You left out `node.kwargs`: functions, methods and modules get their keyword arguments, too.",
     "method without its arguments": (
         "A method gets the first argument as its object, and all the others as arguments: you left those out."
@@ -171,6 +175,12 @@ FIXED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "a = getattr(self.block.deep, '1').weight * x\nb = self.block.deep(a) * getattr(self.block.again, '1').weight\n"
         "return b + getattr(self.block.deep, '0')(y) + getattr(self.block.again, '0')(x) * self.block.again(y)",
         {"state": {"deep": "nn.Sequential(nn.Linear(4, 4), Scaled(4))", "again": "deep"}},
+    ),
+    (
+        "a buffer that a module replaces",
+        "a = x + self.block.counting.count\nb = self.block.counting(y)\nc = self.block.counting.count * a\n"
+        "return b + self.block.counting(c), self.block.counting.count",
+        {"state": {"counting": "Counting()"}},
     ),
     ("a dictionary", "return {'a': [x * 2, (y, 1)], 'n': x.size(0), 'none': None, 'x': x}", {}),
     ("inputs returned", "return y, x, y", {}),
@@ -385,6 +395,27 @@ class _NamesForAllPaths(_NamesForPaths):
         return getattr(self.module, target)(*args, **kwargs)
 
 
+class _AttributesBeforehand(_Variant):
+    def run(self, *args: Any, **options: Any) -> Any:
+        paths = {n.target for n in self.graph.nodes if n.op == "get_attr"}
+        self.early = {path: self.fetch_attr(str(path)) for path in paths}
+        return super().run(*args, **options)
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.early[target]
+
+
+class _AttributesOnce(_Variant):
+    def run(self, *args: Any, **options: Any) -> Any:
+        self.early: dict[Any, Any] = {}
+        return super().run(*args, **options)
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if target not in self.early:
+            self.early[target] = super().get_attr(target, args, kwargs)
+        return self.early[target]
+
+
 class _Forward(_Variant):
     def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.fetch_attr(target).forward(*args, **kwargs)
@@ -479,6 +510,7 @@ MISTAKES: dict[str, tuple[Run, ...]] = {
     ),
     "method of a tensor": (by(_MethodsOfTensors),),
     "path taken for a name": tuple(map(by, (_NamesForPaths, _NamesForAllPaths))),
+    "attributes read at another time": tuple(map(by, (_AttributesBeforehand, _AttributesOnce))),
     "keywords dropped": tuple(
         map(by, (_NoKeywords, _FunctionsWithoutKeywords, _MethodsWithoutKeywords, _ModulesWithoutKeywords))
     ),

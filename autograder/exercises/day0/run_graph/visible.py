@@ -56,6 +56,21 @@ class Picked(nn.Module):
         return (total if named is None else total - named["less"])[rows]
 
 
+class Counting(nn.Module):
+    """A layer that counts its calls, each time in a new tensor."""
+
+    count: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Any shape to the same."""
+        self.count = self.count + 1.0
+        return x * 2.0
+
+
 def program(
     name: str,
     body: str,
@@ -142,7 +157,7 @@ def build(case: Case) -> fx.GraphModule:
     given = case.parameters
     lines = "\n".join(f"    {line}" for line in given["body"].splitlines())
     names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional, "operator": operator}
-    names |= {"Scaled": Scaled, "Picked": Picked}
+    names |= {"Scaled": Scaled, "Picked": Picked, "Counting": Counting}
     exec(compile(f"def forward(self, x, y):\n{lines}\n", "<program>", "exec"), names)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])

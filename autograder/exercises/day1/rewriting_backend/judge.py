@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
         "A model with a graph break reaches your backend in several graphs. Each is compiled by itself: one call of "
         "`compile_inner` for each graph, and its result runs in the place of that graph."
     ),
+    "taken for an earlier graph": (
+        "For inputs of another size Dynamo captures the model anew and hands your backend another graph. Its code is "
+        "that of an earlier one, but it is to be compiled for these inputs: call `compile_inner` for each graph."
+    ),
     "write lost": (
         "The model no longer writes into its buffer. A node whose value nobody reads may still do something: leave "
         "everything but the GELUs as it is."
@@ -115,6 +119,8 @@ FIXED: dict[str, dict[str, Any]] = {
         "activations": ["exact", "exact, by keyword", "exact, said so"],
         "overwrites": True,
     },
+    "inputs of another size": {"activations": ["exact", "tanh"], "second_batch": 5},
+    "two graphs, and inputs of another size": {"activations": ["exact", "exact"], "breaks": 1, "second_batch": 1},
 }
 """Activations of a hidden case for each class, the same for every seed."""
 
@@ -149,7 +155,7 @@ def hidden_cases(random: Random) -> list[Case]:
     return cases
 
 
-def capture(model: torch.nn.Module, x: torch.Tensor) -> list[tuple[fx.GraphModule, list[Any]]]:
+def capture(model: torch.nn.Module, inputs: list[torch.Tensor]) -> list[tuple[fx.GraphModule, list[Any]]]:
     """The judge's own capture: each graph with its example inputs, as they were before it ran."""
     captured: list[tuple[fx.GraphModule, list[Any]]] = []
 
@@ -159,7 +165,9 @@ def capture(model: torch.nn.Module, x: torch.Tensor) -> list[tuple[fx.GraphModul
 
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(model, backend=backend, dynamic=False)(x)
+        compiled = torch.compile(model, backend=backend, dynamic=False)
+        for x in inputs:
+            compiled(x)
     torch._dynamo.reset()
     return captured
 
@@ -168,7 +176,7 @@ def capture(model: torch.nn.Module, x: torch.Tensor) -> list[tuple[fx.GraphModul
 def captured_of(case: Case) -> list[tuple[fx.GraphModule, list[Any]]]:
     """The captured graphs of a case. Nobody may change them: see `copy_of`."""
     model, inputs = build(case)
-    return capture(model, inputs[0])
+    return capture(model, inputs)
 
 
 def copy_of(graph_module: fx.GraphModule) -> fx.GraphModule:
@@ -230,7 +238,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         captured = captured[: len(values["received"])]  # the first graph that does not run ended it
         received = received[: len(captured)]
     if len(values["received"]) < len(captured):
-        yield "one graph for all", f"({len(values['received'])} calls of the compiler {graphs})"
+        sizes = case.parameters.get("second_batch", case.parameters["batch"]) != case.parameters["batch"]
+        name = "taken for an earlier graph" if sizes else "one graph for all"
+        yield name, f"({len(values['received'])} calls of the compiler {graphs})"
         return
     if len(values["received"]) > len(captured):
         yield "compiled at every call", f"({len(values['received'])} calls of the compiler {graphs})"

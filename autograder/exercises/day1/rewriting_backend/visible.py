@@ -126,7 +126,10 @@ def visible_cases() -> list[Case]:
 
 
 def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
-    """The case's model in eval mode, and two inputs of shape (batch, first width)."""
+    """The case's model in eval mode, and two inputs of shape (batch, first width), the second perhaps larger.
+
+    For a larger one Dynamo captures anew, and the graphs read like those of before.
+    """
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
@@ -138,7 +141,8 @@ def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
             given.get("writes", False),
             given.get("overwrites", False),
         ).eval()
-        inputs = [torch.randn(given["batch"], given["widths"][0]) * 2 for _ in range(2)]
+        batches = given["batch"], given.get("second_batch", given["batch"])
+        inputs = [torch.randn(batch, given["widths"][0]) * 2 for batch in batches]
     return model, inputs
 
 

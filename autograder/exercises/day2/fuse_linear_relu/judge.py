@@ -77,6 +77,10 @@ MISCONCEPTIONS = COMMON | {
         "Of two layers in a row, each with its ReLU, only the first became one operator: the second reads a node that "
         "you made, and you know no dimensions of it. Keep what you learnt of the ReLU that stood there."
     ),
+    "first paths only": (
+        "You left a layer or a ReLU whose module lies at two paths. `named_modules()` names each module once, by the "
+        "first of its paths. `graph_module.get_submodule(node.target)` finds it by either."
+    ),
     "nothing fused": "A layer with a ReLU behind it, which could be fused, is still two nodes.",
     "left the old nodes": "The operator is there, but so are the nodes that it stands for: erase them.",
     "something else": "The fused graph computes something else than the original.",
@@ -147,6 +151,12 @@ return a, b, self.act(self.one(b))
 == tied weights: plain
 return torch.relu(self.one(x)) - self.act(self.same(x * 2))
 
+== one layer at two paths: plain
+return torch.relu(self.one(x)) - torch.relu(self.one(x * 2))
+
+== one ReLU at two paths: plain
+return self.act(self.one(x)) - self.act(self.two(x))
+
 == layers in blocks: plain
 return self.block[1](self.block[0](x)) - self.block[3](self.block[2](x))
 
@@ -187,6 +197,8 @@ MORE: dict[str, dict[str, Any]] = {
     "fewer dimensions inside": {"inputs": ([2, 3, 4],)},
     "one dimension": {"inputs": ([4],), "batches": []},
     "tied weights": {"state": LINEAR | {"same": "self.one"}},
+    "one layer at two paths": {"paths": {"one_1": "again"}},
+    "one ReLU at two paths": {"paths": {"act_1": "block.0"}},
     "layers in blocks": {
         "state": {"block": "nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.LeakyReLU(0.1))"}
     },
@@ -269,11 +281,13 @@ class Pair:
         layer: the layer's node.
         refused: the misconception of who fuses it; `""` where it must be fused, `None` where it may be.
         form: `call_function`, `call_module` or `call_method`.
+        named: whether `named_modules()` has the paths of both, as it has the first path of each module.
     """
 
     layer: fx.Node
     refused: str | None
     form: str
+    named: bool
 
 
 @dataclass(frozen=True)
@@ -306,14 +320,15 @@ def expected(case: Case) -> Expected:
     looked = _Dimensions(copy.deepcopy(graph_module))
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         looked.run(*inputs_of(case, 11))
-    pairs = []
+    pairs, named = [], dict(graph_module.named_modules())
     for node in graph_module.graph.nodes:
         source = node.args[0] if node.args else node.kwargs.get("input")
         if not isinstance(source, fx.Node) or not isinstance(module_of(source), nn.Linear):
             continue
         if not node.op.startswith("call") or source.op != "call_module":
             continue
-        pairs.append(Pair(source, _refused(node, source, looked.found[source.name]), node.op))
+        both = all(call.op != "call_module" or call.target in named for call in (source, node))
+        pairs.append(Pair(source, _refused(node, source, looked.found[source.name]), node.op, both))
     return Expected(
         graph_module,
         calls,
@@ -382,13 +397,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     forms = {form: _forms(known.graph_module, form) - _forms(theirs, form) for form in ("call_function", "call_module")}
     need = {form: sum(pair.refused == "" and pair.form == form for pair in known.pairs) for form in forms}
     in_rows = _fused_without_second(known.pairs)
+    at_first = sum(pair.refused == "" and pair.named for pair in known.pairs)
     if fused < wanted:
         missed = [form for form in need if need[form] and not forms[form]]
         one_form = len(missed) == 1 and all(forms[form] >= need[form] for form in need if form not in missed)
         fits = ("only one form",) * one_form + ("second of a row",) * (fused == in_rows)
+        fits += ("first paths only",) * (fused == at_first)
         yield Deviation("nothing fused", fits, f"({fused} of {wanted})", wanted)
         return
     shown = ("only one form",) * all(need.values()) + ("second of a row",) * (in_rows < wanted)
+    shown += ("first paths only",) * (at_first < wanted)
     yield Agreement("nothing fused", shown)
     if any(_count(theirs, names) > _count(original, names) - fused for names in (LAYERS, ACTIVATIONS)):
         yield "left the old nodes", ""

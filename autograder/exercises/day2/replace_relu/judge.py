@@ -44,6 +44,10 @@ MISCONCEPTIONS = COMMON | {
         "You left the ReLUs whose value nobody reads. One that works in place writes all the same, and every ReLU "
         "becomes a SiLU."
     ),
+    "first paths only": (
+        "You left a ReLU whose module lies at two paths. `named_modules()` names each module once, by the first of its "
+        "paths. `graph_module.get_submodule(node.target)` finds it by either."
+    ),
     "left a ReLU": "A ReLU is left that should have become a SiLU.",
     "lost the write": (
         "You replaced a ReLU that works in place by a SiLU that returns a new tensor. Whoever reads the written tensor "
@@ -234,6 +238,14 @@ return a, self.block.inner.relu(a), self.block.act(x - 1)
 == inputs and weights that are called like one: forms
 return torch.relu(relu) + self.relu_, self.relu_ * relu
 
+== one module at two paths: forms
+h = x * 2
+a = self.act(x) - self.act(x + 1)
+self.inside(h)
+b = h - 1
+self.inside(b)
+return a, h, b, self.tanh(a) - self.tanh(h)
+
 == a draw beside it: forms
 a = F.dropout(x, 0.5, True).relu()
 return a + torch.rand_like(a), F.relu(F.rrelu(x, training=True))
@@ -262,6 +274,7 @@ MORE: dict[str, dict[str, Any]] = {
         "arguments": "relu",
         "state": {"relu_": "torch.rand(4, 4)"},
     },
+    "one module at two paths": {"paths": {"act_1": "again", "inside_1": "blocks.0", "tanh_1": "relu"}},
     "modules inside modules": {
         "state": {
             "block": "nn.ModuleDict({'inner': nn.ModuleDict({'act': nn.ReLU(), 'relu': nn.Tanh()}), 'act': nn.ReLU()})"
@@ -421,6 +434,13 @@ def _forms(graph_module: fx.GraphModule) -> Counter[Form]:
     return Counter(form for node in all_nodes(graph_module) if (form := form_of(node)) is not None)
 
 
+def _at_second_paths(graph_module: fx.GraphModule) -> Counter[Form]:
+    """The ReLUs that are a module which has an earlier path, too."""
+    first = dict(graph_module.named_modules())
+    calls = (node for node in own_nodes(graph_module) if node.op == "call_module" and node.target not in first)
+    return Counter(form for node in calls if (form := form_of(node)) is not None)
+
+
 def _some(forms: Mapping[Form, int], which: Which) -> Counter[Form]:
     return Counter({form: count for form, count in forms.items() if which(form)})
 
@@ -449,6 +469,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     original, theirs = build(case), decode(evidence.graphs["graph"])
     size, forms, left = len(own_nodes(original)), _forms(original), _forms(theirs)
     unread = Counter(form for node in all_nodes(original) if not node.users and (form := form_of(node)) is not None)
+    second = _at_second_paths(original)
     more = _silus(theirs) - _silus(original)
     before, after = _classes(original), _classes(theirs)
     for path in sorted(before.keys() & after.keys()):
@@ -467,11 +488,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if left:
         fits = tuple(name for name, ways in LEFT.items() if any(left == _some(forms, way) for way in ways))
-        fits += ("unread ones left",) * (left == unread)
+        fits += ("unread ones left",) * (left == unread) + ("first paths only",) * (left == second)
         yield Deviation("left a ReLU", fits, f"(left: {_told(left)})", size)
         return
     shown = tuple(name for name, ways in LEFT.items() if all(_some(forms, w) for w in ways))
-    yield Agreement("left a ReLU", shown + ("unread ones left",) * bool(unread))
+    shown += ("unread ones left",) * bool(unread) + ("first paths only",) * bool(second)
+    yield Agreement("left a ReLU", shown)
     found = behaviour(theirs, calls_of(case))
     if different := first_difference(_wanted(case), found, absolute=1e-6):
         gone = _others(original) - _others(theirs)

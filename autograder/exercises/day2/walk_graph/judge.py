@@ -15,6 +15,7 @@ from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import DRAWS, WRITES, Composer, written_cases
 from autograder.exercises.day2.programs import build
+from autograder.exercises.day2.walk_graph.visible import put_first
 from fxopt_core.graphs import is_operation
 
 MISCONCEPTIONS = {
@@ -44,6 +45,10 @@ MISCONCEPTIONS = {
         "You found the longest chain that ends at `output`, but a longer one ends elsewhere. An operation that writes "
         "in place (`h[0].exp_()`) takes its time even though nobody reads what it returns: look for the longest chain "
         "among all nodes."
+    ),
+    "answered from memory": (
+        "Between two questions the graph was changed, and you gave the answer of before. Whatever you keep in "
+        "`node.meta` or elsewhere is old by then: walk over the graph each time."
     ),
     "path too short": (
         "There is a longer chain than yours. To find it, you need to know for every node how long the longest chain is "
@@ -159,6 +164,11 @@ return h + 1
 == only writes: writes
 x.mul_(2.0).add_(1.0)
 
+== asked again after a change: again
+a = torch.relu(x)
+b = torch.tanh(a)
+return torch.exp(b) + x, a
+
 == a result taken apart: arguments
 a, b = torch.split(x, 2, dim=1)
 c = torch.max(a, dim=0)
@@ -167,6 +177,7 @@ return c[0] + b.sum(), c[1]
 """Name, trap and lines of a case for each class, the same for every seed."""
 
 MORE: dict[str, dict[str, Any]] = {
+    "asked again after a change": {"again": True},
     "modules on the path": {"state": {"one": "nn.Linear(4, 4)", "two": "nn.ReLU()"}},
     "weights that are shared": {"state": WEIGHTS},
     "no operation, and a weight": {"state": WEIGHTS},
@@ -227,8 +238,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if str(decode(evidence.graphs["looked at"]).graph) != str(graph):
         yield "changed while looking", ""
         return
-    yield from _shared(shared, graph)
-    yield from _path(path, graph)
+    findings = [*_shared(shared, graph), *_path(path, graph)]
+    yield from findings
+    if not case.parameters.get("again") or not all(isinstance(finding, Agreement) for finding in findings):
+        return
+    changed = build(case)
+    put_first(changed)
+    again = evidence.values["shared again"], evidence.values["path again"]
+    if not all(isinstance(answer, list) for answer in again):
+        yield "not a list", "(when asked again)"
+        return
+    findings = [*_shared(again[0], changed.graph), *_path(again[1], changed.graph)]
+    remembered = again[0] == shared or again[1] == path
+    if remembered and not all(isinstance(finding, Agreement) for finding in findings):
+        yield "answered from memory", f"(asked again, found {_listed(again[0])} and {_listed(again[1])})"
+        return
+    yield from findings
 
 
 def _shared(found: list[Any], graph: fx.Graph) -> Iterator[tuple[str, str] | Deviation | Agreement]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import fx
+
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import encode
 from autograder.exercises.day2.programs import build, program
@@ -32,13 +35,29 @@ def visible_cases() -> list[Case]:
 
 
 def probe(case: Case, shared_values: Any, critical_path: Any) -> Evidence:
-    """Ask one graph for both, and look at it afterwards; nodes count as their names."""
+    """Ask one graph for both, and look at it afterwards; nodes count as their names.
+
+    Where the case says `again`, the graph is then changed and asked once more.
+    """
     graph_module = build(case)
     found = {"shared": shared_values(graph_module), "path": critical_path(graph_module)}
     evidence = Evidence({name: _names(answer) for name, answer in found.items()})
     evidence.values["kinds"] = " and ".join(type(answer).__name__ for answer in found.values())
     evidence.graphs["looked at"] = encode(graph_module)
+    if case.parameters.get("again"):
+        put_first(graph_module)
+        evidence.values["shared again"] = _names(shared_values(graph_module))
+        evidence.values["path again"] = _names(critical_path(graph_module))
     return evidence
+
+
+def put_first(graph_module: fx.GraphModule) -> None:
+    """Let whoever read the first input read its negation."""
+    first = next(iter(graph_module.graph.nodes))
+    with graph_module.graph.inserting_after(first):
+        negated = graph_module.graph.call_function(torch.neg, (first,))
+    first.replace_all_uses_with(negated, delete_user_cb=lambda user: user is not negated)
+    graph_module.recompile()
 
 
 def _names(found: Any) -> list[str] | None:

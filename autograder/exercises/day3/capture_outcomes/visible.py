@@ -71,6 +71,17 @@ class Talkative(Plain):
         return hidden.mean(dim=1)
 
 
+class Strict(Plain):
+    """Tells what it does, and asks Dynamo for an error rather than for two graphs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, 4) to (batch, 4)."""
+        hidden = torch.relu(self.layer(x))
+        with torch._dynamo.error_on_graph_break(True):
+            print("half way")
+        return hidden.mean(dim=1)
+
+
 class Cautious(Plain):
     """Asks what it was given."""
 
@@ -123,6 +134,7 @@ MODELS: dict[str, type[Plain]] = {
     "variadic": Variadic,
     "picky": Picky,
     "counting": Counting,
+    "strict": Strict,
 }
 PREDICTED = ("plain", "branch", "loop")
 """The models for which the learner writes a prediction."""

@@ -17,6 +17,9 @@ Variant = Callable[[GivenModel, torch.Tensor, int], torch.Tensor]
 SMALL = 1e-7
 """A level that every floor changes by which learners keep a square root from `nan`, down to a millionth."""
 
+TINY = 1e-20
+"""A level that floors such as `1e-12` change, too. It is as exact as others: far above the least float32 number."""
+
 MISCONCEPTIONS = {
     "other state_dict": (
         "Your model's `state_dict` has other names or shapes than the given one, so that trained parameters no longer "
@@ -73,6 +76,10 @@ MISCONCEPTIONS = {
         "Your graph is right but where one row holds a `nan`, so that the level is `nan`: there `level > 0` is false, "
         "and the given model takes the *second* side. `level <= 0` is false, too: that is another question."
     ),
+    "numbers for nan": (
+        "Your graph gives numbers where the given model gives `nan`. A level of infinity is above 0, so the first side "
+        "is the right one, and it divides infinity by infinity. What the right side gives has to stay, `nan` and all."
+    ),
     "baked the steps in": (
         "Your graph makes as many steps as the example asked for, whatever `steps` says. The count was recorded as a "
         "plain number."
@@ -119,7 +126,9 @@ def hidden_cases(random: Random) -> list[Case]:
             "seed": random.randrange(2**31),
         }
         cases.append(Case(f"hidden {i}", parameters))
-    return cases
+    given = {"width": 4, "hidden": 3, "most_steps": 2, "batch": 3, "steps": 1, "seed": 5}
+    given |= {"positive": True, "bias": False, "weights above zero": True}
+    return [*cases, Case("hidden an infinite level", given)]
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -140,7 +149,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     ordinary = list(samples_of(case, given))
     small = list(small_samples_of(case, given))
     zero = list(zero_samples_of(case, given))
-    samples = [*ordinary, *small, *zero, *nan_samples_of(case, given, ordinary)]
+    infinite = list(infinite_samples_of(case, given))
+    samples = [*ordinary, *small, *zero, *nan_samples_of(case, given, ordinary), *infinite]
     found = []
     with torch.no_grad():
         for sample, count in samples:
@@ -154,6 +164,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if wrong:
             sample, count = samples[wrong[0]]
             before_zero = len(ordinary) + len(small)
+            if wrong[0] >= len(samples) - len(infinite):
+                repaired = isinstance(found[wrong[0]], torch.Tensor) and not found[wrong[0]].isnan().any()
+                yield ("numbers for nan" if repaired else "computes something else"), "(the level is infinite)"
+                return
             if wrong[0] >= before_zero + len(zero):
                 turned = close(found[wrong[0]], variant(given, sample, "unless second", count))
                 yield ("level of nan" if turned else "computes something else"), "(one row is nan; right without it)"
@@ -176,10 +190,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def close(found: object, wanted: torch.Tensor) -> bool:
-    """Whether a value is the wanted one but for rounding; `nan` equals `nan`."""
+    """Whether a value is the wanted one but for rounding, which is small against small values; `nan` equals `nan`."""
     if isinstance(found, torch.Tensor) and torch.equal(found.isnan(), wanted.isnan()):
         found, wanted = found.nan_to_num(), wanted.nan_to_num()
-    return agrees(found, wanted, relative=1e-4, absolute=1e-5)
+    return agrees(found, wanted, relative=1e-4, absolute=1e-5 * min(1.0, float(wanted.abs().max())))
 
 
 def samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
@@ -191,15 +205,15 @@ def samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, in
 
 
 def small_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
-    """Inputs of which the level is positive and about `SMALL`, where the case's model is one that has such.
+    """Inputs of which the level is positive and about `SMALL` or `TINY`, where the case's model is one that has such.
 
     Without a bias the first layer scales with its input, so that rounding is as small, against the level, as elsewhere.
     """
     if not case.parameters["bias"]:
         generator = torch.Generator().manual_seed(case.parameters["seed"] + 2)
-        for count in (0, given.most_steps):
+        for level, count in ((SMALL, 0), (SMALL, given.most_steps), (TINY, 0)):
             x = draw_input(given, 4, True, generator)
-            yield x * (SMALL / float(given.first(x).mean())), count
+            yield x * (level / float(given.first(x).mean().detach())), count
 
 
 def zero_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
@@ -224,6 +238,12 @@ def nan_samples_of(
     if not case.parameters["bias"]:
         x = torch.cat([samples[0][0], samples[1][0]])
         yield x.index_fill(0, torch.tensor([0]), float("nan")), given.most_steps
+
+
+def infinite_samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
+    """An input with infinity in one row, where no weight of the case's model turns that into `nan`."""
+    if case.parameters.get("weights above zero"):
+        yield torch.ones(3, given.first.in_features).index_fill(0, torch.tensor([1]), float("inf")), given.most_steps
 
 
 SIDES = {

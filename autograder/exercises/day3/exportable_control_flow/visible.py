@@ -85,6 +85,8 @@ def build(case: Case) -> tuple[GivenModel, torch.Tensor, torch.Tensor]:
         if not given["bias"]:
             model.first.bias.zero_()
             model.first.weight.mul_(64).round_().div_(64)  # sums of such weights are exact, in whatever order
+        if given.get("weights above zero"):
+            model.first.weight.abs_().clamp_(min=1 / 64)
     x = draw_input(model, given["batch"], given["positive"], generator)
     return model, x, torch.tensor(given["steps"])
 

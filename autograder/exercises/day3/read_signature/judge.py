@@ -34,6 +34,14 @@ MISCONCEPTIONS = {
         "training needs. A placeholder that nobody reads has no `users`."
     ),
     "used called unused": "You call inputs unused that some node reads.",
+    "reader that nobody reads": (
+        "You call inputs unused whose readers nobody reads. A node that writes in place (`add_`) reads what it writes, "
+        "whether somebody reads its value or not: a placeholder is unused when it has no `users`."
+    ),
+    "written taken for read": (
+        "A buffer is missing among the unused: the graph returns its new value and never reads the old one. That "
+        "somebody writes it does not make it used."
+    ),
     "only handed on": (
         "You call an input unused that the graph returns as it came. The output is a node, too, and it reads what it "
         "returns."
@@ -105,12 +113,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         elif key == "inputs" and missing and missing <= set(wanted["unused"]) and not extra:
             yield "inputs missed", detail
         elif key == "unused" and extra:
-            yield ("only handed on" if extra <= handed_on(program) else "used called unused"), detail
+            lonely = extra <= read_for_nobody(program)
+            name = "reader that nobody reads" if lonely else "used called unused"
+            yield ("only handed on" if extra <= handed_on(program) else name), detail
         elif key == "unused" and missing:
-            yield "unused missed", detail
+            written = missing <= set(program.graph_signature.buffers_to_mutate.values())
+            yield ("written taken for read" if written else "unused missed"), detail
         else:
             yield "list is not right", detail
         return
+
+
+def read_for_nobody(program: ExportedProgram) -> set[str]:
+    """The inputs, by the names that the answer gives them, of which no reader has a reader."""
+    inputs = {item.arg.name: item.target or item.arg.name for item in program.graph_signature.input_specs}
+    nodes = (node for node in own_nodes(program.graph) if node.name in inputs and node.users)
+    return {inputs[node.name] for node in nodes if not any(user.users or user.op == "output" for user in node.users)}
 
 
 def handed_on(program: ExportedProgram) -> set[str]:

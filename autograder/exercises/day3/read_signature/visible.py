@@ -109,6 +109,25 @@ class Penalised(nn.Module):
         return result
 
 
+class Writing(nn.Module):
+    """Buffers and an input that are written: one of them is only overwritten, and the values of no write are read."""
+
+    calls: torch.Tensor
+    last: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("last", torch.zeros(1))
+
+    def forward(self, signal: torch.Tensor, gain: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        """(batch, 3) three times to (batch, 3); `gain` is doubled, and `label` is not read."""
+        self.calls.add_(1.0)
+        self.last.copy_(torch.ones(1))
+        gain.mul_(2.0)
+        return torch.tanh(signal)
+
+
 class Named(nn.Module):
     """An input with the name of a buffer and one with the name of a parameter; names that others contain."""
 
@@ -136,6 +155,8 @@ KINDS: dict[str, Any] = {
     "joined": (Joined, lambda x: (x, x.clone())),
     "named alike": (Named, lambda x: tuple(x.clone() for _ in range(5))),
     "cleaned": (Penalised, lambda x: (x,)),
+    "writing": (Writing, lambda x: (x, x.clone(), x.clone())),
+    "writing, decomposed": (Writing, lambda x: (x, x.clone(), x.clone())),
 }
 """Further models, each with its inputs made of one of shape (batch, 3). No two are one tensor: export joins those."""
 
@@ -153,6 +174,8 @@ def build(case: Case) -> ExportedProgram:
     if "kind" in case.parameters:
         model_class, inputs = KINDS[case.parameters["kind"]]
         program = export(model_class().eval(), inputs(torch.ones(case.parameters["batch"], 3)))
+        if case.parameters["kind"] == "writing, decomposed":  # what is written is a new value there, and returned
+            return program.run_decompositions({})
         if case.parameters["kind"] == "cleaned":
             program.graph.eliminate_dead_code()
             program.graph_module.recompile()

@@ -41,6 +41,10 @@ MISCONCEPTIONS = {
         "Your loader looks for a file that is not there. Its folder holds `model.pt2` and `inputs.pt`, and nothing "
         "else: all that it needs has to be in the one file that `save_model` writes."
     ),
+    "no inputs": (
+        "Your loader raised an error for a list without inputs. Such a list has a list without outputs for an answer: "
+        "call the program on each input, and join nothing."
+    ),
     "loader failed": "Your loader raised an error in the fresh process.",
     "no outputs": (
         "The loader must write `outputs_path` with `torch.save`: a list of tensors, one for each of the inputs."
@@ -99,7 +103,7 @@ def hidden_cases(random: Random) -> list[Case]:
             },
         )
         for i in range(2)
-    ]
+    ] + [Case("hidden no inputs", {"width": 3, "batch": 2, "seed": 4}, kept={"batches": [], "seed": 5})]
 
 
 def follow_up(case: Case, evidence: Evidence) -> Case | None:
@@ -128,7 +132,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield STAGES[stage], f"({text})" if text else ""
         return
     if stage == "running":
-        name = next((name for mark, name in FAILURES if mark in text), "loader failed")
+        otherwise = "loader failed" if inputs_of(case) else "no inputs"
+        name = next((name for mark, name in FAILURES if mark in text), otherwise)
         yield name, f"({([line for line in text.splitlines() if line.strip()] or ['no message'])[-1][:300]})"
         return
     (model, example_input), inputs = build(case), inputs_of(case)

@@ -67,6 +67,10 @@ MISCONCEPTIONS = {
         "You kept a pass though the model gives NaN on one of the inputs. There nobody can tell whether the pass is "
         "right: NaN equals nothing, and `torch.allclose` says so unless you ask for `equal_nan=True`."
     ),
+    "joined the inputs": (
+        "You kept a pass that is wrong on each of the inputs, and right on all of them joined into one batch. A graph "
+        "may do something else for another batch size: compare on each input by itself."
+    ),
     "compared by broadcasting": (
         "You kept a pass after which the result has another shape. Tensors of different shapes are broadcast before "
         "they are compared: look at the shapes, too."
@@ -130,6 +134,7 @@ FIXED: dict[str, tuple[list[str], list[str]]] = {
     "not a number": (["layer", "sin", "centre"], ["make_undefined", "drop_neutral"]),
     "another shape": (["layer", "sin"], ["wrap", "fold_scale"]),
     "the example's batch": (["sin", "layer"], ["freeze_batch", "fold_scale"]),
+    "another size": (["layer", "centre"], ["at_least_eight", "fold_scale"]),
     "one after the other": (["layer", "sin"], ["drop_neutral", *(f"drift_{number}" for number in range(1, 7))]),
     "in training": (ALL, ["double_weights", "merge_relus", "fold_scale", "drop_neutral"]),
     "no passes": (["layer", "relu"], []),
@@ -286,6 +291,7 @@ KEPT = {
     "freeze_batch": "checked on the example only",
     "make_undefined": "took NaN for right",
     "wrap": "compared by broadcasting",
+    "at_least_eight": "joined the inputs",
 }
 """What it means to keep a pass where it is not right."""
 

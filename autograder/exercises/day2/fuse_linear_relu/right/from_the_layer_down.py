@@ -17,7 +17,7 @@ def fuse_linear_relu(graph_module, example_inputs):
     look = Dimensions(copy.deepcopy(graph_module))
     look.found = {}
     look.run(*example_inputs)
-    named = dict(graph_module.named_modules())
+    named = dict(graph_module.named_modules(remove_duplicate=False))
     for layer in list(graph_module.graph.nodes):
         if (
             layer.op != "call_module"
