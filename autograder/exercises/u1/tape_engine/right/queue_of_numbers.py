@@ -69,7 +69,7 @@ class Value:
                     heapq.heappush(waiting, (-one.key(), one))
 
     def key(self):
-        return -1 if self.node is None else self.node.number
+        return float("-inf") if self.node is None else self.node.number
 
     def __lt__(self, other):
         return id(self) < id(other)
