@@ -46,12 +46,12 @@ UNRECORDED = frozenset(
     common_elements memory_formats inside_a_tensor
     own_dispatcher toy_backend composite_or_explicit
     add_operator derivative_formula operator_tests first_bad_commit minimal_reproducer
-    own_engine in_place_errors custom_function forward_mode
+    own_engine in_place_errors forward_mode
     caching_allocator peak_memory find_leak read_trace
     own_exporter before_shipping
-    tape_engine static_graph find_your_way
+    static_graph find_your_way
     longest_run soft_clip gaussian silu_dropout stable_decay
-    tape_engine static_graph find_your_way own_module
+    static_graph find_your_way own_module
     """.split()
 )
 """Tasks whose mutants nobody has tried yet. The set only becomes smaller."""
