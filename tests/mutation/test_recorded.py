@@ -44,7 +44,7 @@ UNRECORDED = frozenset(
     fuse_attention dynamic_gpt2 compile_profile
     dynamic_sizes pipeline choose_engine strided_tensor view_strides
     common_elements memory_formats inside_a_tensor
-    own_dispatcher toy_backend composite_or_explicit
+    toy_backend composite_or_explicit
     add_operator derivative_formula operator_tests first_bad_commit minimal_reproducer
     own_engine in_place_errors forward_mode
     caching_allocator peak_memory find_leak read_trace
