@@ -262,7 +262,9 @@ def test_what_begins_at_once_is_told_apart() -> None:
         (1000, None, [1000], 20, None),
         (1011, None, [1012], 10, 1007),
         (1013, None, [1013], 10, None),
+        (1017, None, [1017], 10, None),
         (1014, None, [1014], 40, None),
+        (1018, None, [1018], 20, None),
     ]
 
 

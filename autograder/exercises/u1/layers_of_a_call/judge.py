@@ -138,6 +138,10 @@ def at_once() -> list[Event]:
         event(1014, "operator", 650, 690, 7200),
         event(1015, "annotation", 655, 680, 7200),
         event(1016, "python", 660, 670, 7200),
+        # It begins with another thread's operator, is shorter, and its thread comes first.
+        event(1017, "operator", 650, 660, 7199),
+        # The engine runs it, and what recorded its node was before the trace began.
+        event(1018, "operator", 700, 720, 7101, **{**engine, "sequence": 299}),
     ]
 
 

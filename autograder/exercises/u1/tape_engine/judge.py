@@ -97,6 +97,13 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf([[3.0]]), leaf([1.0, 2.0])], ["add", 0, 1], ["mul", 2, 2], ["sum", 3], ["backward", 4]),
             program([leaf([1.0]), leaf([2.0])], ["mul", 0, 1], ["backward", 2]),
             program([leaf([1.0]), leaf([])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
+            program([leaf(1.0), leaf([])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
+            # Sizes above 256 are no longer one object each in Python.
+            program([leaf([one / 8 for one in range(300)]), leaf(2.0)], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
+        ],
+        "plain numbers": [
+            program([leaf(3, True), leaf(2, False)], ["mul", 0, 1], ["mul", 2, 0], ["backward", 3]),
+            program([leaf(2, False), leaf([1.0, -1.0])], ["mul", 1, 0], ["sum", 2], ["backward", 3]),
         ],
         "at zero": [program([leaf([0.0, -0.0, 1.0, -1.0])], ["relu", 0], ["sum", 1], ["backward", 2])],
         "called again": [
@@ -246,6 +253,7 @@ def _by_pytorch(program: str) -> str:
     return json.dumps(
         {
             "data": [_as_json(value) for value in values],
+            "dtypes": [str(value.dtype).removeprefix("torch.") for value in values],
             "needs_gradient": [value.requires_grad for value in values],
             "gradients": [_as_json(value.grad) if number < leaves else None for number, value in enumerate(values)],
             "asked": asked,
@@ -282,6 +290,9 @@ def _difference(given: dict[str, Any], found: dict[str, Any], wanted: dict[str, 
     for number, (one, right) in enumerate(zip(found["data"], wanted["data"], strict=True)):
         if not close(one, right):
             return "wrong data", f"(value {number}: found {in_words(one)}, wanted {in_words(right)})"
+    for number, dtype in enumerate(found["dtypes"]):
+        if not dtype.startswith("float"):
+            return "wrong data", f"(value {number}: found an array of {dtype}, wanted floats)"
     for number, (flag, right) in enumerate(zip(found["needs_gradient"], wanted["needs_gradient"], strict=True)):
         if flag != right:
             return "wrong flag", f"(value {number}: found {flag}, wanted {right})"

@@ -49,7 +49,7 @@ LONGEST = 200
 
 
 def leaf(data: Any, needs_gradient: bool = True) -> dict[str, Any]:
-    """A value to begin with."""
+    """A value to begin with. A number is given as it stands, a list as an array of floats (see `_leaf`)."""
     return {"data": data, "needs_gradient": needs_gradient}
 
 
@@ -179,17 +179,25 @@ class _TooManyError(Exception):
 def _run(given: dict[str, Any], value_class: Any) -> dict[str, Any]:
     values: list[Any] = []
     asked: list[str] = []
-    for one in run(given, lambda data, needs: value_class(numpy.array(data, dtype=float), needs), _total):
+    for one in run(given, lambda data, needs: _leaf(value_class, data, needs), _total):
         if isinstance(one, int):
             asked.append(_backward(values[one], _operations(given)))
         else:
             values.append(one)
     return {
         "data": [as_array(getattr(value, "data", None)) for value in values],
+        "dtypes": [str(getattr(getattr(value, "data", None), "dtype", "none")) for value in values],
         "needs_gradient": [getattr(value, "needs_gradient", None) is True for value in values],
         "gradients": [as_array(getattr(value, "gradient", None)) for value in values],
         "asked": asked,
     }
+
+
+def _leaf(value_class: Any, data: Any, needs: bool) -> Any:
+    """A value as one would write it: `Value(3.0, True)`, `Value(2)`, or with an array."""
+    if isinstance(data, list):
+        return value_class(numpy.array(data, dtype=float), needs)
+    return value_class(data, True) if needs else value_class(data)
 
 
 def _total(value: Any) -> float:
@@ -235,15 +243,15 @@ def _counting(most: int) -> Iterator[None]:
 
 
 def _kept(value_class: Any, operations: list[str]) -> list[str]:
-    """Operations after which the inputs were still alive, although nothing needs a gradient."""
+    """Operations that kept their inputs or a result alive after its last use, although nothing needs a gradient."""
     kept = []
     for name in operations:
-        inputs = [
-            value_class(numpy.full((2, 2), 0.5), False) for _ in range(2 if name in ("add", "mul", "matmul") else 1)
-        ]
-        watched = [_watched(one) for one in inputs]
-        result = OPERATIONS[name](*inputs)
-        del inputs
+        count = 2 if name in ("add", "mul", "matmul") else 1
+        inputs = [value_class(numpy.full((2, 2), 0.5), False) for _ in range(count)]
+        between = OPERATIONS[name](*inputs)
+        watched = [_watched(one) for one in (*inputs, between)]
+        result = OPERATIONS[name](*[between] * count)
+        del inputs, between
         gc.collect()
         if any(one() is not None for one in watched):
             kept.append(name)
@@ -251,12 +259,13 @@ def _kept(value_class: Any, operations: list[str]) -> list[str]:
     return kept
 
 
-def _watched(value: Any) -> weakref.ref[Any]:
-    """A reference that keeps nothing alive: to the value, or to its data where its class allows none."""
+def _watched(value: Any) -> Callable[[], Any]:
+    """Gives the value, or its array where its class allows no reference, for as long as others keep it alive."""
     try:
         return weakref.ref(value)
     except TypeError:
-        return weakref.ref(value.data)
+        # A single number of NumPy's cannot be watched either; other operations give arrays.
+        return weakref.ref(value.data) if isinstance(value.data, numpy.ndarray) else lambda: None
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -8,7 +8,7 @@ from random import Random
 import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
-from autograder.exercises.u4.custom_function.visible import SECOND, inputs, made, second
+from autograder.exercises.u4.custom_function.visible import SECOND, inputs, made, mapped, second
 
 MISCONCEPTIONS = {
     "wrong values": "The result is not `step * n`, with `n = round(x / step)` kept between -levels and levels.",
@@ -64,7 +64,14 @@ MISCONCEPTIONS = {
         "`vmap` does not know what to do with your function. `generate_vmap_rule = True` in the class lets it run your "
         "methods on batched tensors; they must be made of PyTorch's operators only."
     ),
-    "wrong rows": "Row by row, with `torch.func`, other gradients come out than the formulas give.",
+    "wrong rows": (
+        "With `torch.func`, other values or gradients come out than the formulas give for each row by itself. `vmap` "
+        "may map over `x`, over `step` or over both, along any dimension."
+    ),
+    "asked for one only": (
+        "Only one of `x` and `step` asks for a gradient, and it gets none, or a wrong one. `ctx.needs_input_grad` has "
+        "one entry for each input, in the order of `forward`."
+    ),
     "levels of another call": (
         "Between this call and its backward pass there was another call, and you went backward with *its* levels. What "
         "belongs to a call goes to its `ctx`, not to the class."
@@ -144,6 +151,9 @@ def _first_order(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if not _right(evidence, "gradient of step", of_step):
         alike = (weights * (n - v)).sum_to_size(step.shape)
         return ("outside like inside" if _right(evidence, "gradient of step", alike) else "gradient of step"), ""
+    for name, wanted in (("x", of_x), ("step", of_step)):
+        if not _right(evidence, f"gradient of {name} alone", wanted):
+            return "asked for one only", f"({name})"
     return None
 
 
@@ -179,11 +189,16 @@ def _elsewhere(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     if case.parameters["rows"]:
         failed = evidence.values.get("rows failed")
         if failed:
-            return ("no setup_context" if "setup_context" in failed else "no vmap"), f"({failed})"
+            # A rule of one's own that moves dimensions wrongly fails over shapes.
+            name = "no setup_context" if "setup_context" in failed else "no vmap" if "vmap" in failed else "wrong rows"
+            return name, f"({failed})"
         given, levels = made(case.parameters), case.parameters["levels"]
         rows = zip(given["x"], given["weights"], strict=True)
         found = [gradients_of(row, given["step"], weights, levels) for row, weights in rows]
         for name, of_rows in zip(("rows of x", "rows of step"), zip(*found, strict=True), strict=True):
             if not _right(evidence, name, torch.stack(of_rows)):
                 return "wrong rows", f"(the gradient of {name.removeprefix('rows of ')})"
+        for name, values in mapped(given, lambda x, step: step * levels_of(x, step, levels)[1]).items():
+            if not _right(evidence, name, values):
+                return "wrong rows", f"(the values, {name})"
     return None if evidence.values["is a function"] is True else ("no function", "")

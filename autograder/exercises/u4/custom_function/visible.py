@@ -101,6 +101,12 @@ def probe(case: Case, function: Any) -> Evidence:
     tensors = {"value": value.detach()}
     gradients = torch.autograd.grad(value, (x, step), given["weights"], allow_unused=True)
     tensors |= {name: one for name, one in zip(TENSORS[1:], gradients, strict=True) if one is not None}
+    for name in ("x", "step"):
+        alone = {one: given[one].detach().clone() for one in ("x", "step")}
+        asks = alone[name].requires_grad_()
+        found = function.apply(alone["x"], alone["step"], levels)
+        [gradient] = torch.autograd.grad(found, [asks], given["weights"], allow_unused=True)
+        tensors |= {} if gradient is None else {f"gradient of {name} alone": gradient}
     values: dict[str, Any] = {
         "kept": torch.equal(x.detach(), given["x"]) and torch.equal(step.detach(), given["step"]),
         "is a function": isinstance(value.grad_fn, torch.autograd.function.BackwardCFunction),
@@ -117,6 +123,7 @@ def probe(case: Case, function: Any) -> Evidence:
     if case.parameters["rows"]:
         try:
             tensors |= by_rows(given, lambda x, step: function.apply(x, step, levels))
+            tensors |= mapped(given, lambda x, step: function.apply(x, step, levels))
         except RuntimeError as error:
             values["rows failed"] = str(error)[:300]
     return Evidence(values, tensors)
@@ -133,6 +140,28 @@ def by_rows(
     of_rows = torch.func.vmap(torch.func.grad(of_a_row, argnums=(0, 1)), in_dims=(0, None, 0))
     of_x, of_step = of_rows(given["x"], given["step"], given["weights"])
     return {"rows of x": of_x, "rows of step": of_step}
+
+
+def mapped(
+    given: dict[str, torch.Tensor], function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The function's values under `vmap`: over rows in front and behind, with a step for each, and over steps alone."""
+    x, step = given["x"], given["step"]
+    of_each = torch.stack([step * (1 + row) for row in range(len(x))])
+    # Of three dimensions, so that to move one is another thing than to exchange two.
+    thrice = torch.stack([x, -x, x / 2], 1)
+    factors = torch.tensor([[1.0], [2.0], [0.5]], dtype=x.dtype)
+    of_each_thrice = torch.stack([step * factors * (1 + row) for row in range(len(x))])
+    vmap = torch.func.vmap
+    return {
+        "mapped over the rows": vmap(function, (0, None))(x, step),
+        "mapped over the last dimension": vmap(function, (2, None))(thrice.movedim(0, 2), step),
+        "mapped over rows and steps": vmap(function, (0, 0))(x, of_each),
+        "mapped over the last dimension of both": vmap(function, (2, 2))(
+            thrice.movedim(0, 2), of_each_thrice.movedim(0, 2)
+        ),
+        "mapped over steps alone": vmap(function, (None, 0))(x, of_each[:2]),
+    }
 
 
 def _notices(function: Any, given: dict[str, torch.Tensor], levels: int, name: str) -> bool:

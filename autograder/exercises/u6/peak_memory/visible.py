@@ -77,6 +77,8 @@ def _put_unread(module: fx.GraphModule) -> None:
     with module.graph.inserting_after(first), first.meta["val"].fake_mode:
         unread = module.graph.call_function(torch.ops.aten.cat.default, arguments)
         unread.meta["val"] = torch.cat([first.meta["val"]] * 40, 0)
+        # What other tools note beside `val` is not what the node makes.
+        unread.meta["example_value"] = torch.empty(2**20)
     module.recompile()
 
 

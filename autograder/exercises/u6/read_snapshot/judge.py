@@ -46,6 +46,9 @@ MISCONCEPTIONS = {
 
 Snapshot = list[dict[str, Any]]
 
+HANDLE = 0x55D0_1A2B_3C40
+"""A stream as CUDA names it: by the address of its handle."""
+
 
 def hidden_cases(random: Random) -> list[Case]:
     """One case for each rule that is easily forgotten, then snapshots of allocators in use."""
@@ -81,7 +84,7 @@ def hidden_cases(random: Random) -> list[Case]:
                 segment(2**30, ("used", MIB), ("free", MIB)),
                 segment(2**31, ("free", 2 * MIB), stream=3),
             ],
-            [[0, MIB], [0, MIB + 1], [3, 2 * MIB], [3, MIB], [3, 512], [0, 100]],
+            [[0, MIB], [0, MIB + 1], [3, 2 * MIB], [3, MIB + 1], [3, MIB], [3, 512], [0, 100]],
         ),
         "only a large pool": (
             [segment(2**29, ("used", 18 * MIB), ("free", 2 * MIB), stream=1)],
@@ -90,9 +93,9 @@ def hidden_cases(random: Random) -> list[Case]:
         "streams": (
             [
                 segment(2**29, ("free", 20 * MIB), stream=1),
-                segment(2**30, ("used", 12 * MIB), ("free", 8 * MIB), stream=2),
+                segment(2**30, ("used", 12 * MIB), ("free", 8 * MIB), stream=HANDLE),
             ],
-            [[1, 20 * MIB], [2, 9 * MIB], [2, 8 * MIB], [0, 2 * MIB]],
+            [[1, 20 * MIB], [HANDLE, 9 * MIB], [HANDLE, 8 * MIB], [0, 2 * MIB]],
         ),
         "nothing": ([], [[0, 512]]),
     }

@@ -1,4 +1,4 @@
-"""Goes through each thread in order of time, with a stack of what is open."""
+"""Goes through all events in order of time, with a stack of what is open on each thread."""
 
 from collections import defaultdict
 
@@ -6,13 +6,10 @@ from collections import defaultdict
 def take_apart(events):
     open_on = defaultdict(list)
     python, parent, children = {}, {}, defaultdict(list)
-    ordered = sorted(events, key=lambda event: (event["thread"], event["start"], -event["end"]))
+    ordered = sorted(events, key=lambda event: (event["start"], -event["end"]))
     for event in ordered:
         stack = open_on[event["thread"]]
         while stack and stack[-1]["end"] < event["end"]:
-            stack.pop()
-        # What ends where this one begins is over, unless it is longer and holds it.
-        while stack and stack[-1]["end"] <= event["start"]:
             stack.pop()
         if event["kind"] == "operator":
             python[event["id"]] = next((one["id"] for one in stack[::-1] if one["kind"] == "python"), None)
@@ -25,7 +22,7 @@ def take_apart(events):
     operators = [event for event in ordered if event["kind"] == "operator"]
     recorded = {}
     for event in operators:
-        if event["forward thread"] is None and event["sequence"] is not None:
+        if event["forward thread"] is None:
             recorded[event["thread"], event["sequence"]] = event["id"]
 
     def work(event):
@@ -38,22 +35,18 @@ def take_apart(events):
         return found
 
     rows = []
-    for event in operators:
-        if parent[event["id"]] is None:
-            own = event["end"] - event["start"]
-            for one in children[event["id"]]:
-                own -= one["end"] - one["start"]
-            rows.append(
-                (
-                    event["start"],
-                    event["thread"],
-                    {
-                        "operator": event["id"],
-                        "python": python[event["id"]],
-                        "work": work(event),
-                        "own": own,
-                        "derivative of": recorded.get((event["forward thread"], event["sequence"])),
-                    },
-                )
-            )
-    return [row for _, _, row in sorted(rows, key=lambda row: row[:2])]
+    outermost = [event for event in operators if parent[event["id"]] is None]
+    for event in sorted(outermost, key=lambda event: (event["start"], event["thread"])):
+        own = event["end"] - event["start"]
+        for one in children[event["id"]]:
+            own -= one["end"] - one["start"]
+        rows.append(
+            {
+                "operator": event["id"],
+                "python": python[event["id"]],
+                "work": work(event),
+                "own": own,
+                "derivative of": recorded.get((event["forward thread"], event["sequence"])),
+            }
+        )
+    return rows

@@ -7,7 +7,7 @@ class Span:
 
     def put(self, other):
         for span in self.inside:
-            if span.event["start"] <= other.event["start"] and other.event["end"] <= span.event["end"]:
+            if other.event["end"] <= span.event["end"]:  # it does not begin earlier
                 span.put(other)
                 return
         self.inside.append(other)

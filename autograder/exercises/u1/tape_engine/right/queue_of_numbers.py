@@ -9,9 +9,9 @@ NUMBERS = count()
 
 
 def unbroadcast(gradient, shape):
-    lined_up = (1,) * (gradient.ndim - len(shape)) + tuple(shape)
-    dims = tuple(dim for dim, (have, want) in enumerate(zip(gradient.shape, lined_up)) if have != want)
-    return gradient.sum(axis=dims, keepdims=True).reshape(shape)
+    lined_up = (1,) * (gradient.ndim - len(shape)) + shape
+    dims = tuple(dim for dim, have in enumerate(gradient.shape) if have != lined_up[dim])
+    return gradient.sum(axis=dims).reshape(shape)
 
 
 class Node:
@@ -61,7 +61,7 @@ class Value:
             for one, part in zip(value.node.inputs, value.node.function(g)):
                 if not one.needs_gradient:
                     continue
-                part = unbroadcast(np.asarray(part), one.data.shape)
+                part = unbroadcast(part, one.data.shape)
                 if one in arrived:
                     arrived[one] = arrived[one] + part
                 else:
@@ -69,7 +69,7 @@ class Value:
                     heapq.heappush(waiting, (-one.key(), one))
 
     def key(self):
-        return -1 if self.node is None else self.node.number
+        return float("-inf") if self.node is None else self.node.number
 
     def __lt__(self, other):
         return id(self) < id(other)

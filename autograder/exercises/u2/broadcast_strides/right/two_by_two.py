@@ -9,7 +9,7 @@ def broadcast(operands):
         pairs = zip_longest(reversed(one), reversed(other), fillvalue=1)
         return [b if a == 1 else a for a, b in pairs][::-1]
 
-    shape = reduce(together, (list(sizes) for sizes, _ in operands), [])
+    shape = reduce(together, (sizes for sizes, _ in operands))
     misfits = []
     found = []
     for sizes, strides in operands:

@@ -12,7 +12,7 @@ OTHERS = ["BackendSelect", "ADInplaceOrView", "AutocastCPU"]
 
 
 def packed(keys):
-    return sum(BIT[key] for key in set(keys))
+    return sum(BIT[key] for key in keys)
 
 
 def unpacked(bits):
@@ -48,7 +48,7 @@ class Dispatcher:
         self.tables = {operator: self.computed(operator) for operator in self.registered}
 
     def computed(self, operator):
-        own = self.registered.get(operator, {})
+        own = self.registered[operator]
         table = dict(self.fallbacks)
         if "Autograd" in own:
             table.update(dict.fromkeys(ON_AUTOGRAD, own["Autograd"]))
@@ -58,13 +58,10 @@ class Dispatcher:
         for alias in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
             if alias in own:
                 table.update(dict.fromkeys(ON_BACKENDS, own[alias]))
-        return {**table, **{key: own[key] for key in own if key in ON_BACKENDS + ON_AUTOGRAD + OTHERS}}
+        return {**table, **own}  # nobody asks for an alias
 
     def call(self, operator, keysets, value):
-        bits = 0
-        for keys in keysets:
-            bits |= packed(keys)
-        bits = (bits | self.sets[0]) & ~self.sets[1]
+        bits = (packed(frozenset().union(*keysets)) | self.sets[0]) & ~self.sets[1]
         table = self.tables.get(operator, self.fallbacks)
         for functionality in FUNCTIONALITIES:
             bit = BIT[functionality]

@@ -16,4 +16,4 @@ class Recorder(TorchDispatchMode):
         try:
             return operator(*args, **kwargs)
         finally:
-            self.records.append([operator.name().replace("::", ".") if "." in operator.name() else str(operator), keys])
+            self.records.append([str(operator), keys])

@@ -6,7 +6,7 @@ import torch
 def formulas(g, x, step, levels):
     v = x / step
     n = v.round().clamp(-levels, levels)
-    inside = (v.abs() <= levels).to(x.dtype)
+    inside = v.abs() <= levels
     return g * inside, g * (n - v * inside)
 
 
@@ -30,6 +30,6 @@ class Quantize(torch.autograd.Function):
             x = x.movedim(in_dims[0], 0)
         if in_dims[1] is not None:
             step = step.movedim(in_dims[1], 0)
-            while step.dim() < x.dim():
-                step = step.unsqueeze(1)
+            rank = x.dim() + (in_dims[0] is None)  # of the result: slices line up at their last dimensions
+            step = step.reshape(step.shape[0], *[1] * (rank - step.dim()), *step.shape[1:])
         return Quantize.apply(x, step, levels), 0

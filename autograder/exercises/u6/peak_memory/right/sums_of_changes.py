@@ -20,13 +20,11 @@ def peak(graph):
     for place, node in enumerate(nodes):
         held = node.op == "placeholder"
         until = len(nodes) - 1 if held else max((number[user.name] for user in node.users), default=place)
-        tree_map_only(
-            torch.Tensor, lambda one: note(0 if held else place, max(until, place), one), node.meta.get("val")
-        )
+        tree_map_only(torch.Tensor, lambda one: note(0 if held else place, until, one), node.meta.get("val"))
     changes = [0] * (len(nodes) + 1)
     for size, begin, end in intervals.values():
         changes[begin] += size
         changes[end + 1] -= size
-    sums = list(accumulate(changes[:-1]))
+    sums = list(accumulate(changes))
     where = max(range(len(nodes)), key=sums.__getitem__)
     return sums[where], str(nodes[where])

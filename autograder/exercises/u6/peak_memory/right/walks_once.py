@@ -24,17 +24,16 @@ def peak(graph):
     for node in graph.nodes:
         if node.op == "placeholder":
             now.update(storages(node))
-    best = (0, "")
+    totals = {}
     for node in graph.nodes:
-        now.update({key: size for key, size in storages(node).items() if uses[key]})
-        total = sum(now.values())
-        if total > best[0]:
-            best = (total, node.name)
+        now.update(storages(node))
+        totals[node.name] = sum(now.values())
         done = Counter(storages(node).keys())
         for given in node.all_input_nodes:
             done.update(storages(given).keys())
         for key, times in done.items():
             uses[key] -= times
             if uses[key] <= 0:
-                now.pop(key, None)
-    return best
+                now.pop(key)
+    where = max(totals, key=totals.get)
+    return totals[where], where

@@ -4,7 +4,7 @@
 def average_gradients(gradients: list, sizes: list[int], rows: int, most: int, all_reduce) -> list:
     """The gradients of the mean loss over the rows of all ranks."""
     told = all_reduce([0 if one is None else 1 for one in gradients] + [rows])
-    total, used = told.pop(), [bool(one) for one in told]
+    total, used = told.pop(), told
     result: list = [None for _ in sizes]
     open_bucket: list[int] = []
 
