@@ -219,18 +219,15 @@ def _is_leaf(value: Any) -> bool:
     return type(value) in _OFTEN or isinstance(value, _LEAVES)
 
 
+_COMPILED = "_orig_mod"
+"""The name of the one submodule of what `torch.compile` makes of a module. To ask for its class would import Dynamo."""
+
 _Parts = dict[str, tuple[Any, PutBack | None]]
-
-
-def _is_compiled(value: Any) -> bool:
-    """Whether `torch.compile` put this module around another. Nobody waits for Dynamo's import for the question."""
-    dynamo = sys.modules.get("torch._dynamo.eval_frame")
-    return dynamo is not None and isinstance(value, dynamo.OptimizedModule)
 
 
 def _parts(value: Any) -> _Parts:
     """What a value holds: key and part, and how to put it back, where no container leads from the one to the other."""
-    if _is_compiled(value):
+    if isinstance(value, nn.Module) and _COMPILED in value._modules:
         # `torch.compile` puts a module of its own around, which is no part of the names.
         return {"": (value._orig_mod, None)}
     if isinstance(value, torch.jit.ScriptModule):
@@ -311,7 +308,7 @@ def _mutable_parts(value: Any) -> list[Any]:
     """The containers through which what a value holds can be replaced."""
     if isinstance(value, _MUTABLE):
         return [value]
-    if isinstance(value, fx.GraphModule) or _is_compiled(value):
+    if isinstance(value, nn.Module) and (isinstance(value, fx.GraphModule) or _COMPILED in value._modules):
         return [vars(value)[name] for name in _REGISTERED]
     if isinstance(value, nn.Module) and not isinstance(value, torch.jit.ScriptModule):
         return [vars(value), *(one for one in vars(value).values() if isinstance(one, _MUTABLE))]
@@ -350,7 +347,7 @@ def registered(roots: tuple[Any, ...]) -> frozenset[str]:
     modules = (one.named_modules(remove_duplicate=False) for one in roots if isinstance(one, nn.Module))
     for path, part in chain.from_iterable(modules):
         own = () if isinstance(part, torch.jit.ScriptModule) else (*part._parameters, *part._buffers)
-        steps = [step for step in path.split(".") if step not in ("", "_orig_mod")]
+        steps = [step for step in path.split(".") if step not in ("", _COMPILED)]
         found |= {".".join([*steps, name]) for name in (*own, "training")}
     return frozenset(found)
 
