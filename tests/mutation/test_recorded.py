@@ -47,7 +47,7 @@ UNRECORDED = frozenset(
     toy_backend composite_or_explicit
     add_operator derivative_formula operator_tests first_bad_commit minimal_reproducer
     own_engine in_place_errors forward_mode
-    caching_allocator peak_memory find_leak read_trace
+    caching_allocator find_leak read_trace
     own_exporter before_shipping
     static_graph find_your_way
     longest_run soft_clip gaussian silu_dropout stable_decay
