@@ -219,16 +219,14 @@ def _is_leaf(value: Any) -> bool:
     return type(value) in _OFTEN or isinstance(value, _LEAVES)
 
 
-_COMPILED = "_orig_mod"
-"""The name of the one submodule of what `torch.compile` makes of a module. To ask for its class would import Dynamo."""
-
 _Parts = dict[str, tuple[Any, PutBack | None]]
 
 
 def _parts(value: Any) -> _Parts:
     """What a value holds: key and part, and how to put it back, where no container leads from the one to the other."""
-    if isinstance(value, nn.Module) and _COMPILED in value._modules:
-        # `torch.compile` puts a module of its own around, which is no part of the names.
+    if isinstance(value, nn.Module) and "_orig_mod" in value._modules:
+        # `torch.compile` puts a module of its own around, which is no part of the names. (Its class is Dynamo's, for
+        # whose import nobody is to wait who compiles nothing.)
         return {"": (value._orig_mod, None)}
     if isinstance(value, torch.jit.ScriptModule):
         return {f".{name}": (one, None) for name, one in (*value.named_parameters(), *value.named_buffers())}
@@ -308,7 +306,7 @@ def _mutable_parts(value: Any) -> list[Any]:
     """The containers through which what a value holds can be replaced."""
     if isinstance(value, _MUTABLE):
         return [value]
-    if isinstance(value, nn.Module) and (isinstance(value, fx.GraphModule) or _COMPILED in value._modules):
+    if isinstance(value, nn.Module) and (isinstance(value, fx.GraphModule) or "_orig_mod" in value._modules):
         return [vars(value)[name] for name in _REGISTERED]
     if isinstance(value, nn.Module) and not isinstance(value, torch.jit.ScriptModule):
         return [vars(value), *(one for one in vars(value).values() if isinstance(one, _MUTABLE))]
@@ -347,7 +345,7 @@ def registered(roots: tuple[Any, ...]) -> frozenset[str]:
     modules = (one.named_modules(remove_duplicate=False) for one in roots if isinstance(one, nn.Module))
     for path, part in chain.from_iterable(modules):
         own = () if isinstance(part, torch.jit.ScriptModule) else (*part._parameters, *part._buffers)
-        steps = [step for step in path.split(".") if step not in ("", _COMPILED)]
+        steps = [step for step in path.split(".") if step not in ("", "_orig_mod")]
         found |= {".".join([*steps, name]) for name in (*own, "training")}
     return frozenset(found)
 
