@@ -222,16 +222,11 @@ def _is_leaf(value: Any) -> bool:
 _Parts = dict[str, tuple[Any, PutBack | None]]
 
 
-def _is_compiled(value: Any) -> bool:
-    """Whether `torch.compile` put this module around another. Nobody waits for Dynamo's import for the question."""
-    dynamo = sys.modules.get("torch._dynamo.eval_frame")
-    return dynamo is not None and isinstance(value, dynamo.OptimizedModule)
-
-
 def _parts(value: Any) -> _Parts:
     """What a value holds: key and part, and how to put it back, where no container leads from the one to the other."""
-    if _is_compiled(value):
-        # `torch.compile` puts a module of its own around, which is no part of the names.
+    if isinstance(value, nn.Module) and "_orig_mod" in value._modules:
+        # `torch.compile` puts a module of its own around, which is no part of the names. (Its class is Dynamo's, for
+        # whose import nobody is to wait who compiles nothing.)
         return {"": (value._orig_mod, None)}
     if isinstance(value, torch.jit.ScriptModule):
         return {f".{name}": (one, None) for name, one in (*value.named_parameters(), *value.named_buffers())}
@@ -311,7 +306,7 @@ def _mutable_parts(value: Any) -> list[Any]:
     """The containers through which what a value holds can be replaced."""
     if isinstance(value, _MUTABLE):
         return [value]
-    if isinstance(value, fx.GraphModule) or _is_compiled(value):
+    if isinstance(value, nn.Module) and (isinstance(value, fx.GraphModule) or "_orig_mod" in value._modules):
         return [vars(value)[name] for name in _REGISTERED]
     if isinstance(value, nn.Module) and not isinstance(value, torch.jit.ScriptModule):
         return [vars(value), *(one for one in vars(value).values() if isinstance(one, _MUTABLE))]

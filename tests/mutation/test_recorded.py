@@ -43,7 +43,7 @@ UNRECORDED = frozenset(
     fuse_attention dynamic_gpt2 compile_profile dynamic_sizes pipeline choose_engine static_graph
     find_your_way own_module strided_tensor view_strides common_elements memory_formats inside_a_tensor
     toy_backend composite_or_explicit own_engine in_place_errors forward_mode longest_run soft_clip
-    gaussian silu_dropout stable_decay caching_allocator peak_memory find_leak read_trace own_exporter
+    gaussian silu_dropout stable_decay caching_allocator find_leak read_trace own_exporter
     before_shipping add_operator derivative_formula operator_tests first_bad_commit minimal_reproducer
     """.split()
 )
