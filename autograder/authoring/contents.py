@@ -109,11 +109,11 @@ def content_digest(course: Course, task: Task) -> str:
     """What an author of the task may change that its mutants depend on, and nothing else.
 
     Its judge and probe, what these share with other tasks, its reference, its other right answers, and what was said of
-    equivalent mutants. Not the table of the unit, where the title of any task may change.
+    equivalent mutants. Not the tables of units, where the title of any task may change.
     """
     shared = reached(f"{task.module}.judge") | reached(f"{task.module}.visible")
-    table = f"autograder.exercises.{task.unit}"
-    named = {name for name in shared if name.startswith("autograder.exercises.") and name != table}
+    tables = {f"autograder.exercises.{unit}" for unit in UNITS}
+    named = {name for name in shared if name.startswith("autograder.exercises.") and name not in tables}
     answers = {path.name: _digest_of(path) for path in sorted((task.folder / "right").glob("*.py"))}
     equivalents = task.folder / "equivalent.toml"
     said = _digest_of(equivalents) if equivalents.exists() else ""

@@ -77,6 +77,7 @@ def test_a_verdict_depends_on_the_judge_and_on_what_it_imports(monkeypatch: pyte
         (task.folder / "right" / "copies_with_a_transformer.py", (False, True)),
         (task.folder / "wrong" / "not_there.py", (False, False)),
         (find_task("walk_graph").folder / "judge.py", (False, False)),
+        (task.folder.parent / "__init__.py", (True, False)),
     ):
         if path.parent.name == "right":
             path = sorted(path.parent.glob("*.py"))[0]
