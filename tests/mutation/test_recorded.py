@@ -29,7 +29,7 @@ SAMPLED = ("check_stack", "run_graph", "conv_output_shape")
 
 MUTANTS_A_TASK = 12
 
-MUTANTS_OF_CHANGED_TASKS = 72
+MUTANTS_OF_CHANGED_TASKS = 36
 """How many mutants `make test` tries of all changed tasks together, unless that is fewer than `FEWEST` of each."""
 
 FEWEST = 6
