@@ -14,7 +14,8 @@ from autograder.course.course import Course
 from autograder.course.notebooks import cells_before_check
 from autograder.course.reading import read_notebook
 from autograder.course.task import UNITS, Task
-from autograder.course.tasks import all_tasks
+from autograder.course.tasks import all_tasks, capstone_tasks, find_task
+from autograder.grading.view import build_view
 from autograder.learner_side.rehearsal import COURSE
 
 CURRICULUM = Course(Path(__file__).resolve().parents[2]).curriculum
@@ -32,6 +33,11 @@ rehearsal.tasks_in_view = lambda: [find_task("conv_output_shape"), find_task("st
 rehearsal.rehearse()
 assert "autograder.exercises.u2.strided_tensor.visible" in sys.modules
 print("torch._dynamo" in sys.modules)
+"""
+
+WHAT_IS_IN_VIEW = """
+from autograder.learner_side import rehearsal
+print(rehearsal.__file__.startswith(sys.path[0]), [(task.name, task.compiles) for task in rehearsal.tasks_in_view()])
 """
 
 AFTERWARDS = """
@@ -71,6 +77,16 @@ def test_nothing_of_it_is_seen_afterwards() -> None:
 def test_the_compiler_is_taken_into_use_for_tasks_that_compile_only() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER], capture_output=True, text=True, check=False)
     assert done.stdout == "False\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "task", [find_task("conv_output_shape"), *capstone_tasks().values()], ids=lambda task: task.name
+)
+def test_a_worker_finds_the_tasks_of_its_view(task: Task, tmp_path: Path) -> None:
+    build_view(tmp_path, [task])
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{WHAT_IS_IN_VIEW}"
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == f"True {[(task.name, task.compiles)]}\n", done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("task", [task for task in all_tasks() if not task.compiles], ids=lambda task: task.name)
