@@ -1,6 +1,7 @@
 """`make setup`: installs once, again when it must, and never believes in an installation that failed.
 
-A stand-in takes Python's place: it makes virtual environments of itself and writes down what pip is asked to install.
+A stand-in takes Python's place: it makes virtual environments of itself and writes down what uv and pip are asked to
+install.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ ROOT = Path(__file__).parent.parent
 STAND_IN = """#!/bin/bash
 if [ "$1 $2" = "-m venv" ]; then
     mkdir -p .venv/bin && cp "$0" .venv/bin/python && echo venv >>"$STAND_IN_LOG"
-elif [ "$1 $2" = "-m pip" ]; then
+elif [ "$1 $2 $3" = "-m pip config" ]; then
+    exec REAL "$@"
+elif [ "$1 $2" = "-m pip" ] || [ "$1 $2" = "-m uv" ]; then
     echo "$@" >>"$STAND_IN_LOG"
-    [ -z "$STAND_IN_FAILS" ] || { echo "no such package" >&2; exit 1; }
+    case " $STAND_IN_FAILS " in *" ${2} "*) echo "$2 knows no such package" >&2; exit 1 ;; esac
 elif [ "$1" = -c ]; then
     exec REAL -c "import sys; sys.version_info = (*VERSION, 'final', 0)
 $2"
@@ -28,6 +31,9 @@ else
     exec REAL "$@"
 fi
 """
+
+
+COURSE = "--editable .[hf,engines,lab,grade,cluster,site,dev,tested]"
 
 
 class Checkout:
@@ -55,19 +61,21 @@ class Checkout:
     def python(self, name: str, version: tuple[int, int, int]) -> None:
         self.program(name, STAND_IN.replace("REAL", sys.executable).replace("VERSION", repr(version)))
 
-    def setup(self, *arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        environment = {
-            "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
-            "HOME": str(self.root),
-            "STAND_IN_LOG": str(self.log),
-            "STAND_IN_FAILS": "yes" if fails else "",
-        }
+    def environment(self) -> dict[str, str]:
+        # pip is told nothing here, whatever this machine's pip is told.
+        return {"HOME": str(self.root), "STAND_IN_LOG": str(self.log), "PIP_CONFIG_FILE": os.devnull}
+
+    def setup(self, *arguments: str, fails: str = "", **pip_is_told: str) -> subprocess.CompletedProcess[str]:
+        """`make setup`, where one or both of "pip uv" fail, with further variables of the environment."""
+        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
+        environment = self.environment() | {"PATH": path, "STAND_IN_FAILS": fails} | pip_is_told
         command = ["make", "setup", *arguments]
         return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
 
     def installs(self) -> list[str]:
+        """The commands that were to install the course."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [line for line in lines if " install " in line]
+        return [line for line in lines if line.endswith(COURSE)]
 
 
 @pytest.fixture
@@ -75,13 +83,14 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-def test_one_pip_command_installs_everything_once(checkout: Checkout) -> None:
+def test_one_command_installs_everything_once(checkout: Checkout) -> None:
     checkout.python("python3", (3, 12, 1))
     first = checkout.setup()
     assert first.returncode == 0, first.stderr
     assert "with Python 3.12.1" in first.stdout
     (install,) = checkout.installs()
-    assert install.endswith("--editable .[hf,engines,lab,grade,cluster,site,dev,tested]")
+    assert install.startswith("-m uv pip install --quiet --python .venv/bin/python ")
+    assert "-m pip install -qq --disable-pip-version-check --only-binary :all: uv\n" in checkout.log.read_text()
 
     second = checkout.setup()
     assert second.returncode == 0
@@ -104,11 +113,12 @@ def test_a_system_package_that_is_missing_is_named_with_the_command_that_install
     script.write_text(script.read_text().replace("/usr/lib/postgresql/", "/nowhere/"))
     for name in ("postgres", "bwrap"):
         (checkout.programs / name).unlink()
-    tools = {name: shutil.which(name) for name in ("make", "bash", "cat", "ls", "mv", "rm", "mkdir", "cp", "dirname")}
+    names = ("make", "bash", "cat", "ls", "mv", "rm", "mkdir", "cp", "dirname", "env")
+    tools = {name: shutil.which(name) for name in names}
     for name, path in tools.items():
         assert path is not None
         (checkout.programs / name).symlink_to(path)
-    environment = {"PATH": str(checkout.programs), "HOME": str(checkout.root), "STAND_IN_LOG": str(checkout.log)}
+    environment = checkout.environment() | {"PATH": str(checkout.programs)}
     command = ["bash", "scripts/setup.sh"]
     done = subprocess.run(command, cwd=checkout.root, env=environment, capture_output=True, text=True, check=True)
     assert "Not installed here: bubblewrap postgresql (" in done.stdout
@@ -133,26 +143,58 @@ def test_debians_packages_are_installed_beside_pips_and_waited_for(checkout: Che
     release = checkout.root / "os-release"
     release.write_text("ID=debian\n")
     script.write_text(text.replace("/etc/os-release", f"'{release}'").replace("have bwrap", "have no-such-bwrap"))
-    done = checkout.setup(fails=fails)
+    done = checkout.setup(fails="pip uv" if fails else "")
     assert (done.returncode != 0) == fails
     assert "Installing bubblewrap" in done.stdout.splitlines()[-1]
     assert "install -y -qq bubblewrap" in Path(f"{checkout.log}.apt").read_text(), "make ended before apt-get did"
 
 
-def test_a_failed_installation_is_said_and_tried_again(checkout: Checkout) -> None:
+@pytest.mark.parametrize("fails", ["pip", "pip uv"])
+def test_a_failed_installation_is_said_and_tried_again(checkout: Checkout, fails: str) -> None:
+    """pip installs uv, so without pip there is neither."""
     checkout.python("python3", (3, 12, 1))
-    failed = checkout.setup(fails=True)
+    failed = checkout.setup(fails=fails)
     assert failed.returncode != 0
-    assert "no such package" in failed.stderr
+    assert "pip knows no such package" in failed.stderr
     assert "pip could not install the course" in failed.stderr
+    assert len(checkout.installs()) == 1
     assert checkout.setup().returncode == 0
     assert len(checkout.installs()) == 2
 
     (checkout.root / "pyproject.toml").write_text("[project]\nname = 'other'\n")
-    checkout.setup(fails=True)
+    checkout.setup(fails=fails)
     (checkout.root / "pyproject.toml").write_text("[project]\n")
     checkout.setup()
     assert len(checkout.installs()) == 4, "what was half-upgraded is not taken for what it was before"
+
+
+def test_where_uv_fails_pip_installs(checkout: Checkout) -> None:
+    checkout.python("python3", (3, 12, 1))
+    done = checkout.setup(fails="uv")
+    assert done.returncode == 0, done.stderr
+    assert "uv knows no such package" in done.stderr
+    assert [line.split()[1] for line in checkout.installs()] == ["uv", "pip"]
+
+
+def test_uv_installs_from_where_pip_would(checkout: Checkout) -> None:
+    checkout.python("python3", (3, 12, 1))
+    told = {"PIP_FIND_LINKS": "/some/wheels /other/wheels", "PIP_CONSTRAINT": "bounds.txt", "PIP_DEFAULT_TIMEOUT": "60"}
+    assert checkout.setup(**told).stderr == ""
+    (install,) = checkout.installs()
+    assert install.startswith("-m uv ")
+    assert "--find-links /some/wheels --find-links /other/wheels" in install
+    assert "--constraint bounds.txt" in install
+    assert "60" not in install
+
+
+def test_where_uv_cannot_do_what_pip_is_told_pip_installs(checkout: Checkout) -> None:
+    checkout.python("python3", (3, 12, 1))
+    done = checkout.setup(PIP_NO_BINARY="numpy", PIP_FIND_LINKS="/some/wheels")
+    assert done.returncode == 0
+    assert done.stderr == "setup: pip is told no-binary, which is left to pip\n"
+    (install,) = checkout.installs()
+    assert install.startswith("-m pip ")
+    assert "/some/wheels" not in install, "pip knows what it is told"
 
 
 def test_an_old_python_is_named(checkout: Checkout) -> None:
@@ -181,7 +223,9 @@ def test_the_python_asked_for_is_taken_or_refused(checkout: Checkout) -> None:
 def test_further_arguments_reach_pip(checkout: Checkout) -> None:
     checkout.python("python3", (3, 12, 1))
     checkout.setup("PIP_ARGS=--no-cache-dir --pre")
-    assert "--no-cache-dir --pre --editable" in checkout.installs()[0]
+    (install,) = checkout.installs()
+    assert install.startswith("-m pip install ")
+    assert "--no-cache-dir --pre --editable" in install
 
 
 def test_make_alone_says_what_there_is(checkout: Checkout) -> None:
