@@ -1,8 +1,8 @@
 """Prints the settings of this machine's pip as arguments of uv, one a line; exit code 3 where uv cannot follow one.
 
-Run by `scripts/setup.sh`, with the Python of `.venv` and nothing installed. uv resolves and unpacks the course's packages
-in a tenth of pip's time, but does not read pip's configuration: the index of an institution, a folder of wheels, a
-certificate. What is not understood here is left to pip, rather than installed from somewhere else.
+Run by `scripts/setup.sh`, with the Python of `.venv` and nothing installed. uv resolves and unpacks the packages of
+the course in a tenth of pip's time, but does not read pip's configuration: the index of an institution, a folder of
+wheels, a certificate. What is not understood here is left to pip, rather than installed from somewhere else.
 """
 
 from __future__ import annotations
