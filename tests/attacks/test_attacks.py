@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
@@ -155,9 +156,11 @@ def test_no_attack_of_this_kind_gains_reaches_or_holds_up_anything(
 ) -> None:
     wanted = [attack for attack in ATTACKS if attack.kind == kind]
     failed: dict[str, list[str]] = {}
-    for attack in wanted:
+    for attack, following in zip_longest(wanted, wanted[1:]):
         wrong = tried(attack, graders, outside)
-        if not next_is_graded(graders, find_task(attack.task)):
+        # An attack that also solves its task shows by its points that what went before it holds nothing up.
+        shown = following is not None and following.honest and following.task == attack.task
+        if not shown and not next_is_graded(graders, find_task(attack.task)):
             wrong.append("the next one was not graded")
         if wrong:
             failed[attack.name] = wrong

@@ -60,7 +60,7 @@ def score(classroom: Classroom, who: str) -> float:
 @pytest.mark.parametrize("passes", [True, False])
 def test_an_answer_that_passes_a_grade_goes_into_the_learners_package(classroom: Classroom, passes: bool) -> None:
     classroom.hand_in(RIGHT if passes else KEEPS_THE_LAST)
-    finished = fxopt(classroom, "grade")
+    finished = fxopt(classroom, "grade", command=COMMAND if passes else STUBBED)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     saved = classroom.course.workspace / "my_fxopt" / f"{TASK.export}.py"
     assert ("Saved `GraphRecorder` to my_fxopt/graphs.py." in finished.stdout) == passes

@@ -27,7 +27,7 @@ LONG = "FXOPT_LONG" in os.environ
 SAMPLED = ("check_stack", "run_graph", "conv_output_shape")
 """Tasks of which a few mutants are tried in every run: they share a notebook, whose worker takes seconds to start."""
 
-MUTANTS_A_TASK = 12
+MUTANTS_A_TASK = 6
 
 MUTANTS_OF_CHANGED_TASKS = 36
 """How many mutants `make test` tries of all changed tasks together, unless that is fewer than `FEWEST` of each."""
