@@ -79,7 +79,7 @@ check.day0.conv_output_shape(conv_output_shape)
 # - `BatchNorm2d`: a scale and a shift for each channel. Its running mean and variance are measured, not learned.
 #
 # Every other kind of layer counts 0, whatever its dictionary says. Leave the layers as they are: asked twice about the same
-# list, your function must answer the same.
+# list, your function must answer the same, in a new list.
 #
 # <details><summary>Hint 1: a question</summary>How many numbers does one output channel need, and how many output channels are there?</details>
 # <details><summary>Hint 2: the idea</summary>Write down the shape of the weight and multiply it out: <code>(out_channels, in_channels // groups, height, width)</code>. Then add the bias, one number for each output.</details>
@@ -229,7 +229,8 @@ check.day0.check_stack(shapes_through)
 # `fx.symbolic_trace`, `fx.Tracer` and `fxopt_core.capture` are out of reach while this task is graded.
 #
 # The graph must pass `graph.lint()`, and run for any batch size and dtype of the layers. It must leave its input as it is,
-# and use the very layers that it was given: to train it must be to train them.
+# and use the very layers that it was given, as they are: to train it must be to train them, and what was frozen stays
+# frozen.
 #
 # The cell below builds another graph, of one operation. `{"layer": layer}` says what the names in `call_module` mean.
 #
