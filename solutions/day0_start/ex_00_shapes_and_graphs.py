@@ -69,9 +69,9 @@ check.day0.conv_output_shape(conv_output_shape)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "count_parameters-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Counting parameters
 #
-# *8 minutes, easy.* Before you make a network smaller, you want to know where its parameters are. Write
+# *8 minutes, easy.* Before you shrink a network, you want to know where its parameters are. Write
 # `count_parameters(layers)`: it returns a list with the number of parameters of each layer, in order. A layer is a
-# dictionary of its numbers, as in the cell below. Three kinds learn:
+# dictionary of its numbers, as below. Three kinds learn:
 #
 # - `Conv2d`: each output channel has a filter, which sees `in_channels / groups` channels through a window of
 #   `kernel_size`. It has a bias, too, if `bias` is true.
