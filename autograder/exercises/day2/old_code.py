@@ -20,11 +20,11 @@ def ageing(function: Callable[[fx.GraphModule], Any], left: list[bool]) -> Calla
         function: the learner's.
         left: for each call but the first, whether the module that the function returned still has that code.
     """
-    calls = []
+    calls: list[Any] = []
 
     def called(graph_module: fx.GraphModule) -> Any:
         if calls:  # each graph module has a class of its own
-            type(graph_module).forward = _hands_back  # type: ignore[assignment]
+            type(graph_module).forward = _hands_back
         result = function(graph_module)
         if calls:
             left.append(isinstance(result, fx.GraphModule) and type(result).forward is _hands_back)

@@ -81,7 +81,7 @@ def probe(case: Case, insert_after: Any) -> Evidence:
     graph_module = graph_of(case)
     if given.get("old code"):
         # As after a change to the graph that nobody has written anew; each graph module has a class of its own.
-        type(graph_module).forward = _hands_back  # type: ignore[assignment]
+        type(graph_module).forward = _hands_back
     result = insert_after(graph_module, FUNCTIONS[given["target"]], FUNCTIONS[given["function"]])
     if not isinstance(result, fx.GraphModule):
         return Evidence({"returned": type(result).__name__})
