@@ -69,9 +69,9 @@ check.day0.conv_output_shape(conv_output_shape)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "count_parameters-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. Counting parameters
 #
-# *8 minutes, easy.* Before you make a network smaller, you want to know where its parameters are. Write
+# *8 minutes, easy.* Before you shrink a network, you want to know where its parameters are. Write
 # `count_parameters(layers)`: it returns a list with the number of parameters of each layer, in order. A layer is a
-# dictionary of its numbers, as in the cell below. Three kinds learn:
+# dictionary of its numbers, as below. Three kinds learn:
 #
 # - `Conv2d`: each output channel has a filter, which sees `in_channels / groups` channels through a window of
 #   `kernel_size`. It has a bias, too, if `bias` is true.
@@ -79,7 +79,7 @@ check.day0.conv_output_shape(conv_output_shape)
 # - `BatchNorm2d`: a scale and a shift for each channel. Its running mean and variance are measured, not learned.
 #
 # Every other kind of layer counts 0, whatever its dictionary says. Leave the layers as they are: asked twice about the same
-# list, your function must answer the same.
+# list, your function must answer the same, in a new list.
 #
 # <details><summary>Hint 1: a question</summary>How many numbers does one output channel need, and how many output channels are there?</details>
 # <details><summary>Hint 2: the idea</summary>Write down the shape of the weight and multiply it out: <code>(out_channels, in_channels // groups, height, width)</code>. Then add the bias, one number for each output.</details>
@@ -229,7 +229,8 @@ check.day0.check_stack(shapes_through)
 # `fx.symbolic_trace`, `fx.Tracer` and `fxopt_core.capture` are out of reach while this task is graded.
 #
 # The graph must pass `graph.lint()`, and run for any batch size and dtype of the layers. It must leave its input as it is,
-# and use the very layers that it was given: to train it must be to train them.
+# and use the very layers that it was given, as they are: to train it must be to train them, and what was frozen stays
+# frozen.
 #
 # The cell below builds another graph, of one operation. `{"layer": layer}` says what the names in `call_module` mean.
 #

@@ -36,7 +36,8 @@ from fxopt_workbench.pictures import draw
 # %% [markdown] nbgrader={"grade": false, "grade_id": "walk_graph-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. Who reads what, and the longest way through
 #
-# *12 minutes, easy.* Before you change a graph, ask it two things. Asking changes nothing: leave the graph as it is.
+# *12 minutes, easy.* Before you change a graph, ask it two things. Asking changes nothing: leave the graph as it is,
+# `meta` included.
 #
 # 1. **Which values are shared?** `shared_values(graph_module)` returns the names of all nodes that more than one node
 #    reads, in the order of the graph. A change to one concerns all its readers.
@@ -46,7 +47,7 @@ from fxopt_workbench.pictures import draw
 #    in-place write takes time even if its result is unread. If the graph has no operations, the list is empty. A
 #    graph may have thousands of nodes.
 #
-# The next cell shows who reads a node.
+# The next cell shows readers.
 #
 # <details><summary>Hint 1: a question</summary>A node comes after everything that it reads. If you know the longest chain that ends in each of its inputs, what's the longest chain that ends in the node itself?</details>
 # <details><summary>Hint 2: the idea</summary><code>node.users</code> is a dictionary whose keys are the readers, and <code>node.all_input_nodes</code> lists what a node reads. Walk over the graph once and fill a dictionary from node to chain.</details>
@@ -176,9 +177,9 @@ check.day2.replace_relu(replace_relu)
 # also write into a tensor, draw from the random stream, switch a mode, update running statistics or stop a wrong run.
 #
 # Write `remove_dead_code(graph_module)`. It removes every operation and every `get_attr` that is dead, keeps all
-# inputs, adds no nodes, and recompiles. `effects_of(node)` tells you what a node does besides computing. Two cases are
-# a matter of convention. A write counts even if it goes into a local tensor that nobody reads afterwards: it stays. An
-# operation that could only fail, on an index out of range, is dead.
+# inputs, adds no nodes, and always recompiles. `effects_of(node)` tells you what a node does besides computing. Two
+# cases are a matter of convention. A write counts even if it goes into a local tensor that nobody reads afterwards: it
+# stays. An operation that could only fail, on an index out of range, is dead.
 #
 # **Prediction.** Two of the seven lines before `return` in the next cell are dead. Which ones? (The cell prints one row
 # a node. Seven aren't `observable`, but some of those are read.)
@@ -241,8 +242,8 @@ check.day2.remove_dead_code(remove_dead_code)
 #
 # 1. `find_duplicates(graph_module)` leaves the graph alone and returns a dictionary: from each node that can go to the
 #    earlier node that can stand in for it.
-# 2. `merge_duplicates(graph_module)` lets every reader read the stand-in, erases the duplicates, recompiles and returns
-#    the module.
+# 2. `merge_duplicates(graph_module)` lets every reader read the stand-in, erases the duplicates, recompiles in any
+#    case and returns the module.
 #
 # <details><summary>Hint 1: a question</summary>You meet a node. What would you have to remember of all earlier nodes to tell at once whether one of them is the same?</details>
 # <details><summary>Hint 2: the idea</summary>Walk once, with a dictionary from a <em>key</em> to the first node that has it. The key is made of what the node calls and of its arguments. A merged node counts as its stand-in there, and a literal as its type and its text.</details>
@@ -338,7 +339,7 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 #
 # - what draws, or has another effect;
 # - a buffer or a result that the graph writes (`Storages(graph).written(node)`);
-# - a parameter or a module, if the graph module is in training (`graph_module.training`);
+# - a parameter (frozen or not) or a module, if the graph module is in training (`graph_module.training`);
 # - a returned value (`Storages(graph).returned`), because the caller would get the stored tensor itself. You may fold
 #   what's computed from it. But a *weight* that's returned isn't constant: the caller may write into it;
 # - what comes after a switch of the mode, or after something unknown (`effects_of(node).context`, `opaque`).
@@ -351,8 +352,9 @@ check.day2.merge_duplicates(find_duplicates, merge_duplicates)
 # A constant is a buffer, with no gradients attached. Compute it under `torch.no_grad()`. An operation without any
 # inputs, such as `torch.ones(4)`, you may fold or leave.
 #
-# Watch out for two traps. The model may already have a buffer with the name that you choose. And a value may not be a
-# tensor: you can compute with `w.size(0)`, but it fits in no buffer, so its node may stay, and so may what reads it.
+# Watch out for two traps. The model may already have a buffer or a parameter with the name that you choose. And a
+# value may not be a tensor: you can compute with `w.size(0)`, but it fits in no buffer, so its node may stay,
+# and so may what reads it.
 #
 # **Prediction.** The cell below folds by hand something that is returned, and calls the result twice. What will it
 # print?
@@ -429,15 +431,15 @@ check.day2.fold_constants(fold_constants)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_batchnorm-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Fold a BatchNorm into the convolution before it
 #
-# *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift, and the convolution before it can do both by
-# itself. That saves you a whole pass over the activations. For channel $c$ it computes
+# *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift. The convolution before it can do both, which
+# saves a whole pass over the activations. For channel $c$ it computes
 #
 # $$n_c = \gamma_c \cdot \frac{h_c - \mu_c}{\sqrt{\sigma^2_c + \varepsilon}} + \beta_c ,\qquad\text{with } h_c = w_c * x + b_c$$
 #
 # from the convolution before it ($*$). Take a pencil: which $w'_c$ and $b'_c$ make $w'_c * x + b'_c = n_c$?
 #
-# 1. `folded_weights(...)` returns the new weight and bias. A missing `bias` or `beta` counts as 0, a missing `gamma` as
-#    1.
+# 1. `folded_weights(...)` returns the new weight and bias, in the old dtype. A missing `bias` or `beta` counts as 0, a
+#    missing `gamma` as 1.
 # 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution, a new one that
 #    reads and pads as the old one did. The old one keeps its weights. Leave a pair alone if the BatchNorm is in
 #    training or has no running statistics, or if somebody else reads the convolution's result. A convolution that's
@@ -528,13 +530,13 @@ check.day2.fold_batchnorm(folded_weights, fold_batchnorm)
 # ## Task 7. Make it a pass
 #
 # *15 minutes, medium.* A function that rewrites one graph is a start. A **pass** goes further: people ask for it by
-# name, and it runs on any model, says what it did and what it refused, and gets verified. For that, it works in two
-# steps. `analyze` finds all places and leaves the graph alone. `transform` takes one place, through an **editor** that
-# logs each change. Verification may leave one out, so each one has to work by itself.
+# name, it runs on any model, says what it did and what it refused, and gets verified. For that, it works in two steps.
+# `analyze` finds all places and leaves the graph alone. `transform` takes one place, through an **editor** that logs
+# each change. Verification may leave one out, so each one has to work by itself.
 #
 # Make your Task 4 a pass: a class `MergePass`, registered under the name `my_merging`.
 #
-# - `analyze(self, editor)` returns an `Analysis`. It has one `Opportunity(node, stand_in)` for each entry of
+# - `analyze(self, editor)` returns a new `Analysis`. It has one `Opportunity(node, stand_in)` for each entry of
 #   `find_duplicates(editor.graph_module)`, and a refusal for each node that draws (and for no other), with a reason of
 #   at least three words.
 # - `transform(self, editor, opportunity)` takes the one opportunity that it's given, with `editor.replace(node,

@@ -389,7 +389,8 @@ check.day3.round_trip(save_model, make_loader)
 #    all tensor inputs), with no upper end;
 # 3. consists of **core ATen** operators only.
 #
-# Afterwards the model is as it was: weights, buffers, and the mode of each module. Three kinds are printed below.
+# Afterwards the model is as it was: weights, which of them require gradients, buffers, and the mode of each module. Three
+# kinds are printed below.
 #
 # <details><summary>Hint 1: a question</summary><code>dynamic_shapes</code> has the structure of the inputs. How do you make it from inputs of any structure?</details>
 # <details><summary>Hint 2: the idea</summary>A function that calls itself for lists and dictionaries (or <code>torch.utils._pytree.tree_map</code>) puts a dimension in the place of a tensor, and <code>None</code> in the place of a number. You may put a deep copy into any mode.</details>

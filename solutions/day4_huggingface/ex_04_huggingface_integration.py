@@ -38,14 +38,14 @@ transformers.logging.set_verbosity_error()
 # %% [markdown] nbgrader={"grade": false, "grade_id": "text_to_bert-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 1. From text to a verified exported BERT
 #
-# *12 minutes, easy.* Three functions, from words to a program that you can trust:
+# *12 minutes, easy.* Three functions, from words to a trusted program:
 #
-# 1. `encode_texts(tokenizer, texts, most)` returns a dictionary of `input_ids` and `attention_mask`, both of shape
-#    (texts, tokens). Short texts are filled up to the longest one: there, and only there, the mask is 0. No text has
-#    more than `most` tokens, `[CLS]` and `[SEP]` included.
-# 2. `export_bert(model, inputs)` returns an `ExportedProgram` that takes both by name, for any number of texts from 1 to 64
-#    and any length from 2 to what the model can read (`model.config.max_position_embeddings`). The model comes as training
-#    left it.
+# 1. `encode_texts(tokenizer, texts, most)` returns a dictionary with `input_ids` and `attention_mask` (more is fine), both
+#    of shape (texts, tokens). Short texts are filled up to the longest one: there, and only there, the mask is 0. No text
+#    has more than `most` tokens, `[CLS]` and `[SEP]` included.
+# 2. `export_bert(model, inputs)`, given several texts, returns an `ExportedProgram` that takes both by name, for 1 to
+#    64 texts and any length from 2 to what the model can read (`model.config.max_position_embeddings`). The model
+#    comes as training left it.
 # 3. `greatest_difference(run, model, inputs)` calls `run(**inputs)` and `model(**inputs)`, which both return a tuple of
 #    tensors. It returns the largest absolute difference between two numbers in the same place, as a float; where one of them
 #    is `nan`, it returns `nan` or infinity.
@@ -322,17 +322,17 @@ check.day4.layer_costs(layer_formula, layer_costs)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "dynamic_gpt2-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. GPT-2 compiled once for every batch and length
 #
-# *10 minutes, medium.* Texts come in batches of any number of rows and any length.
+# *10 minutes, medium.* Texts come in any number and of any length.
 #
-# Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask`, both of shape
-# (rows, length), and returns the states (rows, length, width), the first thing that
+# Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask` (by position or by
+# these names), both of shape (rows, length), and returns the states (rows, length, width), the first thing that
 # `model(input_ids, attention_mask=…)` returns. Every call must go through the whole model, compiled by `torch.compile` with
 # this backend, with as many texts at a time as come.
 #
-# However many sizes come, the backend gets **one graph, and at most one more**: Dynamo takes 1 for a constant, so
-# a text that comes alone may have its own. (The first texts that come are never as many as they are long.)
-# Gradients aren't asked for. The judge runs your graph on sizes that
-# it was not made from. `torch._dynamo.testing` is out of reach.
+# However many sizes come, and whatever else is compiled meanwhile, the backend gets **one graph, and at most one
+# more**: Dynamo takes 1 for a constant, so a text that comes alone may have its own. (The first texts that come are
+# never as many as they are long.) Gradients aren't asked for. The judge runs your graph on other sizes.
+# `torch._dynamo.testing` is out of reach.
 #
 # <details><summary>Hint 1: a question</summary>On Day 1 one size varied. Here two do, in two inputs. When does Dynamo learn that the second one varies, and what did that cost?</details>
 # <details><summary>Hint 2: the idea</summary>Say so beforehand: <code>torch.compile</code> has a switch for all sizes; <code>torch._dynamo.mark_dynamic(tensor, dimension)</code> is for single ones, on each call.</details>

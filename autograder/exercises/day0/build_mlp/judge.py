@@ -48,6 +48,10 @@ MISCONCEPTIONS = {
         "Your graph has copies of the layers: training it would not train the layers that you were given. Put the "
         "layers themselves into the root."
     ),
+    "changed the layers": (
+        "After your function the layers are not as they were: a parameter that was frozen is trained now, or one that "
+        "was trained is frozen, or a mode has changed. Who learns is for those who made the layers to say."
+    ),
     "changed the input": "Your graph writes into its input. The caller still has that tensor: leave it as it is.",
     "cannot be trained": (
         "Your graph computes the right values, but the layers cannot learn through it: no gradient reaches a weight, a "
@@ -72,7 +76,7 @@ UNNAMED = ("computes something else", "does not run")
 
 FIXED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("one layer twice", {"widths": [5, 5, 5], "bias": True, "batch": 3, "twice": True}),
-    ("double precision", {"widths": [3, 7, 2], "bias": True, "batch": 4, "dtype": "float64"}),
+    ("double precision", {"widths": [3, 7, 2], "bias": True, "batch": 4, "dtype": "float64", "frozen": True}),
     ("sizes of one", {"widths": [1, 1, 1], "bias": True, "batch": 1}),
 )
 """Layers of a hidden case for each class, the same for every seed but for their numbers."""
@@ -171,6 +175,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         right = second(torch.relu(first(x)))
     if not agrees(evidence.tensors.get("result"), right, absolute=1e-6):
         yield "code is another one", f"({values['ran']})" if values["ran"] else ""
+        return
+    if values["changed"]:
+        yield "changed the layers", f"({', '.join(map(str, values['changed']))})"
 
 
 def right_graph(

@@ -32,6 +32,7 @@ def build(case: Case) -> tuple[nn.Linear, nn.Linear, torch.Tensor]:
         width, middle, last = given["widths"]
         dtype = getattr(torch, given.get("dtype", "float32"))
         first, second = (nn.Linear(*sizes, given["bias"], dtype=dtype) for sizes in ((width, middle), (middle, last)))
+        first.requires_grad_(not given.get("frozen"))
         return first, first if given.get("twice") else second, torch.randn(given["batch"], width, dtype=dtype)
 
 
@@ -40,6 +41,14 @@ def train(first: nn.Linear, second: nn.Linear) -> None:
     with torch.no_grad():
         for parameter in dict.fromkeys((*first.parameters(), *second.parameters())):
             parameter.copy_(parameter.flip(0) * 0.5 + 0.125)
+
+
+def _state_of(first: nn.Linear, second: nn.Linear) -> dict[str, list[Any]]:
+    """What is to stay as it is with the layers besides the numbers in them: who learns, and the modes."""
+    return {
+        "requires_grad": [parameter.requires_grad for layer in (first, second) for parameter in layer.parameters()],
+        "training": [layer.training for layer in (first, second)],
+    }
 
 
 def probe(case: Case, build_mlp: Any) -> Evidence:
@@ -52,13 +61,14 @@ def probe(case: Case, build_mlp: Any) -> Evidence:
         traced.append(type(self).__name__)
         return trace(self, *arguments, **options)
 
-    made = None
+    made, before = None, _state_of(first, second)
     try:
         with patch.object(fx.Tracer, "trace", noting):
             made = build_mlp(first, second)
     except WithheldImportError:  # while graded, tracers are hollow
         traced.append("")
     evidence = Evidence({"kind": type(made).__name__, "traced": bool(traced), "lint": "", "kinds": None, "ran": ""})
+    evidence.values["changed"] = sorted(name for name, was in before.items() if _state_of(first, second)[name] != was)
     if not isinstance(made, fx.GraphModule):
         evidence.values["kind"] = f"no GraphModule but {type(made).__name__}"
         return evidence

@@ -37,6 +37,10 @@ MISCONCEPTIONS = {
     "one filter only": "Each output channel has a filter of its own: multiply by `out_channels`.",
     "layers without parameters": "A layer with nothing to learn counts 0, and its 0 stands in the list like any count.",
     "not one count a layer": "The list has one count for each layer, in order: it is as long as `layers`.",
+    "one list for all answers": (
+        "Your function returns the list that it returned before, written anew: whoever kept the first answer now has "
+        "the second one. Make a list in each call."
+    ),
     "another answer the second time": (
         "Asked a second time about the same list, your function answers something else. Leave the layers as they are, "
         "and keep nothing from one call to the next."
@@ -88,6 +92,7 @@ FIXED: dict[str, tuple[Layer, ...]] = {
         conv(1, 1, [1, 1]),
         conv(1, 1, [1, 1], bias=False),
         conv(4, 4, [3, 2], groups=4),
+        conv(3, 9, [2, 3], groups=3),
         conv(6, 6, [1, 3], groups=6, bias=False),
         conv(9, 3, [2, 1], groups=3),
         conv(5, 2, [1, 4]),
@@ -210,5 +215,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield compared(question, count, right, under, f"for {layer}", right)
     if found == wanted and evidence.values["again"] == wanted and not evidence.values["layers left"]:
         yield "layers changed", ""
+    if found == wanted == evidence.values["again"] and evidence.values["one list"]:
+        yield "one list for all answers", ""
     if found == wanted and evidence.values["again"] != wanted:
         yield "another answer the second time", f"(the second time: {evidence.values['again']})"

@@ -70,10 +70,13 @@ def probe(case: Case, count_parameters: Any) -> Evidence:
         found = count_parameters(layers)
     values: dict[str, Any] = {"kind": type(found).__name__, "counts": _counts(found), "torch_calls": called[:3]}
     values["layers left"] = layers == given
+    again = None
     try:
-        values["again"] = _counts(count_parameters(layers))
+        again = count_parameters(layers)
+        values["again"] = _counts(again)
     except Exception as error:  # an answer that takes the layers apart finds nothing in them the second time
         values["again"] = f"{type(error).__name__}: {error}"[:200]
+    values["one list"] = isinstance(found, list) and again is found
     return Evidence(values)
 
 

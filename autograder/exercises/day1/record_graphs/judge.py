@@ -57,6 +57,10 @@ MISCONCEPTIONS = {
         "A new recorder already holds the graphs of another one: `graphs` is an attribute of the class, shared by all "
         "instances. Create the list in `__init__`."
     ),
+    "recorded late": (
+        "A graph stands in `graphs` only once it has run. Keep it when it is handed to you, in `__call__`, not in what "
+        "you return."
+    ),
     "recorded when running": (
         "You have more graphs than were captured: you record when the compiled code runs, not when it is compiled. "
         "A backend is called once for each graph; what it returns is called each time the model runs."
@@ -154,6 +158,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if not all(values["handed"]) or len(values["handed"]) != recorded:
         yield "copies kept", ""
+        return
+    if not all(values["at once"]):
+        yield "recorded late", ""
 
 
 def _other_results(expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> tuple[str, str] | None:

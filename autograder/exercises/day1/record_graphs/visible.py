@@ -126,11 +126,13 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     returned: list[bool] = []
     handed: list[torch.fx.GraphModule] = []
     modes_kept: list[bool] = []
+    at_once: list[bool] = []
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
         handed.append(graph_module)
         modes = [module.training for module in graph_module.modules()]
         result = recorder(graph_module, example_inputs)
+        at_once.append(any(graph_module is graph for graph in _as_list(recorder.graphs)))
         modes_kept.append([module.training for module in graph_module.modules()] == modes)
         returned.append(callable(result))
         return _run_by(result, graph_module)
@@ -152,6 +154,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
             "held": held,
             "inference": isinstance(untrained, torch.Tensor) and untrained.is_inference(),
             "modes kept": modes_kept,
+            "at once": at_once,
             "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
             "handed": [any(graph is other for other in handed) for graph in recorded_after_two_calls[:MOST_GRAPHS]],
         },

@@ -108,6 +108,7 @@ MISCONCEPTIONS = {
 UNNAMED = ("GELUs left",)
 
 FIXED: dict[str, dict[str, Any]] = {
+    "a GELU that reads a GELU": {"activations": ["exact of exact", "exact", "exact of exact"]},
     "no GELU": {"activations": ["relu", "sigmoid"]},
     "the second graph has none": {"activations": ["exact", "relu", "sigmoid"], "breaks": 1},
     "every form in both graphs": {

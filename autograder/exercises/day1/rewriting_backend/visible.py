@@ -21,6 +21,7 @@ FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "exact, said so": lambda x: functional.gelu(x, approximate="none"),
     "exact module": nn.GELU(),
     "exact, by keyword": lambda x: functional.gelu(input=x),
+    "exact of exact": lambda x: functional.gelu(functional.gelu(x)),
     "tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "relu": torch.relu,
     "sigmoid": torch.sigmoid,

@@ -89,7 +89,7 @@ MISCONCEPTIONS = {
 
 UNNAMED = ("wrong count",)
 
-GRAPHS = {"interrupted": 2, "unchanging": 0}
+GRAPHS = {"interrupted": 2, "repeating": 3, "unchanging": 0}
 """How many graphs a model is captured in, where it is not one."""
 
 FIXED = (
@@ -97,7 +97,13 @@ FIXED = (
     (
         "models that ask",
         [9, 2],
-        [["branching", [3, 6, 4, 8]], ["unrolled", [2, 3, 4, 3]], ["unchanging", [2, 3]], ["alternating", [3, 3, 3]]],
+        [
+            ["branching", [3, 6, 4, 8]],
+            ["unrolled", [2, 3, 4, 3]],
+            ["unchanging", [2, 3]],
+            ["alternating", [3, 3, 3]],
+            ["repeating", [3, 3]],
+        ],
     ),
 )
 """Batch sizes for `compile_once`, and models with batch sizes for `count_compilations`."""

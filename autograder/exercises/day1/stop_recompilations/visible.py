@@ -37,6 +37,18 @@ class Interrupted(BatchAware):
         return hidden - hidden.mean(dim=0)
 
 
+class Repeating(BatchAware):
+    """Two graphs that read alike, then another one, with a graph break after each."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        x = torch.tanh(x)
+        torch._dynamo.graph_break()
+        x = torch.tanh(x)
+        torch._dynamo.graph_break()
+        return x - 1.0
+
+
 class Branching(BatchAware):
     """Another computation for large batches: the guard says which."""
 
@@ -79,6 +91,7 @@ class Unchanging(BatchAware):
 MODELS: dict[str, type[BatchAware]] = {
     "aware": BatchAware,
     "interrupted": Interrupted,
+    "repeating": Repeating,
     "branching": Branching,
     "unrolled": Unrolled,
     "unchanging": Unchanging,

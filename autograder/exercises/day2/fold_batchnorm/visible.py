@@ -14,6 +14,10 @@ IMAGE = ((2, 4, 5, 5),)
 TWO_IMAGES = ((2, 4, 5, 5), (2, 4, 5, 5))
 
 
+HALF = "half precision, neither bias nor gamma"
+"""The weights of `weights_of` that come in half precision."""
+
+
 def visible_cases() -> list[Case]:
     """The kinds of convolution first, then the places that must be left alone."""
     return [
@@ -115,6 +119,7 @@ def weights_of(case: Case) -> dict[str, dict[str, Any]]:
         "no bias": given(4, 3, 2, 0.1, torch.float32) | {"bias": None},
         "no gamma": given(3, 3, 3, 1e-3, torch.float32) | {"gamma": None},
         "no beta": given(3, 3, 3, 1e-3, torch.float32) | {"beta": None},
+        HALF: given(2, 2, 1, 0.1, torch.bfloat16) | {"bias": None, "gamma": None},
     }
 
 

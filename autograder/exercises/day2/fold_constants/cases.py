@@ -155,6 +155,10 @@ a = self.p.sin() * self.w
 b = self.w.cos()
 return x @ a - b
 
+== a frozen parameter in training: training
+a = self.frozen.sin() * self.w
+return x @ a - self.w.cos()
+
 == layers in training: training
 return x @ self.layer(self.w) + self.v.sin()
 
@@ -190,6 +194,10 @@ return x @ a + b, x - b, b * x.sin() + a
 c = self.w.exp().sin()
 return x @ c - self.taken
 
+== a parameter has the name: taken name
+c = self.w.exp().sin()
+return x @ c - self.taken
+
 == the weight itself: nothing
 return x @ self.w + self.v
 
@@ -208,6 +216,11 @@ return x @ a
 
 MORE: dict[str, dict[str, Any]] = {
     "a name that is taken": {"state": WEIGHT | {"taken": "torch.rand(4)"}},
+    "a parameter has the name": {"state": WEIGHT | {"taken": "nn.Parameter(torch.rand(4))"}},
+    "a frozen parameter in training": {
+        "state": WEIGHT | {"frozen": "nn.Parameter(torch.rand(4, 4), requires_grad=False)"},
+        "training": True,
+    },
     "attributes in modules": {"state": {"block": "nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))"}},
     "whole numbers": {"state": {"n": "torch.tensor([0, 1, 0, 1])"}, "inputs": ([4],)},
     "what is written by a flag": {"state": WEIGHT | {"act": "nn.ReLU(inplace=True)"}},

@@ -48,7 +48,8 @@ MISCONCEPTIONS = COMMON | {
         "holds something else."
     ),
     "folded in training mode": (
-        "You folded a parameter of a module in training: the optimiser will change it, and your constant will not know."
+        "You folded a parameter of a module in training: the optimiser will change it, and your constant will not "
+        "know. One that is frozen today may be trained tomorrow."
     ),
     "returned the constant itself": (
         "You fold a value that is returned: the caller gets the stored tensor itself, and what the caller writes into "

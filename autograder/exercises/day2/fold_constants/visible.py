@@ -91,7 +91,7 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
     """What the learner's function makes of the case's graph.
 
     Where a name is to be taken, the function runs once before, to learn the name that it gives a constant; the graph
-    then has its buffer `taken` under that name.
+    then has its buffer or parameter `taken` under that name.
     """
     name = _name_of_a_constant(build(case), fold_constants) if case.parameters["trap"] == "taken name" else None
 
@@ -105,6 +105,8 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
         if taken is not None and not torch.equal(_tensor(result, name), taken):
             overwritten.append(name)
         results.append(result)
+        if name is not None and isinstance(getattr(result, name, None), torch.nn.Parameter):
+            _rename(result, name, "taken")  # as the judge knows it
         if isinstance(result, fx.GraphModule):
             in_autograd.extend(_detached(result))
         return result
@@ -145,11 +147,15 @@ def _name_of_a_constant(graph_module: fx.GraphModule, fold_constants: Any) -> st
 
 
 def _rename(graph_module: fx.GraphModule, old: str, new: str) -> None:
-    """Give a buffer that one node reads another name, in the module and in the graph; nothing, where it has it."""
+    """Give a buffer or parameter that a node reads another name, in module and graph; nothing, where it has it."""
     for node in graph_module.graph.nodes:
         if node.op == "get_attr" and node.target == old:
-            graph_module.register_buffer(new, graph_module.get_buffer(old))
+            held = getattr(graph_module, old)
             delattr(graph_module, old)
+            if isinstance(held, torch.nn.Parameter):
+                graph_module.register_parameter(new, held)
+            else:
+                graph_module.register_buffer(new, held)
             node.target = new
     graph_module.recompile()
 

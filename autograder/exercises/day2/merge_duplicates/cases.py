@@ -42,6 +42,12 @@ c = x[1:, 0].sum()
 d = x[:1].sin()
 return a - b.cos() + c + d
 
+== slices with steps: slices
+a = x[::2].sin()
+b = x[::3].sin()
+c = x[::2].sin()
+return a - b.cos() + c.neg() + x[:, ::2].sum() - x[:, ::3].sum()
+
 == slices with sizes: slices
 n = x.size(0)
 m = x.size(0)

@@ -149,6 +149,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if problem := stale(evidence, theirs):
         yield problem
         return
+    if evidence.values["old code"]:
+        yield "forgot recompile", "(in a second run, where there was nothing to do: the graph may have changed before)"
+        return
     yield from _found(case, evidence)
 
 

@@ -8,6 +8,7 @@ from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import encode
+from autograder.exercises.day2.old_code import ageing
 from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
 
 SQUARE = ((4, 4),)
@@ -89,7 +90,9 @@ def visible_cases() -> list[Case]:
 
 def probe(case: Case, find_duplicates: Any, merge_duplicates: Any) -> Evidence:
     """What the learner's function makes of the case's graph, and what the other one finds in it."""
-    evidence = rewrite_evidence(case, merge_duplicates)
+    old_code: list[bool] = []
+    evidence = rewrite_evidence(case, ageing(merge_duplicates, old_code))
+    evidence.values["old code"] = any(old_code)
     looked_at = build(case)
     found = find_duplicates(looked_at)
     nodes = isinstance(found, dict) and all(isinstance(node, fx.Node) for pair in found.items() for node in pair)

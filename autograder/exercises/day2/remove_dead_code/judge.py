@@ -344,6 +344,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if problem := stale(evidence, theirs):
         yield problem
+    elif evidence.values["old code"]:
+        yield "forgot recompile", "(in a second run, where there was nothing to do: the graph may have changed before)"
 
 
 def _removed(stays: dict[fx.Node, Seen], missing: Counter[tuple[str, Any]]) -> list[tuple[str, str]]:

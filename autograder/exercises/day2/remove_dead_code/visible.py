@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
+from autograder.exercises.day2.old_code import ageing
 from autograder.exercises.day2.programs import program, rewrite_evidence, show_rewrite
 
 
@@ -75,7 +76,10 @@ def visible_cases() -> list[Case]:
 
 def probe(case: Case, remove_dead_code: Any) -> Evidence:
     """What the learner's function makes of the case's graph."""
-    return rewrite_evidence(case, remove_dead_code)
+    old_code: list[bool] = []
+    evidence = rewrite_evidence(case, ageing(remove_dead_code, old_code))
+    evidence.values["old code"] = any(old_code)
+    return evidence
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

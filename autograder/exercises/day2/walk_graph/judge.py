@@ -238,6 +238,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if str(decode(evidence.graphs["looked at"]).graph) != str(graph):
         yield "changed while looking", ""
         return
+    if evidence.values["left notes"]:
+        yield "changed while looking", "(something new is in the `meta` of its nodes)"
+        return
     findings = [*_shared(shared, graph), *_path(path, graph)]
     yield from findings
     if not case.parameters.get("again") or not all(isinstance(finding, Agreement) for finding in findings):

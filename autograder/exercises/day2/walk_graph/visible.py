@@ -40,9 +40,11 @@ def probe(case: Case, shared_values: Any, critical_path: Any) -> Evidence:
     Where the case says `again`, the graph is then changed and asked once more.
     """
     graph_module = build(case)
+    noted = [set(node.meta) for node in graph_module.graph.nodes]
     found = {"shared": shared_values(graph_module), "path": critical_path(graph_module)}
     evidence = Evidence({name: _names(answer) for name, answer in found.items()})
     evidence.values["kinds"] = " and ".join(type(answer).__name__ for answer in found.values())
+    evidence.values["left notes"] = noted != [set(node.meta) for node in graph_module.graph.nodes]
     evidence.graphs["looked at"] = encode(graph_module)
     if case.parameters.get("again"):
         put_first(graph_module)

@@ -53,6 +53,10 @@ MISCONCEPTIONS = {
         "When the pass runs without one of its opportunities, as verification does to find the one that is wrong, the "
         "others must still be taken, and that one left: `transform` takes one opportunity, the one that it is given."
     ),
+    "keeps what it found": (
+        "Asked a second time, the same pass finds something else in the same graph. Make an `Analysis` in each call of "
+        "`analyze`, and keep nothing in the pass."
+    ),
     "merged draws": "You merged random draws: each of them is another value.",
     "no refusals": (
         "A draw looks like an opportunity and is none: refuse it with `analysis.refuse(node, reason)`, each one."
@@ -235,6 +239,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if short := [reason for _, reason in values["refusals"] if len(reason.split()) < 3]:
         yield "refused without a reason", f"(found {short[0]!r})"
+        return
+    first = values["opportunities"], [name for name, _ in values["refusals"]]
+    second = values["second look"], values["refused then"]
+    if first != second:
+        said = [f"{len(places)} opportunities and {len(others)} refusals" for places, others in (first, second)]
+        yield "keeps what it found", f"(first {said[0]}, then {said[1]})"
         return
     if not values["registered"]:
         yield "not registered", ""

@@ -38,7 +38,8 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
         return Evidence({"is_pass": False})
     evidence = Evidence({"is_pass": True, "registered": NAME in pass_names()})
     looked_at = build(case)
-    found = merge_pass().analyze(GraphEditor(looked_at))
+    one_pass = merge_pass()
+    found = one_pass.analyze(GraphEditor(looked_at))
     evidence.values["is_analysis"] = isinstance(found, Analysis)
     if not isinstance(found, Analysis):
         return evidence
@@ -46,6 +47,9 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
     evidence.values["opportunities"] = [str(opportunity.node) for opportunity in found.opportunities]
     evidence.values["stand-ins"] = [str(opportunity.data) for opportunity in found.opportunities]
     evidence.values["refusals"] = [[str(name), str(reason)] for name, reason in found.refusals]
+    second = one_pass.analyze(GraphEditor(build(case)))
+    evidence.values["second look"] = [str(opportunity.node) for opportunity in second.opportunities]
+    evidence.values["refused then"] = [str(name) for name, _ in second.refusals]
     if found.opportunities:
         # Another pass than the one that looked takes a place: all that it knows is the opportunity.
         alone = build(case)

@@ -38,7 +38,7 @@ MISCONCEPTIONS = {
     ),
     "exported in training mode": (
         "Two runs of your program on the same input differ: dropout is part of the graph. The model came in training "
-        "mode; put it into evaluation mode before you export."
+        "mode, as a whole or in parts; `model.eval()` puts all of it into evaluation mode. Do so before you export."
     ),
     "froze the batch size": (
         "Your program serves only the batch size of the example: dimension 0 of tokens and mask has to be dynamic."
@@ -81,6 +81,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "batch": random.randint(2, 4) if i != 1 else 1,
             "length": random.randint(skip + 3, positions - 3),
             "seed": random.randrange(2**31),
+            "only parts train": i == 0,
         }
         cases.append(Case(f"hidden {i}", parameters))
     return cases

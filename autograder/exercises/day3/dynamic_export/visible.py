@@ -46,11 +46,12 @@ def visible_cases() -> list[Case]:
 
 
 def build(case: Case) -> tuple[Reader, tuple[torch.Tensor, torch.Tensor]]:
-    """The model, in training mode as training left it, and one example of tokens and mask."""
+    """The model, itself or only its parts in training mode as training left it, and one example of tokens and mask."""
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
         model = Reader(given["positions"], given["skip"])
+        model.training = not given.get("only parts train", False)
         return model, draw_inputs(given["batch"], given["length"], given["skip"])
 
 

@@ -34,6 +34,10 @@ MISCONCEPTIONS = {
         "`copy.deepcopy`, or put back the mode of each module."
     ),
     "model changed": "After the extraction the caller's model has other parameters or buffers than before.",
+    "left frozen": (
+        "After the extraction other weights of the caller's model require gradients than before. Put each "
+        "`requires_grad` back, or work on a copy."
+    ),
     "size of a number": (
         "`torch.export` refuses your `dynamic_shapes`: one of the inputs is no tensor but a number, and a number has "
         "no dimension 0. In its place stands `None`."
@@ -146,6 +150,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("model left in another mode", "") if "" in changed else (inner, f"({changed})")
     if not values["state_kept"]:
         yield "model changed", ""
+    if not values["trained_kept"]:
+        yield "left frozen", ""
 
 
 def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:

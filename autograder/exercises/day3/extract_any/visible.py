@@ -159,6 +159,7 @@ def probe(case: Case, extract: Any) -> Evidence:
     model = build(case)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     modes = {name: module.training for name, module in model.named_modules()}
+    trained = [parameter.requires_grad for parameter in model.parameters()]
     call = as_call(case, draw_inputs(case, case.parameters["batch"], case.parameters["seed"]))
     try:
         program = extract(model, call)
@@ -174,6 +175,7 @@ def probe(case: Case, extract: Any) -> Evidence:
         "modes_changed": [name for name, module in model.named_modules() if module.training != modes[name]],
         "modes_lost": [name for name, module in model.named_modules() if modes[name] and not module.training],
         "state_kept": all(torch.equal(value, after[name]) for name, value in before.items()),
+        "trained_kept": trained == [parameter.requires_grad for parameter in model.parameters()],
         "ranges": promised_ranges(program),
     }
     try:

@@ -26,6 +26,10 @@ MISCONCEPTIONS = {
         "it all the same. Ask the signature."
     ),
     "buffers among parameters": "You took buffers for parameters: only parameters are trained.",
+    "parameters among buffers": (
+        "You took parameters for buffers. One that is frozen (`requires_grad=False`) is a parameter all the same: ask "
+        "the `kind` of the input."
+    ),
     "inputs missed": (
         "Not all inputs that the user hands in are there. One that is never read still has to be handed in."
     ),
@@ -108,6 +112,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield "other names", detail
         elif key == "parameters" and extra and extra <= set(wanted["buffers"]):
             yield "buffers among parameters", detail
+        elif key == "parameters" and missing and missing <= set(values["buffers"]):
+            yield "parameters among buffers", detail
         elif key == "buffers" and missing and missing <= loose and not extra:
             yield "buffer missed", detail
         elif key == "inputs" and missing and missing <= set(wanted["unused"]) and not extra:

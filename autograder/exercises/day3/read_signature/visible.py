@@ -46,7 +46,7 @@ class Tangled(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scale, self.p_scale = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+        self.scale, self.p_scale = nn.Parameter(torch.ones(3), requires_grad=False), nn.Parameter(torch.ones(3))
         self.register_buffer("scale_buffer", torch.ones(3))
         self.register_buffer("b_scale", torch.ones(3), persistent=False)
         self.register_buffer("kept", torch.zeros(3))
@@ -64,6 +64,7 @@ class Listed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.spare = nn.Linear(3, 3), nn.Parameter(torch.ones(2))
+        self.again = self.spare  # the same parameter under a second name
         self.fixed = torch.full((3,), 2.0)
         self.register_buffer("unread", torch.zeros(4))
 

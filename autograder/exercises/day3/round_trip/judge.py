@@ -98,7 +98,7 @@ def hidden_cases(random: Random) -> list[Case]:
                 "seed": random.randrange(2**31),
             },
             kept={
-                "batches": [random.randint(2, 4), 1, random.randint(5, 30), random.randint(1000, 3000)],
+                "batches": [3, 1, random.randint(5, 30), 3, random.randint(1000, 3000)],
                 "seed": random.randrange(2**31),
             },
         )

@@ -177,8 +177,15 @@ EXACT_JOBS = (
         2,
     ),
     ({"eager": {"cost_seconds": 1.0, "call_seconds": 1.0}, "inductor": {"cost_seconds": 1.5, "call_seconds": 0.5}}, 1),
+    (
+        {
+            "eager": {"cost_seconds": 2.0**-23, "call_seconds": 2.0**-24},
+            "inductor": {"cost_seconds": 2.0**-24, "call_seconds": 2.0**-25},
+        },
+        3,
+    ),
 )
-"""Two ways take exactly as long: the first of them in the dictionary is meant."""
+"""Two ways take exactly as long: the first of them in the dictionary is meant. Then two that are not quite equal."""
 
 
 MANY_CALLS = 10_000

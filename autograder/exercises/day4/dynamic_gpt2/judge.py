@@ -57,6 +57,10 @@ MISCONCEPTIONS = {
         "You fill every batch up to one size: your graph is made for that size only. It computes filling most of the "
         "time, and fails on the first batch that is larger."
     ),
+    "forgets what was compiled": (
+        "Once `compile_gpt2` had been called for another model, your first function compiled again. Leave "
+        "`torch._dynamo.reset()` to those who call: it throws away what others compiled."
+    ),
     "other arguments": (
         "The compiled part does not get the two inputs as they are. Compile what takes `input_ids` and "
         "`attention_mask`, so that the whole model is in the graph."
@@ -156,6 +160,9 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
         return
     if not any(serves(evidence, name, model) for name in evidence.graphs):
         yield "graph serves one size", ""
+        return
+    if again := values.get("compiled again"):
+        yield "forgets what was compiled", f"({again} more graphs)"
 
 
 def why_not_the_inputs(case: Case, evidence: Evidence) -> str:

@@ -21,7 +21,7 @@ INPUTS = ("input_ids", "attention_mask")
 
 def visible_cases() -> list[Case]:
     """Rows and length change one after the other, and one text comes alone. (Each graph takes Dynamo a second.)"""
-    return [Case("five batches", {"sizes": [[2, 5], [3, 5], [3, 7], [1, 9], [4, 10]], "seed": 0})]
+    return [Case("five batches", {"sizes": [[2, 5], [3, 5], [3, 7], [1, 9], [4, 10]], "seed": 0, "by name": True})]
 
 
 def build(case: Case) -> nn.Module:
@@ -108,7 +108,7 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
         for number, inputs in enumerate(batches(case)):
             recorder.current, recorder.ran = inputs, 0
             try:
-                output = compiled(*(value.clone() for value in inputs))
+                output = _called(compiled, inputs, case.parameters.get("by name", False))
             except Exception as error:
                 # A dimension that was declared and cannot vary is reported by exceptions of private kinds.
                 if not type(error).__module__.startswith("torch."):
@@ -121,6 +121,13 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
             evidence.values["ran"].append(recorder.ran)
             if not isinstance(output, torch.Tensor) or not recorder.ran or len(recorder.graphs) > KEPT_GRAPHS:
                 break  # it is wrong whatever comes now, and each further graph takes Dynamo a second
+        else:
+            # Somebody else compiles a model, too; what was compiled before still serves.
+            compile_gpt2(build(case), lambda graph_module, _: graph_module.forward)
+            before = len(recorder.graphs)
+            _called(compiled, batches(case)[0], case.parameters.get("by name", False))
+            evidence.values["compiled again"] = len(recorder.graphs) - before
+            del recorder.graphs[before:]
     torch._dynamo.reset()
     evidence.values["compilations"] = len(recorder.graphs)
     evidence.values["sizes"] = [_sizes_of(graph) for graph in recorder.graphs]
@@ -133,6 +140,12 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
         except GraphFormatError:  # the judge says what is missing
             continue
     return evidence
+
+
+def _called(compiled: Any, inputs: tuple[torch.Tensor, torch.Tensor], by_name: bool) -> Any:
+    """One call of the learner's function on copies of the inputs."""
+    copies = [value.clone() for value in inputs]
+    return compiled(**dict(zip(INPUTS, copies, strict=True))) if by_name else compiled(*copies)
 
 
 def _note(evidence: Evidence, number: int, roles: list[tuple[str, Any]]) -> list[Any]:

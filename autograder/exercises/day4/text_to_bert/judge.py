@@ -127,6 +127,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "inside": [[0, 0.0, offset()]],
         "last": [[1, random.random(), offset()]],
         "both": [[0, random.random(), small], [1, random.random(), -large]],
+        "two in one row": [[0, 0.0, large], [0, 0.004, -small]],
         "both, the first more": [[0, random.random(), -large], [1, random.random(), small]],
         "NaN in the first": [[0, random.random(), None]],
         "NaN in the last": [[1, random.random(), None]],

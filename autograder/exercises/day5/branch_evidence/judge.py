@@ -81,9 +81,10 @@ FIXED = {
     "one row": [-1.0, 1.0, -2.0, 3.0],
     "nearly": [1.0, 55.0, 30.0, 15.0, 6.0],
     "looped": [1.0, -1.0, 30.0, -7.0],
-    "vanishing": [1.0, -1.0, 2.0, -3.0],
+    "vanishing": [1.0, -1.0, 2.0, -3.0, -1.0],
     "zeroed": [1.0, -1.0, 2.0, -3.0],
     "partly": [1.0, -1.0, 8.0, -30.0, 6.0],
+    "endless": [1.0, -1.0, 2.0, -3.0],
 }
 """Models that no visible case has, with the levels of their inputs; the same for every seed."""
 

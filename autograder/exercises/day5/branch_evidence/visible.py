@@ -177,9 +177,20 @@ class Partly(nn.Module):
         return y
 
 
+class Endless(nn.Module):
+    """Endlessly large on both sides of the branch: where the trace gives minus infinity, the model gives infinity."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to the same."""
+        if x.sum() > 0:
+            return x / 0.0
+        return -x / 0.0
+
+
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
 MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
 MODELS |= {"nearly": Nearly, "looped": Looped, "vanishing": Vanishing, "zeroed": Zeroed, "partly": Partly}
+MODELS |= {"endless": Endless}
 """By name. The first three are shown in the task."""
 
 SHOWN = ("one branch", "nested", "plain")

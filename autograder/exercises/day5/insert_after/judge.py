@@ -79,6 +79,7 @@ FIXED: dict[str, tuple[str, str, str]] = {
     ),
     "the inserted function is the one looked for": ("exp", "exp", "return torch.exp(torch.exp(x) - 3)"),
     "written afterwards": ("sin", "cos", "h = torch.sin(x)\ng = h * 2\nh.mul_(3)\nreturn h - g"),
+    "nothing to insert, and old code": ("exp", "sin", "return torch.tanh(x) * 2"),
     "many in a row": ("sin", "tanh", "for _ in range(12):\n    x = torch.sin(x) + x\nreturn x"),
 }
 """By name what is looked for, what is inserted, and the lines of the program; the same for every seed."""
@@ -100,7 +101,8 @@ def hidden_cases(random: Random) -> list[Case]:
 def _fixed(name: str, target: str, function: str, body: str) -> Case:
     state = {key: made for key, made in STATE.items() if f"self.{key}" in body}
     graph = encode(build(program(name, body, state=state, inputs=([3, 4],))))
-    return Case(f"hidden {name}", {"target": target, "function": function, "graph": graph.document}, graph.tensors)
+    given = {"target": target, "function": function, "graph": graph.document, "old code": "old code" in name}
+    return Case(f"hidden {name}", given, graph.tensors)
 
 
 Readers = Callable[[fx.Node, list[fx.Node]], list[fx.Node]]

@@ -79,6 +79,9 @@ def probe(case: Case, insert_after: Any) -> Evidence:
     """Let the learner change the graph; the graph, and what the module really runs, travel."""
     given = case.parameters
     graph_module = graph_of(case)
+    if given.get("old code"):
+        # As after a change to the graph that nobody has written anew; each graph module has a class of its own.
+        type(graph_module).forward = _hands_back
     result = insert_after(graph_module, FUNCTIONS[given["target"]], FUNCTIONS[given["function"]])
     if not isinstance(result, fx.GraphModule):
         return Evidence({"returned": type(result).__name__})
@@ -92,6 +95,10 @@ def probe(case: Case, insert_after: Any) -> Evidence:
         return Evidence({"returned": "malformed", "text": str(error)[:300]})
     evidence.graphs["code"] = encode(_what_runs(result))
     return evidence
+
+
+def _hands_back(self: fx.GraphModule, x: torch.Tensor) -> torch.Tensor:
+    return x
 
 
 class _AsItRuns(fx.Tracer):

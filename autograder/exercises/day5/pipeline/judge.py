@@ -98,6 +98,9 @@ MISCONCEPTIONS = {
         "a copy, and take the copy only when it proves right."
     ),
     "computes something else": "Your result computes something else than the model in evaluation mode.",
+    "passes left out": (
+        "A pass is in neither of your two lists. Each one is kept or rejected, also one that finds nothing to change."
+    ),
     "passes not applied": (
         "The passes that you report as kept are not in the graph that you return. They are written for graphs of ATen "
         "operators, as `torch.export` makes them."
@@ -322,7 +325,7 @@ def _wrong_choice(case: Case, evidence: Evidence) -> tuple[str, str] | None:
         if set(missing) <= set(report["rejected"]):
             rounded = set(missing) <= {"fold_scale", "nudge", "drift_1"}
             return ("rounding taken for a mistake" if rounded else "rejected a right pass"), detail
-        return ("stopped at the first rejection" if after else "passes not applied"), detail
+        return ("stopped at the first rejection" if after else "passes left out"), detail
     return None if sorted(report["rejected"]) == sorted(set(names) - set(wanted)) else ("never rejects", detail)
 
 

@@ -35,7 +35,7 @@ def fold_constants(graph_module):
             fixed = (
                 node not in memory.returned
                 and not memory.written(node)
-                and not (graph_module.training and value.requires_grad)
+                and not (graph_module.training and isinstance(value, torch.nn.Parameter))
             )
         elif inputs and node.op != "output" and all(source in constants for source in inputs):
             fixed = not (effects_of(node).observable or memory.written(node) or node in memory.returned)

@@ -1,0 +1,48 @@
+"""silent mistake missed
+
+Takes `nan` for 0 on both sides.
+"""
+
+import torch
+
+
+def predictions():
+    methods = ("symbolic_trace", "trace", "script", "export", "dynamo")
+    return {model: dict.fromkeys(methods, "whole") for model in ("plain", "branch", "loop")}
+
+
+def measure_capture(method, model, example, others):
+    pieces = []
+
+    def counting(graph_module, example_inputs):
+        pieces.append(graph_module)
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    try:
+        if method == "symbolic_trace":
+            captured = torch.fx.symbolic_trace(model)
+        elif method == "trace":
+            captured = torch.jit.trace(model, example)
+        elif method == "script":
+            captured = torch.jit.script(model)
+        elif method == "export":
+            captured = torch.export.export(model, (example,)).module()
+        else:
+            captured = torch.compile(model, backend=counting)
+            captured(example)
+    except Exception:
+        return "refused"
+    if len(pieces) > 1:
+        return "pieces"
+    for other in others:
+        wanted = model(other)
+        try:
+            found = captured(other)
+        except Exception:
+            continue
+        if found.shape != wanted.shape or not torch.allclose(
+            found.nan_to_num(), wanted.nan_to_num(), rtol=1e-4, atol=1e-5
+        ):
+            return "wrong"
+    return "whole"
