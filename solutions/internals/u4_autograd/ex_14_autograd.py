@@ -45,7 +45,7 @@ from autograder import check, submit
 # - A gradient is summed to the shape of the input where it arrives, and brought to its dtype. Gradients at the same input are
 #   added up. A node may hand on `None` over an edge: no gradient, and yet that edge has had its turn.
 # - `AccumulateGrad` is a node like others: calling it fills the leaf's `.grad`.
-# - The backward pass itself must not be recorded.
+# - The backward pass itself must not be recorded. What is computed afterwards is recorded again.
 #
 # A graph can be thousands of nodes deep. The check switches PyTorch's engine off.
 #

@@ -24,6 +24,10 @@ MISCONCEPTIONS = {
         "The gradients ask for gradients themselves: autograd recorded your backward pass. The engine switches that "
         "off unless you ask for `create_graph=True`. Call the nodes under `torch.no_grad()`."
     ),
+    "autograd left off": (
+        "After your function autograd is still switched off, so the next forward pass is not recorded. Use `with "
+        "torch.no_grad():`, which puts back what was before, also where a node raises."
+    ),
     "another order": "The engine of PyTorch calls the nodes of this graph in another order.",
     "wrong gradients": "A leaf ends up with another gradient than PyTorch gives it.",
     "does not wait": (
@@ -271,6 +275,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if evidence.values["recorded"]:
         yield "recorded the backward pass", f"({', '.join(evidence.values['recorded'])[:80]})"
+        return
+    if evidence.values["left off"]:
+        yield "autograd left off", ""
         return
     wanted_orders, wanted = by_pytorch(given)
     found = [as_comparable(order, leaves) for order in orders]
