@@ -223,6 +223,7 @@ check.u8.operator_tests(sample_inputs, reference)
 # %% nbgrader={"grade": false, "grade_id": "first_bad_commit-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[str]:
     """The commits that may have brought the fault in."""
+
     ### BEGIN SOLUTION
     def ancestors(commit):
         # No recursion: two thousand commits are deeper than Python's stack.
