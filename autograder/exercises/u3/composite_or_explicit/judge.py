@@ -55,8 +55,8 @@ MISCONCEPTIONS = {
         "everything after it goes wrong."
     ),
     "input handed back on meta": (
-        "On meta your kernel hands back its input. The schema promises a new tensor, and a compiler that believes it takes "
-        "one for the other: return `torch.empty_like(x)`."
+        "On meta your kernel hands back its input. The schema promises a new tensor, and a compiler that believes it "
+        "takes one for the other: return `torch.empty_like(x)`."
     ),
     "open is opaque": (
         "The compiler sees `open` as one operator. Register it for `CompositeImplicitAutograd` and nothing else: then "
