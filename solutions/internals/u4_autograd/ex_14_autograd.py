@@ -43,9 +43,9 @@ from autograder import check, submit
 # - A node is called once, when the gradients have come over all edges that lead to it. An input to which none came is `None`.
 # - Of the nodes that are ready, the one with the highest sequence number goes first.
 # - A gradient is summed to the shape of the input where it arrives, and brought to its dtype. Gradients at the same input are
-#   added up.
+#   added up. A node may hand on `None` over an edge: no gradient, and yet that edge has had its turn.
 # - `AccumulateGrad` is a node like others: calling it fills the leaf's `.grad`.
-# - The backward pass itself must not be recorded.
+# - The backward pass itself must not be recorded. What is computed afterwards is recorded again.
 #
 # A graph can be thousands of nodes deep. The check switches PyTorch's engine off.
 #
@@ -70,7 +70,7 @@ def run_backward(tensors: list[torch.Tensor], gradients: list[torch.Tensor]) -> 
     """Do what torch.autograd.backward does; the nodes in the order in which they were called."""
     ### BEGIN SOLUTION
     edges = [get_gradient_edge(tensor) for tensor in tensors]
-    roots = list(dict.fromkeys(edge.node for edge in edges))
+    roots = {edge.node for edge in edges}
     missing, known, waiting = Counter(), set(roots), list(roots)
     while waiting:
         for node, _ in waiting.pop().next_functions:
@@ -89,7 +89,7 @@ def run_backward(tensors: list[torch.Tensor], gradients: list[torch.Tensor]) -> 
 
     for edge, gradient in zip(edges, gradients, strict=True):
         deposit(edge.node, edge.output_nr, gradient)
-    ready, called = [node for node in roots if missing[node] == 0], []
+    ready, called = [node for node in roots if not missing[node]], []
     with torch.no_grad():
         while ready:
             node = max(ready, key=lambda one: one._sequence_nr())
@@ -101,7 +101,7 @@ def run_backward(tensors: list[torch.Tensor], gradients: list[torch.Tensor]) -> 
                 if following is not None:
                     deposit(following, number, gradient)
                     missing[following] -= 1
-                    if missing[following] == 0:
+                    if not missing[following]:
                         ready.append(following)
     return called
     ### END SOLUTION

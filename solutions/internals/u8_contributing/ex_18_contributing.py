@@ -223,26 +223,25 @@ check.u8.operator_tests(sample_inputs, reference)
 # %% nbgrader={"grade": false, "grade_id": "first_bad_commit-answer", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[str]:
     """The commits that may have brought the fault in."""
+
     ### BEGIN SOLUTION
-    above = {}
-
     def ancestors(commit):
-        if commit not in above:
-            # No recursion: two thousand commits are deeper than Python's stack.
-            above[commit], waiting = {commit}, [*parents[commit]]
-            while waiting:
-                one = waiting.pop()
-                if one not in above[commit]:
-                    above[commit].add(one)
-                    waiting += parents[one]
-        return above[commit]
+        # No recursion: two thousand commits are deeper than Python's stack.
+        found, waiting = set(), [commit]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += parents[one]
+        return found
 
-    suspects = ancestors(bad) - ancestors(good)
+    above = {commit: ancestors(commit) for commit in parents}
+    suspects = above[bad] - above[good]
     tested = set()
     while True:
         halves = {}
         for commit in sorted(set(parents) - tested):
-            inside = len(ancestors(commit) & suspects)
+            inside = len(above[commit] & suspects)
             halves[commit] = min(inside, len(suspects) - inside)
         if not any(halves.values()):  # No test would tell the rest apart.
             return sorted(suspects)
@@ -250,9 +249,9 @@ def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[
         tested.add(commit)
         answer = test(commit)
         if answer == "bad":
-            suspects = suspects & ancestors(commit)
+            suspects = suspects & above[commit]
         elif answer == "good":
-            suspects = suspects - ancestors(commit)
+            suspects = suspects - above[commit]
     ### END SOLUTION
 
 

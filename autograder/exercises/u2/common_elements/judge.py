@@ -66,6 +66,8 @@ def hidden_cases(random: Random) -> list[Case]:
             [
                 [[[0], [1], 0], [[5], [1], 0]],
                 [[[5, 0], [1, 1], 2], [[5, 0], [1, 1], 2]],
+                [[[0], [0], 5], [[], [], 5]],
+                [[[], [], 5], [[0], [0], 5]],
                 [[[], [], 3], [[], [], 3]],
                 [[[], [], 3], [[], [], 4]],
                 [[[], [], 7], [[long], [7], 0]],
@@ -73,6 +75,8 @@ def hidden_cases(random: Random) -> list[Case]:
             ],
             [[[0, 4], [0, 0], 0], [[], [], 5], [[1], [0], 3], [[4, 1, 0], [0, 0, 0], 1]],
         ),
+        # A step forward in one short dimension, and back in the other and in the long one.
+        "back and forth": ([], [[[2, 3, 4], [1, 6, 5], 0], [[3, 2, 4], [6, 1, 5], 9], [[3, 2, 4], [1, 9, 7], 4]]),
         "stride 0": (
             [
                 [[[4], [0], 6], [[long], [3], 0]],
@@ -112,17 +116,43 @@ def hidden_cases(random: Random) -> list[Case]:
                 # The only common place is the middle one of the three: with floats it is lost.
                 [[[long], [10**6 + 3], 0], [[3], [10**6 + 33], (10**6 + 3) * (long - 2) - 10**6 - 33]],
                 [[[8, long], [1, 999_983], 0], [[long, 2], [1_000_003, 1], 500]],
+                # The same with a small step, of which there would be more than a float can tell apart.
+                *([[[long], [10**6 + 3], 0], [[3], [7], (10**6 + 3) * (long - 2) - 7 * i]] for i in range(6)),
+                *([[[3], [7], (10**6 + 3) * (long - 2) - 7 * i], [[long], [10**6 + 3], 0]] for i in range(6)),
                 # The second begins 1 behind an element of the first: as a float that is where the element lies.
                 [[[2 * long], [10**5], 0], [[10**6], [1], 10**5 * long + 1]],
             ],
             [[[long, 8, 8], [10**6, 10**6 + 1, 7], 0], [[long, 8], [10**6, 3 * 10**6], 2], [[8, long], [12, 100], 1]],
         ),
     }
+    fixed["one index or one place, and a long one"] = (_alone(long), [])
     cases = [Case(name, {"pairs": pairs, "views": views}) for name, (pairs, views) in fixed.items()]
+    cases.append(Case("all small ones", {"pairs": _small_pairs(), "views": _small_views()}))
     for number in range(3):
         pairs = [_random_pair(random) for _ in range(8)]
         cases.append(Case(f"random {number}", {"pairs": pairs, "views": [_random_view(random) for _ in range(8)]}))
     return cases
+
+
+def _alone(long: int) -> list[list[ShortView]]:
+    """A view that touches one place only, at both ends of a long one, beyond them, and between two of its elements."""
+    alone = [[[1], [9], 0], [[5], [0], 0], [[], [], 0]]
+    places = [63, 70, 63 + 7 * (long - 1), 63 + 7 * long, 56, 64, 63 + 7 * (long - 2) + 1]
+    pairs = [[[*one[:2], place], [[long], [7], 63]] for one in alone for place in places]
+    return [*pairs, *([other, one] for one, other in pairs)]
+
+
+def _small_pairs() -> list[list[ShortView]]:
+    """Every pair of two short progressions: of each step and size, and each distance between where they begin."""
+    steps = [[[size], [stride]] for size in (1, 3) for stride in (0, 1, 2, 4, 6)]
+    return [[[*one, 6], [*other, place]] for one in steps for other in steps for place in range(13)]
+
+
+def _small_views() -> list[ShortView]:
+    """Every view of two dimensions with small sizes and strides, and some of three."""
+    two = [[*sizes, *strides] for sizes in product((1, 2, 3), (1, 2, 4)) for strides in product(range(6), repeat=2)]
+    three = [[*sizes, *strides] for sizes in ((2, 1, 3), (2, 2, 2)) for strides in product(range(4), repeat=3)]
+    return [[one[: len(one) // 2], one[len(one) // 2 :], 2] for one in (*two, *three)]
 
 
 def _random_view(random: Random) -> ShortView:

@@ -72,6 +72,11 @@ def hidden_cases(random: Random) -> list[Case]:
         [[2, 3, 2, 5], [60, 1, 30, 3]],
         [[2, 3, 4, 5], [3, 1, 6, 24]],
         [[4, 1, 1, 1], [5, 5, 5, 5]],
+        [[4, 1, 1, 1], [500, 500, 500, 500]],
+        # Only the width, or the depth or width of a volume, tells against channels last.
+        [[5, 3, 3, 5], [360, 1, 10, 1]],
+        [[2, 1, 5, 3, 2], [60, 1, 12, 2, 0]],
+        [[2, 3, 2, 5, 4], [600, 1, 30, 60, 3]],
         [[1, 4, 1, 6], [24, 6, 6, 1]],
         [[1, 4, 1, 6], [24, 1, 1, 4]],
         [[2, 3, 4, 5, 6], [720, 1, 180, 36, 6]],
@@ -90,7 +95,11 @@ def hidden_cases(random: Random) -> list[Case]:
             "no elements",
             {
                 "shapes": no_elements,
-                "tensors": [[sizes, fresh(sizes, name)] for sizes in no_elements for name in NAMES],
+                "tensors": [
+                    *([sizes, fresh(sizes, name)] for sizes in no_elements for name in NAMES),
+                    # The stride of a dimension of size 0 counts.
+                    *([[2, 0, 3, 4], [0, 7, 0, 0]], [[0, 3, 2, 2], [5, 1, 6, 3]], [[2, 3, 4, 0, 5], [0, 1, 0, 3, 3]]),
+                ],
             },
         ),
         Case("gaps", {"shapes": [[7, 5, 3, 2], [3, 7, 2, 5, 4]], "tensors": gaps}),

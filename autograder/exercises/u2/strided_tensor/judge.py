@@ -113,6 +113,7 @@ def hidden_cases(random: Random) -> list[Case]:
     empty = [
         program([3, 0, 2], ["slice", 0, 1, 3, 1], ["transpose", 0, 2], ["select", -1, 1]),
         program([4, 3], ["slice", 0, 4, None, 1], ["slice", 1, 2, 1, 2], ["expand", [2, 0, 0]], ["select", 1, 0]),
+        program([3, 4], ["expand", [0, 3, 4]], ["select", 1, -1]),
         program([1, 3], ["expand", [0, 3]], ["expand", [-1, 3]], ["element", [0, 0]], ["expand", [2, 3]]),
     ]
     ones = [
@@ -138,10 +139,22 @@ def hidden_cases(random: Random) -> list[Case]:
         program([], ["expand", []]),
     ]
     no_such_dimension = [
+        program([3, 4], *(["transpose", *dims] for dims in ([2, 0], [0, 2], [-3, 0], [0, -3]))),
         program([3, 4], ["slice", 2, None, None, 1], ["slice", -3, None, None, 1], ["transpose", 2, 2]),
         program([3, 4], ["select", 2, 0], ["select", -3, 0], ["select", 1, -5], ["transpose", -3, -3]),
         program([3, 1], ["expand", [-2, 4]], ["expand", [3, -2]], ["expand", [-2, 3, 1]]),
         program([], ["slice", 0, None, None, 1], ["select", 0, 0]),
+    ]
+    # One case for each way in which the dimensions could be laid over the sizes all the same.
+    too_few_sizes = [
+        program([2, 3, 4], *(["expand", sizes] for sizes in ([2, 3], [3, 4], [2], [4], []))),
+        program([1, 1, 1], *(["expand", sizes] for sizes in ([1, 1], [5, 1], [1], [5], [-1], []))),
+        program([5, 1], ["expand", [5]], ["expand", [1]], ["expand", [-1]], ["expand", [0]], ["expand", []]),
+    ]
+    # Equal numbers above 256 are not one and the same object.
+    large = [
+        program([2, 300], ["expand", [2, 300]], ["expand", [3, 2, 300]], ["slice", 0, 0, 1, 1], ["select", 1, 299]),
+        program([300], ["expand", [2, 300]], ["transpose", 0, 1], ["expand", [300, -1]], ["slice", 0, 1, 300, 1]),
     ]
     slices = [
         program([9], ["slice", 0, -100, 100, 4], ["slice", 0, -2, -1, 1], ["slice", -1, None, None, 0]),
@@ -166,6 +179,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "sizes of one": ones,
         "offsets": offsets,
         "slices": slices,
+        "too few sizes": too_few_sizes,
+        "large": large,
     }
     cases = [Case(name, {"programs": programs}) for name, programs in fixed.items()]
     drawn = [[random_program(random) for _ in range(8)] for _ in range(3)]

@@ -77,7 +77,9 @@ def probe(case: Case, strided: Any) -> Evidence:
     with torch_calls() as called:
         for given in case.parameters["programs"]:
             data = list(given["data"])
-            now = strided(data, tuple(given["sizes"]), tuple(given["strides"]), given["offset"])
+            # As in the example of the text, a tensor that begins at the beginning is made without an offset.
+            offset = [given["offset"]] if given["offset"] else []
+            now = strided(data, tuple(given["sizes"]), tuple(given["strides"]), *offset)
             states = [state(now, data) | {"new": True}]
             for name, *arguments in given["operations"]:
                 arguments = [tuple(one) if isinstance(one, list) else one for one in arguments]

@@ -54,6 +54,10 @@ MISCONCEPTIONS = {
         "On meta another shape or dtype comes out than on the CPU. A compiler believes the fake kernel, and "
         "everything after it goes wrong."
     ),
+    "input handed back on meta": (
+        "On meta your kernel hands back its input. The schema promises a new tensor, and a compiler that believes it "
+        "takes one for the other: return `torch.empty_like(x)`."
+    ),
     "open is opaque": (
         "The compiler sees `open` as one operator. Register it for `CompositeImplicitAutograd` and nothing else: then "
         "its kernel runs above autograd, and what arrives below are its parts."
@@ -160,7 +164,10 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
     if meta is None:
         return "no meta"
     value = wanted["value"]
-    return None if meta == [list(value.shape), str(value.dtype)] else "other shape on meta"
+    *geometry, handed_back = meta
+    if handed_back:
+        return "input handed back on meta"
+    return None if geometry == [list(value.shape), str(value.dtype)] else "other shape on meta"
 
 
 def _of_another_call(case: Case) -> Iterator[torch.Tensor]:

@@ -26,6 +26,7 @@ FLAWS: dict[str, tuple[frozenset[str], ...]] = {
     "keeps the last gradient": _ways("last gradient"),
     "output numbers ignored": _ways("first input"),
     "dtypes not restored": _ways("any dtype"),
+    "waits for a gradient that is None": _ways("None does not count"),
     "zeros for None": _ways("zeros"),
 }
 """For each mistake (a misconception of the judge) the ways to make it, as what an engine does otherwise."""
@@ -103,7 +104,8 @@ class _Engine:
             for (following, number), result in zip(node.next_functions, results, strict=True):
                 if following is not None:
                     self.deposit(following, number, result)
-                    self._arrived(following)
+                    if result is not None or "None does not count" not in self._flaws:
+                        self._arrived(following)
         return called
 
     def _arguments(self, node: Any) -> list[torch.Tensor | None]:

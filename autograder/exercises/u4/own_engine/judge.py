@@ -24,6 +24,10 @@ MISCONCEPTIONS = {
         "The gradients ask for gradients themselves: autograd recorded your backward pass. The engine switches that "
         "off unless you ask for `create_graph=True`. Call the nodes under `torch.no_grad()`."
     ),
+    "autograd left off": (
+        "After your function autograd is still switched off, so the next forward pass is not recorded. Use `with "
+        "torch.no_grad():`, which puts back what was before, also where a node raises."
+    ),
     "another order": "The engine of PyTorch calls the nodes of this graph in another order.",
     "wrong gradients": "A leaf ends up with another gradient than PyTorch gives it.",
     "does not wait": (
@@ -69,6 +73,10 @@ MISCONCEPTIONS = {
         "A gradient arrives in another dtype than its tensor has. Bring it to the dtype in the next node's "
         "`_input_metadata`, as the engine does."
     ),
+    "waits for a gradient that is None": (
+        "A node handed on `None`, and you did not count that edge down: the node behind it waits forever. `None` is no "
+        "gradient, but nothing else will come over this edge. Call the node behind it once nothing is missing any more."
+    ),
     "zeros for None": (
         "You give a node zeros for an input to which no gradient came. Give it `None`: then the node leaves out what "
         "it need not compute, where zeros may be divided by zero."
@@ -109,6 +117,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "one tensor behind another": program([wide], ["sin", 0], ["cos", 1], ["tanh", 2], tensors=[3, 1]),
         "the same tensor twice": program([wide], ["sin", 0], ["cos", 1], tensors=[2, 2]),
         "a leaf alone": program([wide], tensors=[0]),
+        "leaves alone": program([wide, wide, wide], tensors=[0, 1, 2]),
         "a leaf that nobody reads": program([wide, flat], ["sin", 0], ["cos", 2], tensors=[1, 3]),
         # The sum hands one tensor to both of its inputs, and at one of them more is added.
         "one gradient for two": program(
@@ -129,6 +138,15 @@ def hidden_cases(random: Random) -> list[Case]:
         # All eigenvalues of the matrix are 0. A gradient of the vectors would be divided by their difference.
         "no gradient is not a gradient of zeros": program(
             [leaf(3, 3), flat], ["sub", 0, 0], ["eigenvalues", 2], ["add", 3, 1], ["sin", 5], tensors=[6]
+        ),
+        # The mean of a group has no derivative of its own: its node hands on `None`, before a gradient comes to the
+        # first sine, after one has come to the second, and nothing else comes to the third.
+        "a node hands on None": program(
+            [wide, wide, wide],
+            *(["sin", 0], ["sin", 1], ["sin", 2], ["tanh", 3], ["mean of a group", 4], ["tanh", 4]),
+            *(["mean of a group", 5], ["mean of a group", 3], ["mul", 6, 8]),
+            *(["add", 11, 7], ["add", 12, 9], ["add", 13, 10]),
+            tensors=[14],
         ),
         "broadcast between": program(
             [wide, flat], ["sin", 1], ["mul", 2, 2], ["add", 0, 3], ["cos", 4], ["sum", 5], ["add", 4, 6], tensors=[7]
@@ -257,6 +275,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if evidence.values["recorded"]:
         yield "recorded the backward pass", f"({', '.join(evidence.values['recorded'])[:80]})"
+        return
+    if evidence.values["left off"]:
+        yield "autograd left off", ""
         return
     wanted_orders, wanted = by_pytorch(given)
     found = [as_comparable(order, leaves) for order in orders]

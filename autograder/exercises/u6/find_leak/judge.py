@@ -96,6 +96,7 @@ def hidden_cases(random: Random) -> list[Case]:
         leaky("held by garbage", ["shared with garbage", "losses"], (64, 3000)),
         leaky("twice", ["twice", "grows inside", "wrapped anew"], (32, 1000)),
         leaky("nothing new", ["old friends", "numbers", "handed over", "held cycle"], (16, 400)),
+        leaky("many steps", ["losses", "hooks"], (24, 640), steps=60),
         forgotten_list("a list that nobody reaches"),
     ]
     for number in range(4):

@@ -114,6 +114,8 @@ def hidden_cases(random: Random) -> list[Case]:
         case("the culprit does not build", line(9), "c0", "c8", "c4", ["c4"]),
         # Nothing says that parents are listed before their children.
         case("children first", {**dict(reversed(line(11).items())), "c11": ["side", "c10"], "side": ["c4"]}, *ENDS),
+        # A hundred thousand million ways lead from the last commit to the first.
+        case("a ladder of merges", ladder(36), "l0", "l36", "r20"),
         case("many skips", line(40), "c0", "c39", "c5", [f"c{number}" for number in range(13, 27)]),
         case("a skip among few", line(5), "c0", "c4", "c3", ["c2"]),
         case(
@@ -141,6 +143,13 @@ def hidden_cases(random: Random) -> list[Case]:
     merged = merges(random)
     cases.append(case("merges of merges", *merged))
     return cases
+
+
+def ladder(length: int) -> History:
+    """Two lines side by side, of which each commit merges both before it: l0, then l1 and r1, l2 and r2, …"""
+    steps = range(2, length + 1)
+    merged = {f"{side}{number}": [f"l{number - 1}", f"r{number - 1}"] for number in steps for side in "lr"}
+    return {"l0": [], "l1": ["l0"], "r1": ["l0"], **merged}
 
 
 def drawn(random: Random, count: int) -> History:

@@ -18,21 +18,16 @@ def reach(dims, long, distance):
 def two(m, s, n, t, rest):
     """(i, j) with i * s - j * t == rest, 0 <= i < m, 0 <= j < n."""
     if not s:
-        m = 1
+        m, s = 1, 1
     if not t:
-        n = 1
-    if m == 1:
-        return (0, -rest // t if t else 0) if (-rest % t == 0 and 0 <= -rest // t < n if t else rest == 0) else None
-    if n == 1:
-        return (rest // s, 0) if rest % s == 0 and 0 <= rest // s < m else None
+        n, t = 1, 1
     g, x, _ = euclid(s, t)
     if rest % g:
         return None
     i = x * (rest // g) % (t // g)
     j = (i * s - rest) // t
-    if j < 0:
-        more = (-j + s // g - 1) // (s // g)
-        i, j = i + more * (t // g), j + more * (s // g)
+    more = max(0, -(j // (s // g)))
+    i, j = i + more * (t // g), j + more * (s // g)
     return (i, j) if i < m and j < n else None
 
 
@@ -44,32 +39,29 @@ def euclid(a, b):
 
 
 def parts(view):
-    dims = sorted(zip(view[0], view[1]))
-    return dims[:-1], (dims[-1] if dims else (1, 0))
+    dims = sorted([(1, 1), *zip(view[0], view[1])])
+    return dims[:-1], dims[-1]
 
 
 def common_element(first, second):
-    if 0 in first[0] or 0 in second[0]:
-        return None
     (shorts, long), (others, other_long) = parts(first), parts(second)
     dims = [(0, size - 1, stride) for size, stride in shorts]
     dims += [(1 - size, 0, stride) for size, stride in others]
     found = reach(dims, (long, other_long), second[2] - first[2])
     if found is None:
         return None
-    own = found[: len(shorts)]
-    return first[2] + sum(step * stride for step, (_, stride) in zip(own, shorts)) + found[-2] * long[1]
+    return first[2] + sum(step * stride for step, (_, stride) in zip(found, shorts)) + found[-2] * long[1]
 
 
 def touched_twice(view):
     if 0 in view[0]:
         return None
     shorts, (size, stride) = parts(view)
-    if size > 1 and not stride:
+    if not stride:
         return view[2]
     for steps in product(*(range(1 - n, n) for n, _ in shorts)):
         rest = sum(step * s for step, (_, s) in zip(steps, shorts))
-        far = 0 if not stride else -rest // stride
+        far = -rest // stride
         if any(steps) and far * stride + rest == 0 and abs(far) < size:
             pairs = [*zip(steps, shorts), (far, (size, stride))]
             return view[2] + sum(max(0, -step) * s for step, (_, s) in pairs)

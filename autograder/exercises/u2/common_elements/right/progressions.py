@@ -1,16 +1,14 @@
 """Intersects arithmetic progressions: first, last and step of each run along the long dimension."""
 
 from itertools import product
-from math import lcm
+from math import gcd, lcm
 
 
 def runs(view):
     """Each index of the short dimensions with the run along the long one, as a range."""
     sizes, strides, offset = view
-    if 0 in sizes:
-        return []
-    dims = sorted(zip(sizes, strides), key=lambda dim: dim[0])
-    size, step = dims.pop() if dims else (1, 0)
+    dims = sorted([(1, 1), *zip(sizes, strides)])
+    size, step = dims.pop()
     found = []
     for index in product(*(range(n) for n, _ in dims)):
         start = offset + sum(i * s for i, (_, s) in zip(index, dims))
@@ -20,39 +18,11 @@ def runs(view):
 
 def meet(one, other):
     """The first common value of two ranges with steps forward, or None."""
-    if len(one) == 1:
-        return one[0] if one[0] in other else None
-    if len(other) == 1:
-        return other[0] if other[0] in one else None
-    # Sieve: walk the values of one that are right modulo the step of the other, prime power by prime power.
-    value, step = max(one[0], other[0]), 1
-    for run in (one, other):
-        try:
-            shift = (run[0] - value) * inverse(step, run.step)
-        except ZeroDivisionError:
-            shift = solve(step, run.step, run[0] - value)
-            if shift is None:
-                return None
-        value += step * (shift % run.step)
-        step = lcm(step, run.step)
+    g, apart = gcd(one.step, other.step), other[0] - one[0]
+    value = one[0] + one.step * (apart // g * pow(one.step // g, -1, other.step // g))
     low = max(one[0], other[0])
-    value = low + (value - low) % step
+    value = low + (value - low) % lcm(one.step, other.step)
     return value if value in one and value in other else None
-
-
-def inverse(a, n):
-    try:
-        return pow(a, -1, n)
-    except ValueError:
-        raise ZeroDivisionError from None
-
-
-def solve(a, n, b):
-    """x with a * x == b modulo n, or None."""
-    from math import gcd
-
-    g = gcd(a, n)
-    return None if b % g else b // g * pow(a // g, -1, n // g) if n // g > 1 else 0
 
 
 def common_element(first, second):

@@ -31,7 +31,6 @@ def formats_that_fit(sizes, strides):
 
 def suggested_format(sizes, strides):
     pairs = list(zip(to_last(sizes), to_last(strides)))
-    batch, *rest = pairs
     if strides[1] == 0 or not all(size for size, _ in pairs):
         return "contiguous"
     extents = [size * stride for size, stride in pairs]

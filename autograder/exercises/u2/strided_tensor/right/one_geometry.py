@@ -6,7 +6,6 @@ class Strided:
         self.data, self.sizes, self.strides, self.offset = data, tuple(sizes), tuple(strides), offset
 
     def _made(self, pairs, offset):
-        pairs = list(pairs)
         return Strided(self.data, [size for size, _ in pairs], [stride for _, stride in pairs], offset)
 
     def _pairs(self):

@@ -7,10 +7,10 @@ def view(sizes, strides, wanted):
     wanted, count = list(wanted), prod(sizes)
     unknown = [place for place, size in enumerate(wanted) if size == -1]
     known = prod(size for size in wanted if size != -1)
-    if len(unknown) > 1 or (unknown and (not known or count % known)):
+    if unknown and not known:
         raise ValueError("what should -1 be?")
-    for place in unknown:
-        wanted[place] = count // known
+    if unknown:
+        wanted[unknown[0]] = count // known
     if prod(wanted) != count or min(wanted, default=0) < 0:
         raise ValueError("the number of elements differs")
     new = [0] * len(wanted)
@@ -32,7 +32,4 @@ def view(sizes, strides, wanted):
         if dim:
             inner = viewed = 1
             stride_of_block = strides[dim - 1]
-    while place >= 0:
-        new[place] = 1
-        place -= 1
     return tuple(wanted), tuple(new)

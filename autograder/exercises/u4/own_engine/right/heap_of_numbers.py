@@ -1,7 +1,7 @@
 """A heap of numbers, and a class that holds what belongs to a node."""
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 import torch
@@ -10,8 +10,8 @@ import torch
 @dataclass
 class Waiting:
     node: object
-    edges: int = 0
-    gradients: list = field(default_factory=list)
+    edges: int
+    gradients: list
 
     def add(self, number, gradient):
         if gradient is None:
@@ -29,14 +29,13 @@ def run_backward(tensors, gradients):
     table = {}
 
     def entry(node):
-        if node not in table:
+        if fresh := node not in table:
             table[node] = Waiting(node, 0, [None for _ in node._input_metadata])
-            return True
-        return False
+        return fresh
 
     fresh = [start.node for start in starts if entry(start.node)]
     while fresh:
-        node = fresh.pop(0)
+        node = fresh.pop()
         for following, _ in node.next_functions:
             if following is None:
                 continue
@@ -48,7 +47,7 @@ def run_backward(tensors, gradients):
     for start, gradient in zip(starts, gradients):
         table[start.node].add(start.output_nr, gradient)
     for node in {start.node for start in starts}:
-        if table[node].edges == 0:
+        if not table[node].edges:
             heapq.heappush(heap, (-node._sequence_nr(), next(ticket), node))
     before = torch.is_grad_enabled()
     torch.set_grad_enabled(False)
@@ -65,7 +64,7 @@ def run_backward(tensors, gradients):
                 below = table[edge[0]]
                 below.add(edge[1], result)
                 below.edges -= 1
-                if below.edges == 0:
+                if not below.edges:
                     heapq.heappush(heap, (-edge[0]._sequence_nr(), next(ticket), edge[0]))
     finally:
         torch.set_grad_enabled(before)

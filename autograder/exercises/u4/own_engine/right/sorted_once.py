@@ -34,7 +34,7 @@ def run_backward(tensors, gradients):
 
     def call(node):
         order.append(node)
-        slot = slots.get(node, {})
+        slot = slots[node]
         results = node(*(slot.get(number) for number in range(len(node._input_metadata))))
         if isinstance(results, torch.Tensor) or results is None:
             results = (results,)
@@ -49,8 +49,6 @@ def run_backward(tensors, gradients):
         put(edge.node, edge.output_nr, gradient)
     with torch.no_grad():
         for node in sorted(nodes, key=lambda node: -node._sequence_nr()):
-            if node in order and not node.next_functions:
-                continue
-            if node.next_functions or not expected[node]:
+            if not expected[node]:
                 call(node)
     return order

@@ -18,7 +18,7 @@ def reachable(objects, names):
 def freed(after, holder, dropped):
     living = dict(after["objects"])
     start = set(living)
-    edges = {name: list(one["refers_to"]) for name, one in living.items()}
+    edges = {name: one["refers_to"] for name, one in living.items()}
     edges[holder] = [name for name in edges[holder] if name not in dropped]
     while True:
         held = set(after["variables"])

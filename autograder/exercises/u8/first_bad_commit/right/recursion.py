@@ -20,7 +20,7 @@ def first_bad(parents: dict[str, list[str]], good: str, bad: str, test) -> list[
             return max(inside, len(suspects) - inside)
 
         best = min((commit for commit in parents if commit not in skipped), key=worse)
-        if worse(best) == len(suspects):
+        if worse(best) >= len(suspects):
             return list(suspects)
         answer = test(best)
         if answer == "skip":
