@@ -26,7 +26,8 @@ from autograder import check, submit
 # ## Task 1. Run the recorded graph yourself
 #
 # `loss.backward()` hands a graph to C++, and gradients come back. Between the two lies the engine. Its core
-# fits on a page, and the nodes can be called from Python. Everything you need is on them:
+# fits on a page, and the nodes can be called from Python. Graphs can be thousands of nodes deep, and the check switches
+# PyTorch's engine off. Everything you need is on the nodes:
 #
 # | what | what it gives |
 # | --- | --- |
@@ -38,19 +39,17 @@ from autograder import check, submit
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *35 minutes, hard.* Write `run_backward(tensors, gradients)`. It does what `torch.autograd.backward` does, and returns the
-# nodes in the order in which it called them.
+# nodes in the order of its calls.
 #
 # - A node is called once, when the gradients have come over all edges that lead to it. An input to which none came is `None`.
-# - Of the nodes that are ready, the one with the highest sequence number goes first.
-# - A gradient is summed to the shape of the input where it arrives, and brought to its dtype. Gradients at the same input are
+# - Of the ready nodes, the one with the highest sequence number goes first.
+# - A gradient is summed to the shape of the input where it arrives, and brought to its dtype; those at one input are
 #   added up. A node may hand on `None` over an edge: no gradient, and yet that edge has had its turn.
-# - `AccumulateGrad` is a node like others: calling it fills the leaf's `.grad`.
+# - `AccumulateGrad`, a node like others, fills the leaf's `.grad`.
 # - The backward pass itself must not be recorded. What is computed afterwards is recorded again.
 #
-# A graph can be thousands of nodes deep. The check switches PyTorch's engine off.
-#
-# For example, for `y = x.sin().sum()` the call `run_backward([y], [torch.tensor(1.0)])` fills `x.grad` and returns the nodes
-# of `sum`, `sin` and the leaf.
+# For `y = x.sin().sum()`, `run_backward([y], [torch.tensor(1.0)])` fills `x.grad` and returns the nodes of `sum`, `sin` and
+# the leaf.
 #
 # <details><summary>Hint 1: a question</summary>In <code>x * x</code>, how many edges lead from the product to the leaf? And when may the leaf be called, if <code>x</code> was used somewhere else, too?</details>
 # <details><summary>Hint 2: the idea</summary>Walk once over everything that can be reached, and count how many edges lead to each node. While running, count down. A node whose count is 0 is ready. <code>sum_to_size</code> turns broadcasting round.</details>
