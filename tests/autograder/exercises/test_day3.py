@@ -69,6 +69,21 @@ def test_inputs_of_the_judge_try_both_sides_and_all_steps(case: Case) -> None:
     assert seen == {(side, count) for side in (True, False) for count in range(model.most_steps + 1)}
 
 
+@pytest.mark.parametrize("bias", [-50.0, 50.0])
+def test_each_side_is_reached_at_once_also_where_a_bias_outweighs_what_is_drawn(bias: float) -> None:
+    """A student's model may be such a one: to draw until the side is right took the judge a minute."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = given.GivenModel(4, 3, 2)
+    nn.init.constant_(model.first.bias, bias)
+    for positive in (True, False):
+        x = given.draw_input(model, 5, positive, torch.Generator().manual_seed(1))
+        level = float(model.first(x).mean())
+        assert x.shape == (5, 4)
+        assert (level > 0) == positive
+        assert abs(level) > given.MARGIN
+
+
 def test_every_variant_differs_from_the_given_model() -> None:
     case = given.visible_cases()[0]
     model, _, _ = given.build(case)

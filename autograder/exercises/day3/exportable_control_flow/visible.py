@@ -17,6 +17,9 @@ from autograder.exchange.graph_form import GraphFormatError, encode
 MARGIN = 0.05
 """How far from zero the branch condition of a test input stays: closer, rounding could decide."""
 
+DRAWS = 200
+"""How often an input is drawn until one takes the wanted side; then the last one is moved there."""
+
 
 class GivenModel(nn.Module):
     """A branch on the mean of a hidden layer, then as many refinements as the second input says.
@@ -94,11 +97,15 @@ def build(case: Case) -> tuple[GivenModel, torch.Tensor, torch.Tensor]:
 def draw_input(model: GivenModel, batch: int, positive: bool, generator: torch.Generator) -> torch.Tensor:
     """An input of shape (batch, width) that takes the wanted side of the branch, clearly."""
     with torch.no_grad():
-        while True:
+        for _ in range(DRAWS):
             x = 2 * torch.randn(batch, model.first.in_features, generator=generator)
             level = float(model.first(x).mean())
             if abs(level) > MARGIN and (level > 0) == positive:
                 return x
+        # A bias can outweigh nearly every draw. The level changes as the mean of the weights lies, by its square.
+        mean = model.first.weight.mean(dim=0)
+        wanted = 2 * MARGIN if positive else -2 * MARGIN
+        return x + (wanted - level) / mean.dot(mean) * mean
 
 
 def probe(case: Case, model_class: Any) -> Evidence:
