@@ -56,6 +56,7 @@ TASKS = (
         title="A graph, node by node",
         provides=("build_mlp",),
         evidence="artefact",
+        measured=("changed the layers",),
         withheld=(
             "fxopt_core.capture",
             "torch.fx._symbolic_trace.symbolic_trace",

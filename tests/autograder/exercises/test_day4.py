@@ -27,7 +27,7 @@ def names(judged: Any) -> list[str]:
 
 def compiled(model: nn.Module, backend: Any, dynamic: bool | None = True) -> Any:
     run = torch.compile(model, backend=backend, dynamic=dynamic)
-    return lambda tokens, mask: run(tokens, attention_mask=mask)[0]
+    return lambda input_ids, attention_mask: run(input_ids, attention_mask=attention_mask)[0]
 
 
 def test_a_count_that_is_only_claimed_is_no_use() -> None:
