@@ -27,7 +27,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_probes_and_references_of_earlier_days_are_there_and_judges_and_answers_are_not(view: Path) -> None:
     exercises = view / "autograder" / "exercises"
     found = {path.relative_to(exercises).as_posix() for path in exercises.rglob("*.py")}
-    expected = {"__init__.py", "day2/programs.py", *(f"{unit}/__init__.py" for unit in UNITS)}
+    expected = {"__init__.py", "day2/programs.py", "day2/old_code.py", *(f"{unit}/__init__.py" for unit in UNITS)}
     expected |= {f"day2/{task.name}/{name}.py" for task in TASKS for name in ("__init__", "visible")}
     earlier = [task for task in all_tasks() if task.unit in ("day0", "day1") and task.export]
     assert {"conv_output_shape", "operation_histogram"} <= {task.name for task in earlier}
