@@ -39,7 +39,7 @@ NEUTRAL = {
 }
 """Settings of pip that change nothing of what is installed."""
 
-SECTIONS = {"global", "install", ":env:"}
+SECTIONS = ("global", "install", ":env:")
 """The sections of pip's configuration that `pip install` reads, the weaker ones first."""
 
 
@@ -57,7 +57,7 @@ def settings(listing: str) -> dict[str, str]:
             raise ValueError(f"not a line of `pip config list`: {line}")
         if section in SECTIONS:
             found[section][name] = str(ast.literal_eval(value))
-    return found["global"] | found["install"] | found[":env:"]
+    return {name: value for section in SECTIONS for name, value in found[section].items()}
 
 
 def arguments(found: dict[str, str]) -> list[str]:
@@ -82,7 +82,7 @@ def arguments(found: dict[str, str]) -> list[str]:
 if __name__ == "__main__":
     command = [sys.executable, "-m", "pip", "config", "list"]
     try:
-        listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        listing = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
         print("\n".join(arguments(settings(listing))))
     except (ValueError, SyntaxError, subprocess.CalledProcessError) as error:
         print(f"setup: {error}", file=sys.stderr)

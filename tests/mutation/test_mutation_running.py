@@ -171,13 +171,13 @@ def test_every_equivalent_mutant_of_a_changed_task_is_a_mutant() -> None:
     left = {task.name for task in (all_tasks() if "FXOPT_LONG" in os.environ else recorded.changed(COURSE))} | {*ALWAYS}
     tried = []
     for task in all_tasks():
-        equivalents = read_equivalents(task)
-        if task.name not in left or not equivalents.reasons:
+        told = read_equivalents(task)
+        if task.name not in left or not told.reasons:
             continue
-        named = {answer for answer, *_ in equivalents.reasons}
+        named = {answer for answer, *_ in told.reasons}
         answers = AuthoredNotebook(COURSE, task.notebook).answers(task)
         mutants = [mutant for name, answer in answers.items() if name in named for mutant in mutants_of(name, answer)]
-        assert equivalents.unmatched(mutants) == []
+        assert told.unmatched(mutants) == []
         tried.append(task.name)
     assert {*ALWAYS} <= {*tried}
 
