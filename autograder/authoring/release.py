@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -160,13 +160,21 @@ def _normal(text: str, root: Path) -> str:
     return text
 
 
-def build(course: Course, *, force: bool = False, only: str | None = None) -> BuildReport:
+def build(
+    course: Course,
+    *,
+    force: bool = False,
+    only: str | None = None,
+    begins: Callable[[str, int, int], object] | None = None,
+) -> BuildReport:
     """Build every notebook whose source starts with `only` (all without it).
 
     Args:
         course: where sources and results lie.
         force: execute even what is up to date.
         only: beginning of a notebook's name.
+        begins: is told which notebook is to be executed, its place among those that are, and how many these are:
+            each takes seconds to minutes.
 
     Raises:
         ReleaseError: a source is malformed or a cell fails; nothing is written for that notebook.
@@ -176,21 +184,25 @@ def build(course: Course, *, force: bool = False, only: str | None = None) -> Bu
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
             report.released.append(f"{path.parent.name}/{path.name}")
+    due: list[tuple[Path, NotebookNode]] = []
     for source in sources(course):
         if only is not None and not source.name.startswith(only):
             continue
         notebook = read_source(source)
-        target = source.with_suffix(".ipynb")
-        if not force and _up_to_date(target, notebook, course):
+        if not force and _up_to_date(source.with_suffix(".ipynb"), notebook, course):
             report.kept.append(source.stem)
-            continue
+        else:
+            due.append((source, notebook))
+    for place, (source, notebook) in enumerate(due, 1):
+        if begins is not None:
+            begins(source.stem, place, len(due))
         # A source that is edited while it is executed: the notebook must not claim to be made from the new one.
         executed = copy.deepcopy(notebook)
         used = execute(notebook, source.parent, course)
         normalise(notebook, course.root)
         relative = sorted(str(path.relative_to(course.root)) for path in used)
         notebook.metadata["fxopt"] = {"digest": _digest(executed, used, course.root), "uses": relative}
-        _write(target, notebook)
+        _write(source.with_suffix(".ipynb"), notebook)
         report.executed.append(source.stem)
     with tempfile.TemporaryDirectory() as folder:
         for name, path in release(course, Path(folder)):

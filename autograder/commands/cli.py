@@ -137,9 +137,13 @@ def release(
     from autograder.course.course import NoCourseError, find_course
 
     console = Console(soft_wrap=True)
+
+    def begins(name: str, place: int, count: int) -> None:
+        console.print(f"executing: {name} ({place} of {count})")
+
     try:
         course = find_course()
-        report = making.check(course) if only_check else making.build(course, force=force, only=only)
+        report = making.check(course) if only_check else making.build(course, force=force, only=only, begins=begins)
     except (NoCourseError, making.ReleaseError, GlossaryError) as error:
         raise refuse(error) from None
     for title in ("executed", "kept", "released", "stale"):

@@ -117,8 +117,12 @@ def test_build_executes_once_and_again_only_when_something_changed(small: Course
     source = small.solutions / "day" / "ex.py"
     source.write_text(SOURCE.replace("# # Hello", "# # Hallo"))
     assert any("day/ex.ipynb differs" in line for line in check(small).stale)
-    assert making.build(small).executed == ["ex"]
+    begun: list[tuple[str, int, int]] = []
+    assert making.build(small, begins=lambda *told: begun.append(told)).executed == ["ex"]
+    assert begun == [("ex", 1, 1)]
     assert check(small).stale == []
+    assert making.build(small, begins=lambda *told: begun.append(told)).kept == ["ex"]
+    assert begun == [("ex", 1, 1)], "what is kept is not executed, and not announced"
 
 
 def test_a_cell_that_fails_stops_the_build_and_writes_nothing(small: Course) -> None:
