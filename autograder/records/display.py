@@ -38,11 +38,21 @@ TAGS_SHOWN = 10_000
 NESTING_SHOWN = 60
 """How deeply elements may nest. Readers of HTML that call themselves give up somewhere beyond."""
 
+TEXTS_SHOWN = 2_000_000
+"""Most characters of all text cells of one notebook that are rendered; what follows is shown as it is, cut."""
+
 OUTPUTS_SHOWN = 2_000_000
 """Most characters of all outputs of one notebook."""
 
 OUTPUT_SHOWN = 200_000
 """Most characters of one printed output."""
+
+COLOURED = 20_000
+"""Longest code cell that is coloured, in characters. What colours code looks ahead, so that its time may grow with the
+square of a cell's length, but no faster than with the number of cells. Where one is longer, none of the notebook is."""
+
+COLOURED_LINE = 2_000
+"""Longest line of code that is coloured, in characters."""
 
 BLANK_LINES = 100
 """Most blank lines that follow one another in code that is shown."""
@@ -63,6 +73,9 @@ ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title", "width", "h
     cell: {"colspan", "rowspan", "align", "scope"} for cell in ("td", "th")
 }
 """Attributes that they may have. No `id`, `class`, `name` or `style`: the pages' own scripts and styles go by them."""
+
+RENDERED = ("text/html", "text/markdown")
+"""Kinds of display that are read and written anew."""
 
 _LINK = re.compile(r"(https?://|mailto:|#)", re.IGNORECASE)
 _EMBEDDED = re.compile(rf"data:({'|'.join(PICTURES)});base64,[A-Za-z0-9+/=\s]*")
@@ -174,13 +187,14 @@ def make_safe(notebook: NotebookNode, ours: Iterable[str]) -> None:
         ours: texts of the released notebook's cells; what is equal to one of them stays as it is.
     """
     trusted = set(ours)
-    room = OUTPUTS_SHOWN
+    room, text_room = OUTPUTS_SHOWN, TEXTS_SHOWN
     notebook.metadata = NotebookNode(
         {key: notebook.metadata[key] for key in ("kernelspec",) if key in notebook.metadata}
     )
     # Not `ipython3`: it reads a cell that begins with `%%perl` or `%%html` as that language, for some of which the time
     # grows with the square of the length.
-    notebook.metadata["language_info"] = NotebookNode(name="python", pygments_lexer="python3")
+    lexer = "python3" if all(map(_may_be_coloured, notebook.cells)) else "text"
+    notebook.metadata["language_info"] = NotebookNode(name="python", pygments_lexer=lexer)
     for cell in notebook.cells:
         kept = {key: cell.metadata[key] for key in ("nbgrader",) if key in cell.metadata}
         pictures = cell.pop("attachments", None)
@@ -188,10 +202,19 @@ def make_safe(notebook: NotebookNode, ours: Iterable[str]) -> None:
             cell.source = _without_long_gaps(cell.source)
             room = _safe_outputs(cell, room)
         elif cell.source not in trusted or cell.cell_type != "markdown":
-            shown = markdown_as_html(cell.source, pictures) if cell.cell_type == "markdown" else as_text(cell.source)
+            rendered = cell.cell_type == "markdown" and len(cell.source) <= min(TEXT_SHOWN, text_room)
+            text_room -= len(cell.source) if rendered else 0
+            shown = markdown_as_html(cell.source, pictures) if rendered else as_text(cell.source)
             kept[ORIGINAL] = cell.source[:TEXT_SHOWN]
             cell.cell_type, cell.source = "markdown", one_block(shown)
         cell.metadata = NotebookNode(kept)
+
+
+def _may_be_coloured(cell: NotebookNode) -> bool:
+    """Whether a cell does not keep its notebook's code from being coloured."""
+    return cell.cell_type != "code" or (
+        len(cell.source) <= COLOURED and all(len(line) <= COLOURED_LINE for line in cell.source.splitlines())
+    )
 
 
 def _without_long_gaps(source: str) -> str:
@@ -212,10 +235,13 @@ def _safe_outputs(cell: NotebookNode, room: int) -> int:
     """Rebuild the outputs of a code cell; how many characters the cells after it may still show."""
     kept: list[NotebookNode] = []
     for output in cell.get("outputs", []):
-        safe = _safe_output(output)
-        size = sum(len(str(value)) for value in [*safe.get("data", {}).values(), safe.get("text", "")])
-        size += sum(map(len, safe.get("traceback", [])))
-        if size > room:
+        if room > 0:
+            safe = _safe_output(output)
+            size = sum(len(str(value)) for value in [*safe.get("data", {}).values(), safe.get("text", "")])
+            size += sum(map(len, safe.get("traceback", [])))
+            # What was rendered counts also where nothing is left of it: rendering is what takes time.
+            size = max(size, sum(min(len(output.get("data", {}).get(kind, "")), TEXT_SHOWN) for kind in RENDERED))
+        if room <= 0 or size > room:
             kept.append(NotebookNode(output_type="stream", name="stderr", text="… further output was left out\n"))
             room = 0
             break

@@ -23,6 +23,7 @@ from test_browser import SWITCHES, browser_path
 from autograder.exchange.verdict import TaskOutcome
 from autograder.grading import work
 from autograder.grading.grading import NotebookOutcome
+from autograder.records import display
 from autograder.records.display import TEXT_SHOWN, make_safe, markdown_as_html, one_block, safe_html
 from autograder.records.pages import FEEDBACK_POLICY, harmless
 
@@ -372,6 +373,8 @@ SLOW_CODE = {
     "brackets": "(" * 16000,
     "shell": "!a\n" * 5000,
     "blank lines": "x" + " \n" * 8000,
+    "names of characters": "u'" + "\\N{" * 60_000,
+    "names of characters, line by line": ('u"""' + "\\N{" * 500 + "\n") * 12,
 }
 """Code that is coloured, some of it by what knows the language that a cell's first line names."""
 
@@ -391,6 +394,37 @@ def test_code_is_coloured_in_time_that_grows_with_its_length_only() -> None:
     ordinary = seconds_to_colour("a = f(b, 'c')  # d\n" * 800)
     for kind, source in SLOW_CODE.items():
         assert seconds_to_colour(source) < 4 * ordinary, kind
+
+
+def test_colour_is_left_out_of_a_notebook_that_has_long_code_and_of_no_other() -> None:
+    for source, lexer in (("x = 1\n" * 3000, "python3"), ("x = 1\n" * 4000, "text"), ("x" * 2001, "text")):
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+        make_safe(notebook, [])
+        assert (notebook.cells[0].source, notebook.metadata.language_info.pygments_lexer) == (source, lexer)
+        page, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+        assert source.splitlines()[0] in re.sub("<[^>]*>", "", page)
+        assert ('<span class="n">' in page) == (lexer == "python3")
+
+
+def test_no_more_is_rendered_than_a_notebook_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[int] = []
+
+    class Counted(type(display._MARKDOWN)):  # type: ignore[misc]
+        def render(self, text: str) -> str:
+            rendered.append(len(text))
+            return ""
+
+    monkeypatch.setattr(display, "_MARKDOWN", Counted("commonmark"))
+    text = "[" * (TEXT_SHOWN // 2)
+    outputs = [nbformat.v4.new_output("display_data", {"text/markdown": text}) for _ in range(20)]
+    cells = [nbformat.v4.new_code_cell("1", outputs=outputs), nbformat.v4.new_code_cell("2", outputs=outputs)]
+    many = [nbformat.v4.new_markdown_cell(text) for _ in range(30)]
+    notebook = nbformat.v4.new_notebook(cells=[*cells, *many, nbformat.v4.new_markdown_cell("*the last*")])
+    make_safe(notebook, [])
+    assert sum(rendered) <= display.OUTPUTS_SHOWN + display.TEXTS_SHOWN
+    assert sum(rendered) >= 0.9 * (display.OUTPUTS_SHOWN + display.TEXTS_SHOWN), "there was room for more"
+    assert "further output was left out" in notebook.cells[1].outputs[-1].text
+    assert notebook.cells[-1].source == "<div><pre>*the last*</pre></div>"
 
 
 def test_harmless_text_stays_inside_a_string_an_attribute_and_an_element() -> None:
