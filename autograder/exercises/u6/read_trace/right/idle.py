@@ -1,7 +1,4 @@
-"""wrong bottleneck
-
-Has a name of its own for a trace without activities.
-"""
+"""Has a name of its own for a trace without activities, where any name will do."""
 
 from itertools import pairwise
 
