@@ -51,7 +51,10 @@ TASKS = (
         title="One formula, two operators",
         provides=("define", "seen_by_each_stage"),
         evidence="answer",
-        measured=("open is opaque", "whole is taken apart", "not compiled", "no formula"),
+        measured=(
+            *("open is opaque", "open is not composite", "whole is taken apart", "not compiled", "no formula"),
+            *("other schema", "no meta", "other shape on meta", "input handed back on meta"),
+        ),
         checklist=("debug-internals",),
         imports=("torch._dynamo.backends.common",),
         compiles=True,

@@ -297,7 +297,8 @@ check.u3.recording_mode(Recorder)
 # - Each operator calculates with the exact numbers, ticks / 256 in double precision, as the CPU does. Its result is rounded to the nearest
 #   tick by `torch.round`, and what is beyond -32768 or 32767 ticks stays at that limit. It's a `Fixed`.
 # - An operator that writes in place changes the ticks of its first argument. Nobody writes through a view.
-# - An operator that is not in `SUPPORTED` must be refused: `NotImplementedError`, with the operator's name.
+# - An operator that is not in `SUPPORTED` must be refused: `NotImplementedError`, with the operator's name, such as
+#   `aten.sin.default`.
 #
 # A network is trained on it. It has linear layers, its loss is a sum of squares, and a step is
 # `weight.sub_(weight.grad, alpha=rate)`. Look at what `linear` and its derivative turn into: no kernel of yours has these

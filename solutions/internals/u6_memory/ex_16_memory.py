@@ -45,7 +45,7 @@ from autograder import check, submit
 # | method | what it does |
 # | --- | --- |
 # | `malloc(size, stream)` | returns the address of a block, by the rules above |
-# | `free(address)` | takes the block back; an address that isn't in use must be refused with a `ValueError` |
+# | `free(address)` | takes the block back; an address at which no block in use begins must be refused with a `ValueError` |
 # | `empty_cache()` | gives every segment that is entirely free back to the device |
 # | `snapshot()` | a list with a dictionary for each segment: `address`, `total_size`, `stream`, `segment_type` (`"small"` or `"large"`), and `blocks`, by address: dictionaries with `size` and `state`, which is `"active_allocated"` or `"inactive"` |
 #

@@ -12,6 +12,15 @@ from autograder.exercises.u3.composite_or_explicit.visible import OPERATORS, der
 
 MISCONCEPTIONS = {
     "wrong values": "The operator does not compute `x * sigmoid(slope * x)`.",
+    "other schema": (
+        "The schema is another one. Others call the operator as it says, by the names of its arguments: define "
+        "`(Tensor x, float slope) -> Tensor`."
+    ),
+    "other dtype": "The numbers are right, and they have another dtype than `x`: the result has the dtype of `x`.",
+    "not a number": (
+        "For large numbers something comes out that is no finite number: `exp` went beyond what its dtype can hold. "
+        "`torch.sigmoid` does not."
+    ),
     "single precision": (
         "The result of double precision has the digits of single precision: something in between was computed in it. "
         "Calculate in the dtype of `x`."
@@ -46,6 +55,10 @@ MISCONCEPTIONS = {
         "was given: save `x` itself, and compute the rest from it in the formula. What was computed beforehand counts "
         "as a constant."
     ),
+    "incoming gradient cut off": (
+        "For one operator alone all is right. Where another one follows, the gradient that comes in depends on `x` as "
+        "well, and your formula takes it for a constant: calculate with the gradient as it is."
+    ),
     "no meta": (
         "Without data the operator does not run. Tensors on meta, and the compiler's fake ones, need a kernel as well: "
         "`CompositeExplicitAutograd` serves every backend, or `torch.library.register_fake` says what comes out."
@@ -61,6 +74,10 @@ MISCONCEPTIONS = {
     "open is opaque": (
         "The compiler sees `open` as one operator. Register it for `CompositeImplicitAutograd` and nothing else: then "
         "its kernel runs above autograd, and what arrives below are its parts."
+    ),
+    "open is not composite": (
+        "`open` is not registered for `CompositeImplicitAutograd`, or its kernel hides its parts in a function with a "
+        "derivative of its own. Make it of PyTorch's operators: then autograd sees these."
     ),
     "whole is taken apart": (
         "The compiler sees the parts of `whole`. `CompositeImplicitAutograd` runs above autograd and hides the "
@@ -85,6 +102,8 @@ MISCONCEPTIONS = {
     ),
 }
 
+SCHEMA = "(Tensor x, float slope) -> Tensor"
+
 SEES = {
     "open dynamo": "operator",
     "open mode": "parts",
@@ -106,6 +125,8 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("slope of zero", inputs([4], seed(10**6), slope=0.0)),
         Case("a number that is 0", inputs([4], seed(10**6), zero=True)),
         Case("another call in between", inputs([4], seed(10**6), between=True)),
+        Case("one after the other", inputs([4], seed(10**6), twice=True)),
+        Case("large numbers", inputs([5], 7, large=True)),
         Case("single precision", inputs([2, 2, 2], seed(10**6), dtype="float32", slope=3.0)),
         Case("compiled", inputs([4, 1], seed(10**6), slope=random.choice([0.5, 2.5]), compiled=True)),
     ]
@@ -114,6 +135,10 @@ def hidden_cases(random: Random) -> list[Case]:
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The misconceptions behind wrong results, the first of each operator."""
     slope = case.parameters["slope"]
+    for name, schemas in evidence.values["schemas"].items():
+        if schemas != [name + SCHEMA]:
+            yield "other schema", f"(of {name}: found {' and '.join(schemas)}, wanted {name}{SCHEMA})"
+            return
     wanted = derivatives(lambda x: x * torch.sigmoid(slope * x), case.parameters)
     for name in OPERATORS:
         found = _difference(case, evidence, name, wanted)
@@ -125,6 +150,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if found is not None:
             yield found, f"(of {name})"
             return
+    if case.parameters["compiled"] and evidence.values["composite"]["open"] is not True:
+        yield "open is not composite", "(of open)"
+        return
     if case.parameters["compiled"] and evidence.values["formulas"]["whole"] is not True:
         yield "no formula", "(of whole)"
         return
@@ -147,8 +175,9 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
     if f"{name} value" not in evidence.tensors:
         return "input overwritten"
     if not right("value"):
-        rough = agrees(found("value"), wanted["value"], relative=1e-4, absolute=1e-6)
-        return "single precision" if rough else "wrong values"
+        return _wrong_value(evidence.tensors[f"{name} value"], wanted["value"])
+    if case.parameters["large"]:
+        return None
     if f"{name} gradient" not in evidence.tensors:
         return "no derivative"
     if not right("gradient"):
@@ -159,7 +188,8 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
     if not right("incoming"):
         return "incoming gradient overwritten"
     if not right("second"):
-        return "wrong second derivative"
+        cut = case.parameters["twice"] and right("second", _with_constant_gradients(case))
+        return "incoming gradient cut off" if cut else "wrong second derivative"
     meta = evidence.values["meta"][name]
     if meta is None:
         return "no meta"
@@ -168,6 +198,24 @@ def _difference(case: Case, evidence: Evidence, name: str, wanted: dict[str, tor
     if handed_back:
         return "input handed back on meta"
     return None if geometry == [list(value.shape), str(value.dtype)] else "other shape on meta"
+
+
+def _wrong_value(found: torch.Tensor, wanted: torch.Tensor) -> str:
+    if found.dtype != wanted.dtype and agrees(found.to(wanted.dtype), wanted, relative=1e-4, absolute=1e-6):
+        return "other dtype"
+    if found.shape == wanted.shape and not found.isfinite().all():
+        return "not a number"
+    return "single precision" if agrees(found, wanted, relative=1e-4, absolute=1e-6) else "wrong values"
+
+
+def _with_constant_gradients(case: Case) -> torch.Tensor:
+    """The second derivative of an operator after itself, where no gradient that comes in depends on anything."""
+    slope, (given, weights) = case.parameters["slope"], made(case.parameters)
+    x = given.detach().requires_grad_()
+    between = (x * torch.sigmoid(slope * x)).detach().requires_grad_()
+    (incoming,) = torch.autograd.grad(between * torch.sigmoid(slope * between), between, weights)
+    (gradient,) = torch.autograd.grad(x * torch.sigmoid(slope * x), x, incoming, create_graph=True)
+    return torch.autograd.grad((gradient * weights).sum(), x)[0]
 
 
 def _of_another_call(case: Case) -> Iterator[torch.Tensor]:

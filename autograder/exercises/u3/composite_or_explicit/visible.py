@@ -28,11 +28,11 @@ def inputs(shape: list[int], seed: int, **more: Any) -> dict[str, Any]:
         shape: sizes of `x`.
         seed: of its numbers.
         more: `slope`, `dtype`; `swapped`, whether the dimensions are; `compiled`, whether the operators are compiled as
-            well; `zero`, whether the first number is 0; `between`, whether there is another call before the
-            backward pass.
+            well; `zero`, whether the first number is 0; `large`, whether the numbers are; `between`, whether there is
+            another call before the backward pass; `twice`, whether the operator is called on its own result.
     """
-    usual = {"slope": 1.5, "dtype": "float64", "swapped": False, "compiled": False, "zero": False}
-    return {"shape": shape, "seed": seed, **usual, "between": False, **more}
+    usual = {"slope": 1.5, "dtype": "float64", "swapped": False, "compiled": False, "zero": False, "large": False}
+    return {"shape": shape, "seed": seed, **usual, "between": False, "twice": False, **more}
 
 
 def visible_cases() -> list[Case]:
@@ -50,6 +50,8 @@ def made(parameters: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     x, weights = torch.randn(2, *parameters["shape"], generator=generator, dtype=torch.float64)
     if parameters["zero"]:
         x.flatten()[0] = 0.0
+    if parameters["large"]:
+        x = 1000 * (x.sign() + x)
     x, weights = x.to(getattr(torch, parameters["dtype"])), weights.to(getattr(torch, parameters["dtype"]))
     return (x.T, weights.T) if parameters["swapped"] else (x, weights)
 
@@ -65,7 +67,7 @@ def derivatives(
     x = given.detach().requires_grad_()
     found = {}
     try:
-        found["value"] = function(x)
+        found["value"] = function(function(x)) if parameters["twice"] else function(x)
         incoming = weights.clone()
         (found["gradient"],) = torch.autograd.grad(found["value"], x, incoming, create_graph=True)
         found["incoming"] = incoming
@@ -84,6 +86,7 @@ def probe(case: Case, define: Any, sees: Any) -> Evidence:
     define(library)
     tensors: dict[str, torch.Tensor] = {}
     values: dict[str, Any] = {"meta": {}, "formulas": {}, "graphs": {}, "sees": _table(sees())}
+    values |= {"schemas": {}, "composite": {}}
     slope = case.parameters["slope"]
     for name in OPERATORS:
         operator = getattr(getattr(torch.ops, space), name)
@@ -94,6 +97,11 @@ def probe(case: Case, define: Any, sees: Any) -> Evidence:
             torch._C._dispatch_has_kernel_for_dispatch_key(f"{space}::{name}", key)
             for key in ("Autograd", "AutogradCPU")
         )
+        values["composite"][name] = torch._C._dispatch_has_kernel_for_dispatch_key(
+            f"{space}::{name}", "CompositeImplicitAutograd"
+        ) and not _has_a_formula(called, case.parameters)
+        schemas = [str(getattr(operator, overload)._schema) for overload in operator.overloads()]
+        values["schemas"][name] = [one.removeprefix(f"{space}::")[: 2 * LONGEST] for one in schemas[:MOST_NAMES]]
         values["meta"][name] = _on_meta(operator, case.parameters)
         if case.parameters["compiled"]:
             values["graphs"][name] = _graphs(operator, case.parameters, space)
@@ -110,6 +118,23 @@ def _called_twice(operator: Any, x: torch.Tensor, slope: float) -> torch.Tensor:
     result = operator(x, slope=slope)
     operator(x.detach().add(1).requires_grad_(), slope=slope + 1)
     return result
+
+
+def _has_a_formula(called: Callable[[torch.Tensor], torch.Tensor], parameters: dict[str, Any]) -> bool:
+    """Whether autograd noted a formula in Python on the way to a result, and not only operators of PyTorch's."""
+    try:
+        waiting = [called(made(parameters)[0].detach().requires_grad_()).grad_fn]
+    except RuntimeError:
+        return False
+    known: set[Any] = {None}
+    while waiting:
+        node = waiting.pop()
+        if node not in known:
+            if isinstance(node, torch.autograd.function.BackwardCFunction):
+                return True
+            known.add(node)
+            waiting += [further for further, _ in node.next_functions]
+    return False
 
 
 def _table(sees: Any) -> dict[str, Any]:

@@ -109,6 +109,15 @@ def hidden_cases(random: Random) -> list[Case]:
             call(tensor(made="clone inside"), blocks=("inference_mode",)),
             call(tensor(made="clone outside")),
         ],
+        # Asked for there, gradients change no key either.
+        "gradients asked for inside": [
+            call(inside),
+            call(tensor(made="inside", requires_grad=True)),
+            call(tensor("meta", made="inside", requires_grad=True), blocks=("autocast",)),
+            call(tensor(made="inside", requires_grad=True), blocks=("inference_mode",)),
+            call(tensor(made="clone inside", requires_grad=True)),
+            call(tensor(made="view inside", requires_grad=True)),
+        ],
         "autocast": [
             call(meta, blocks=("autocast",)),
             call(meta, tensor(), blocks=("autocast",)),
@@ -127,6 +136,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "vmap": [
             call(tensor(), blocks=("vmap",)),
             call(tensor(), tensor(batched=True), blocks=("vmap",)),
+            call(tensor(batched=True), tensor(), blocks=("vmap",)),
+            call(tensor(made="inside", batched=True), blocks=("vmap",)),
             call(tensor("meta"), tensor(batched=True), blocks=("vmap", "no_grad")),
             call(tensor(batched=True), blocks=("inference_mode", "vmap")),
             call(inside, blocks=("vmap", "inference_mode")),
@@ -242,15 +253,15 @@ def _made(described: dict[str, Any]) -> torch.Tensor:
         found = torch.ones(2, 2)
         return (found.to_sparse() if described["layout"] == "sparse" else found).to(described["device"])
 
-    how = described["made"]
+    how, asks = described["made"], described["requires_grad"]
     if how == "outside":
-        return new().requires_grad_(described["requires_grad"])
+        return new().requires_grad_(asks)
     if how in ("view inside", "clone inside"):
-        outside = new()
+        outside = new().requires_grad_(asks)
         with torch.inference_mode():
             return outside.view(2, 2) if how == "view inside" else outside.clone()
     with torch.inference_mode():
-        inside = new()
+        inside = new().requires_grad_(asks)
     return inside if how == "inside" else inside.clone()
 
 
@@ -275,6 +286,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     answers = list(zip(case.parameters["calls"], evidence.values["answers"], strict=True))
     # Whoever is right about such a call does not ask for `requires_grad`.
     knows = any(found == by_pytorch(one) for one, found in answers if _nothing_asks(one))
+    inside = any(found == by_pytorch(one) for one, found in answers if _made_inside(one) and not _asks(one))
+    first = all(found == by_pytorch(_of_the_first(one)) for one, found in answers)
     for one, found in answers:
         wanted = by_pytorch(one)
         if found == wanted:
@@ -282,6 +295,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         name = "not names" if found is None else _named(one, found, wanted)
         if name == "requires_grad decides" and knows and found == _by_inference(one):
             name = "one inference tensor decides"
+        if name == "made inside ignored" and inside and _asks(one):
+            name = "requires_grad decides"
+        if name == "first tensor only" and not first:
+            name = "wrong kernels"
         if name not in said:
             said.add(name)
             told = " → ".join(found) or "none" if found is not None else "no list"
@@ -292,8 +309,19 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _nothing_asks(one: Call) -> bool:
     """Whether the autograd kernel runs for a call although no tensor asks for gradients."""
-    asks = any(described["requires_grad"] for described in one["tensors"])
-    return not asks and any(kernel.startswith("Autograd") for kernel in by_pytorch(one))
+    return not _asks(one) and any(kernel.startswith("Autograd") for kernel in by_pytorch(one))
+
+
+def _asks(one: Call) -> bool:
+    return any(described["requires_grad"] for described in one["tensors"])
+
+
+def _made_inside(one: Call) -> bool:
+    return not one["blocks"] and all(described["made"] == "inside" for described in one["tensors"])
+
+
+def _of_the_first(one: Call) -> Call:
+    return {"tensors": one["tensors"][:1], "blocks": one["blocks"]}
 
 
 def _by_inference(one: Call) -> list[str] | None:
@@ -361,7 +389,7 @@ def _overlooking(one: Call) -> Iterator[tuple[str, Call]]:
     yield "autocast by the backend", one
     yield "parts not joined", one
     if len(tensors) > 1:
-        yield "first tensor only", {"tensors": tensors[:1], "blocks": blocks}
+        yield "first tensor only", _of_the_first(one)
 
 
 def _alternative(name: str, other: Call) -> list[str] | None:

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u3.recording_mode.visible import LONGEST, MOST_KEYS, MOST_RECORDS, Program, program, run
+from autograder.exercises.u3.recording_mode.visible import ENDS, LONGEST, MOST_KEYS, MOST_RECORDS, Program, program, run
 
 MISCONCEPTIONS = {
     "no records": "A recorder must have a list `records`.",
@@ -22,6 +22,10 @@ MISCONCEPTIONS = {
     "results changed": (
         "With the mode the program computes something else than without it. Call the operator with *all* its "
         "arguments, and return what it returns."
+    ),
+    "forgotten with the error": (
+        "An error left the block, and what was written down before it is gone. That is when you want to read it: keep "
+        "the list."
     ),
     "above the dispatcher": (
         "Your mode meets the functions of Python, before the dispatcher: `linear` arrives whole, and a backward pass "
@@ -139,6 +143,10 @@ def hidden_cases(random: Random) -> list[Case]:
             program("meta inference sparse plain", ["relu", 0], ["add", 1, 3], ["relu", 2], ["add", 0, 0], ["like", 1])
         ],
         "an operator that fails": [program("plain plain", ["add", 0, 1], ["does not fit", 0, 1], ["relu", 0])],
+        "an error that ends the block": [
+            program("plain plain", ["add", 0, 1], [ENDS, 0, 1], ["relu", 0]),
+            program("plain plain", ["relu", 0], [ENDS, 0, 1], nested=2, times=2),
+        ],
         "again and again": [program("plain plain", ["add", 0, 1], ["add", 0, 1], ["add", 2, 3])],
         "recorders in recorders": [program("grad plain", ["linear", 0, 1], ["backward", 2], nested=2)],
         "entered again": [program("plain", ["relu", 0], ["relu", 0], ["view", 1], times=2)],
@@ -196,6 +204,8 @@ def _difference(given: Program, found: dict[str, Any], wanted: dict[str, Any]) -
         for one, right in zip(found["records"], wanted["records"], strict=True)
     ):
         return "shared between recorders"
+    if any(name == ENDS for name, *_ in given["steps"]) and not any(found["records"]):
+        return "forgotten with the error"
     above = run(given, _Above, lambda one: one.records)["records"][0]
     if any(one in above for one in found["records"][0]):
         return "above the dispatcher"

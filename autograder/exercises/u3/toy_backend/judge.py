@@ -60,7 +60,7 @@ def hidden_cases(random: Random) -> list[Case]:
     cases = {
         "beyond the limits": network(4, 6, 3, seed=seed(10**6), spread=9000, body="square", rate=1.5),
         "keyword arguments": network(3, 5, 2, seed=seed(10**6), body="shifted", steps=2),
-        "three layers": network(4, 5, 4, 3, seed=seed(10**6), steps=3, rows=3),
+        "three layers": network(4, 5, 4, 3, seed=seed(10**6), steps=3, rows=3, body="turned"),
         "one row": network(2, 3, 1, seed=seed(10**6), rows=1, body="halved", steps=2),
         "divided by 0": network(2, 3, 2, seed=seed(10**6), spread=40, steps=0, body="over nothing"),
         "not on this device": network(3, 3, seed=seed(10**6), steps=1, unknown=names),
@@ -78,7 +78,7 @@ def hidden_cases(random: Random) -> list[Case]:
             spread=random.choice([40, 400, 4000]),
             steps=random.randint(1, 3),
             rate=random.choice([0.125, 0.25, 0.3]),
-            body=random.choice(["relu", "square", "halved", "shifted"]),
+            body=random.choice(["relu", "square", "halved", "shifted", "turned"]),
             unknown=random.sample(names, 1),
         )
     return [Case(name, {"network": given}) for name, given in cases.items()]

@@ -24,6 +24,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
     "halved": lambda x: functional.relu(x) / 2,
     # Infinity, which is beyond the last tick like any number that is too large.
     "over nothing": lambda x: (x * x + 1) / 0,
+    "turned": lambda x: functional.relu(-x) * 0.37 - x,
     "shifted": lambda x: torch.add(functional.relu(x), x, alpha=2),
 }
 """What stands between two layers."""

@@ -77,6 +77,7 @@ MISCONCEPTIONS = {
     "cache kept": "`empty_cache` gives every segment back to the device that is entirely free.",
     "small segments kept": "`empty_cache` gives back segments of the small pool, too.",
     "freed twice": "Freeing an address that is not in use must be refused with a `ValueError`.",
+    "freed from within": ("No block begins at this address: it lies within one. Refuse it with a `ValueError`."),
     "0 is no address": (
         "Addresses are whole numbers, and 0 is one. It is false, too: ask `is None`, or whether it is `in` your "
         "dictionary."
@@ -195,6 +196,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "freed twice": trace(
             malloc("a", 300),
             malloc("b", 300),
+            [["free", "a", 256], ["free", "b", 512], ["free", "b", 2 * MIB]],
             free("a", "a"),
             malloc("c", 700),
             free("b", "c", "c"),
@@ -284,4 +286,4 @@ def _short(found: Any) -> str:
 
 
 def _in_words(step: Step) -> str:
-    return f"malloc of {step[2]:,} bytes on stream {step[3]}" if step[0] == "malloc" else " ".join(step)
+    return f"malloc of {step[2]:,} bytes on stream {step[3]}" if step[0] == "malloc" else " ".join(map(str, step))

@@ -83,6 +83,7 @@ class Model:
         "cache kept",
         "small segments kept",
         "freed twice",
+        "freed from within",
         "0 is no address",
     )
 
@@ -179,7 +180,15 @@ class Model:
         Raises:
             ValueError: no block that is in use begins there.
         """
-        block = next((one for one in self.blocks if one.address == address and one.used), None)
+        inside = self.flaw == "freed from within"
+        block = next(
+            (
+                one
+                for one in self.blocks
+                if one.used and one.address <= address < one.address + (one.size if inside else 1)
+            ),
+            None,
+        )
         if block is None or (self.flaw == "0 is no address" and not block.segment):
             if self.flaw == "freed twice":
                 return

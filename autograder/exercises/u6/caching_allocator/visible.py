@@ -19,7 +19,8 @@ MOST_PARTS = 400
 """Segments of a snapshot, and blocks of a segment, that become evidence; right ones are far below."""
 
 Step = list[Any]
-"""`["malloc", name, bytes, stream]`, `["free", name]`, or `["empty_cache"]`."""
+"""`["malloc", name, bytes, stream]`, `["free", name]`, `["free", name, bytes behind its address]`, or
+`["empty_cache"]`."""
 
 
 class Device:
@@ -160,7 +161,7 @@ def play(given: dict[str, Any], allocator_class: Any) -> list[dict[str, Any]]:
                 answer = _number(addresses[name])
             elif kind == "free":
                 if rest[0] in addresses:  # else it never got any
-                    allocator.free(addresses[rest[0]])
+                    allocator.free(addresses[rest[0]] + sum(rest[1:]))
             else:
                 allocator.empty_cache()
         except MemoryError:
@@ -200,7 +201,9 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     lines = [f"{case.name}: what your allocator did"]
     for (kind, *rest), run in zip(case.parameters["steps"], evidence.values["runs"], strict=True):
         what = (
-            f"malloc {rest[0]}, {rest[1]:,} bytes on stream {rest[2]}" if kind == "malloc" else " ".join([kind, *rest])
+            f"malloc {rest[0]}, {rest[1]:,} bytes on stream {rest[2]}"
+            if kind == "malloc"
+            else " ".join([kind, *map(str, rest)])
         )
         asked = "".join(f"; device: {call} {argument:,}" for call, argument in run["device"] if argument is not None)
         answer = "" if run["answer"] is None else f" → {run['answer']}"

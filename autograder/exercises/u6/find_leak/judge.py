@@ -23,6 +23,9 @@ MISCONCEPTIONS = {
         "An object that lets go of one thing for each new one does not grow. Compare how many references it has before "
         "and after."
     ),
+    "bytes compared": (
+        "A holder has more *references* than before. How many bytes they lead to does not decide whether it grows."
+    ),
     "only new ones count": (
         "An object that has more references than before is a holder, also if they lead to what was there before. Then "
         "its value is 0."
@@ -81,6 +84,8 @@ FEATURES = (
     "grows inside",
     "old friends",
     "replaced by more",
+    "smaller and more",
+    "larger",
     "wrapped anew",
     "handed over",
 )
@@ -90,7 +95,7 @@ def hidden_cases(random: Random) -> list[Case]:
     """One case for each rule that is easily forgotten, then random loops."""
     fixed = [
         leaky("several lists", ["losses", "hooks", "numbers"], (512, 9000)),
-        leaky("replaced", ["last", "last", "replaced by more"], (100, 2000)),
+        leaky("replaced", ["last", "last", "replaced by more", "smaller and more", "larger"], (100, 2000)),
         leaky("cycles that are held", ["held cycle", "cycle"], (300, 5000)),
         leaky("held by others", ["cache", "variable"], (128, 7000)),
         leaky("held by garbage", ["shared with garbage", "losses"], (64, 3000)),

@@ -18,6 +18,7 @@ FLAWS = (
     "only new ones count",
     "zeros left out",
     "replaced counts",
+    "bytes compared",
     "holders not in use",
     "new holders",
     "held directly only",
@@ -70,12 +71,18 @@ def find_leak(before: Snapshot, after: Snapshot, flaw: str = "") -> Found:
         grown = bool(new) if flaw == "replaced counts" else len(one["refers_to"]) > len(earlier)
         if flaw == "names compared":
             grown = len({*one["refers_to"]}) > len({*earlier})
+        if flaw == "bytes compared":
+            grown = _bytes(after, one["refers_to"]) > _bytes(before, earlier)
         if grown and (new or flaw != "only new ones count"):
             dropped = one["refers_to"] if flaw == "old ones dropped too" else new
             holders[name] = freed(before, after, name, dropped, flaw)
             if flaw == "zeros left out" and not holders[name]:
                 del holders[name]
     return {"garbage": sum(objects[name]["bytes"] for name in unreached), "holders": holders}
+
+
+def _bytes(snapshot: Snapshot, names: Iterable[str]) -> int:
+    return sum(snapshot["objects"][name]["bytes"] for name in names)
 
 
 def one_count(before: Snapshot, after: Snapshot, holders: Iterable[str]) -> Iterator[dict[str, int]]:

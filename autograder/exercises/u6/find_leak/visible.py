@@ -144,6 +144,14 @@ def _feature(loop: Loop, feature: str, holder: str, step: str, small: int, large
             loop.variables.append(activation)
         else:
             loop.refer(holder, activation)
+    elif feature == "smaller and more":  # more parts take the place of fewer, which were larger together
+        if newest:
+            count = int(step.split()[0]) + 1
+            parts = [loop.put(f"{feature}: part {number} after {step}", small // count**2) for number in range(count)]
+            loop.refer(holder, *parts)
+    elif feature == "larger":  # the newest takes the place of a smaller one
+        if newest:
+            loop.refer(holder, loop.put(f"{feature}: sum {step}", small * (int(step.split()[0]) + 1)))
     elif feature == "replaced by more":  # a longer list takes the place of a shorter one
         if newest:
             count = int(step.split()[0]) + 1

@@ -39,6 +39,7 @@ MISCONCEPTIONS = {
         "A node may read another one by keyword. Ask `node.users`, or look through `kwargs` as well as `args`."
     ),
     "tuples left out": "Some operators return several tensors: their `meta['val']` is a tuple, and each counts.",
+    "first of several": "Some operators return several tensors, and all of them are there at once, not only the first.",
     "four bytes each": "Not every number takes four bytes: masks take one, classes and double precision take eight.",
     "bytes of the view": "A storage has `nbytes()` of its own: the tensor that lies on it may be a part of it.",
     "unread left out": "What nobody reads is there while its node runs, too.",
@@ -62,6 +63,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "a part of a larger input": step(64, 32, 16, "tanh", 4, sliced=True),
         "two inputs in one tensor": step(64, 40, 16, "tanh", 64, together=True),
         "a node that nobody reads": step(8, 16, 32, "tanh", 4, unread=True),
+        "two results that nobody reads": step(4, 256, 64, "tanh", 4, sorts=True),
         "arguments by keyword": step(16, 64, 128, "residual", 8, keywords=True),
         "one row": step(48, 1, 32, "tanh", 16, update="none", returns_output=True),
     }

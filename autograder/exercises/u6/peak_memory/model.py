@@ -20,6 +20,7 @@ FLAWS = (
     "never freed",
     "result freed",
     "tuples left out",
+    "first of several",
     "four bytes each",
     "bytes of the view",
     "unread left out",
@@ -71,6 +72,8 @@ def _storages(node: fx.Node, flaw: str) -> list[tuple[object, int]]:
     if flaw == "tuples left out" and isinstance(value, tuple | list):
         return []
     tensors = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+    if flaw == "first of several":
+        tensors = tensors[:1]
     if flaw == "views counted":
         return [((node, place), one.numel() * one.element_size()) for place, one in enumerate(tensors)]
     if flaw == "unread left out" and not node.users and node.op != "placeholder":

@@ -18,6 +18,8 @@ FLAWS = (
     "ends counted",
     "all threads",
     "waits of all threads",
+    "one thread launches",
+    "some waits left out",
     "data takes the whole gap",
     "synchronisation takes the whole gap",
     "waiting is idle",
@@ -126,6 +128,8 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
     if early and flaw != "launched early overlooked":
         found["between"] += end - start
         return
+    if flaw == "one thread launches":
+        launch = {**launch, "tid": next(one["tid"] for one in events if one["cat"] == "cuda_runtime")}
     process = (launch["pid"],) if flaw != "threads by number alone" else {one["pid"] for one in events}
     mine = [one for one in events if one["tid"] == launch["tid"] and one["pid"] in process]
     at_data = [
@@ -141,7 +145,7 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
         data = end - start
     waited = any(
         (
-            one["name"] in SYNCHRONISES
+            one["name"] in SYNCHRONISES[: 2 if flaw == "some waits left out" else None]
             or (flaw == "any call waits" and one["cat"] == "cuda_runtime" and one is not launch)
         )
         and (start <= span(one)[1] or flaw == "returned before the gap")

@@ -1,6 +1,6 @@
-"""wrong bottleneck
+"""any call waits
 
-Has a name of its own for a trace without activities.
+Takes whatever has Synchronize in its name.
 """
 
 from itertools import pairwise
@@ -45,11 +45,11 @@ def diagnose(events: list[dict]) -> dict:
         mine = [one for one in events if (one["pid"], one["tid"]) == (launch["pid"], launch["tid"])]
         ranges = [one for one in mine if one["cat"] == "user_annotation" and one["name"] == "data"]
         data = common([(start, end)], spans(ranges))
-        returned = [one["ts"] + one["dur"] for one in mine if one["name"] in SYNCHRONISES]
+        returned = [one["ts"] + one["dur"] for one in mine if "Synchronize" in one["name"]]
         waited = any(start <= time <= launch["ts"] for time in returned)
         figures["data"] += data
         figures["synchronisation" if waited else "launches"] += end - start - data
-    bottleneck = max(figures, key=figures.get) if busy else "nothing"
+    bottleneck = max(figures, key=figures.get)
     copies = spans([one for one in device if one["cat"] == "gpu_memcpy"])
     kernels = spans([one for one in device if one["cat"] == "kernel"])
     return {**figures, "hidden": common(copies, kernels), "bottleneck": bottleneck}
