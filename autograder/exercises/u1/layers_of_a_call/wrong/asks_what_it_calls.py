@@ -52,7 +52,9 @@ def take_apart(events: list[dict]) -> list[dict]:
             "python": next((other["id"] for other in around[one["id"]] if other["kind"] == "python"), None),
             "work": leaves(one),
             "own": length(one) - sum(length(other) for other in called[one["id"]]),
-            "derivative of": next((found for found in map(recorded_by, [one, *called[one["id"]]]) if found is not None), None),
+            "derivative of": next(
+                (found for found in map(recorded_by, [one, *called[one["id"]]]) if found is not None), None
+            ),
         }
         for one in sorted(outermost, key=lambda one: (one["start"], one["thread"]))
     ]

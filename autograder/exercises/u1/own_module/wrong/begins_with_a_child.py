@@ -110,7 +110,11 @@ class Module:
         missing = [path for path in own if path not in state]
         unexpected = [path for path in state if path not in own]
         heads = {name for name, child in self._modules.items() if child is not None}
-        unexpected = [path for path in unexpected if not any(path.startswith(head) for head in heads) or path.split(".")[0] in heads]
+        unexpected = [
+            path
+            for path in unexpected
+            if not any(path.startswith(head) for head in heads) or path.split(".")[0] in heads
+        ]
         wrong = [*missing, *unexpected] if strict else []
         for path in (path for path in own if path in state):
             if len(own[path].values) == len(state[path].values):

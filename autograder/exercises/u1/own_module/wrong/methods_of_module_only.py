@@ -140,7 +140,18 @@ class Module:
     # Further methods of your own go here. These are only suggestions.
     def check(self, name, entries):
         """Refuse a name that cannot be registered, or stands for something that is not in these entries."""
-        if not name or "." in name or (name not in entries and (name in self.__dict__ or name in dir(Module) or any(name in self.__dict__[p] for p in ("_parameters", "_modules", "_buffers")))):
+        if (
+            not name
+            or "." in name
+            or (
+                name not in entries
+                and (
+                    name in self.__dict__
+                    or name in dir(Module)
+                    or any(name in self.__dict__[p] for p in ("_parameters", "_modules", "_buffers"))
+                )
+            )
+        ):
             raise KeyError(f"{name!r} is empty, has a dot, or stands for something else")
 
     def take_out(self, name, but=None):
