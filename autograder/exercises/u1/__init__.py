@@ -54,6 +54,7 @@ TASKS = (
         provides=("Module", "Parameter", "Tensor"),
         evidence="answer",
         without=("torch",),
+        measured=("state changed",),
         checklist=("debug-internals",),
     ),
 )

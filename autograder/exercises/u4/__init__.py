@@ -12,7 +12,7 @@ TASKS = (
         title="Run the recorded graph yourself",
         provides=("run_backward",),
         evidence="answer",
-        measured=("recorded the backward pass", "autograd left off"),
+        measured=("recorded the backward pass", "closed to autograd", "autograd left off"),
         checklist=("autograd-mechanics",),
     ),
     Task(

@@ -260,11 +260,15 @@ def test_what_begins_at_once_is_told_apart() -> None:
     assert plain == [
         (1004, 0, [1007, 1009], 90 - 28 - 19, None),
         (1000, None, [1000], 20, None),
+        (1021, 0, [1021], 2, None),
+        (1022, 0, [1022], 10, None),
         (1011, None, [1012], 10, 1007),
         (1013, None, [1013], 10, None),
+        (1023, None, [1023], 10, 1022),
         (1017, None, [1017], 10, None),
         (1014, None, [1014], 40, None),
         (1018, None, [1018], 20, None),
+        (1019, None, [1020], 15, None),
     ]
 
 

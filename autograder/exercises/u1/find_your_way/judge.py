@@ -104,8 +104,14 @@ def hidden_cases(random: Random) -> list[Case]:
             "divide.out_mode",
         ],
         "not for the processor": ["_cudnn_rnn", "miopen_batch_norm"],
-        "composites": ["ones_like", "zeros_like", "chunk", "reshape", "conv2d"],
+        "composites": ["ones_like", "zeros_like", "chunk", "reshape", "conv2d", "copy", "diag_embed"],
+        # Each of these entries has a composite kernel of its own, and its delegate comes first.
+        "delegated first": ["any.dims", "all.dims", "silu_backward"],
+        # Other names end, or begin, with these, and come earlier in the file.
+        "names in other names": ["cos", "asin", "conj"],
         "formulas together": ["convolution", "native_batch_norm", "where.self", "gather", "unbind.int"],
+        # Formulas for results that have names of their own, and entries that are no formulas.
+        "formulas for results": ["topk", "aminmax", "linalg_cholesky_ex", "linalg_qr", "any"],
         "blocks of formulas": [name for name, entry in formulas().items() if "dispatch" in entry and name in entries()][
             :5
         ],

@@ -101,6 +101,8 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         Case("nothing happened", {"events": []}),
         Case("many things at once", {"events": at_once()}),
+        Case("zeros outside", {"events": with_zeros(0, 1)}),
+        Case("zeros inside", {"events": with_zeros(1, 0)}),
     ]
     for number in range(4):
         programs = [random_program(random) for _ in range(random.randint(1, 2))]
@@ -109,16 +111,26 @@ def hidden_cases(random: Random) -> list[Case]:
     return cases
 
 
+def event(number: int, kind: str, start: int, end: int, thread: int = 0, **more: Any) -> Event:
+    """An event by hand."""
+    plain = {"id": number, "name": f"{kind} {number}", "kind": kind, "thread": thread, "start": start, "end": end}
+    return {**plain, "sequence": None, "forward thread": None, **more}
+
+
+def with_zeros(outer: int, inner: int) -> list[Event]:
+    """A call of two operators, and the engine's, in which whatever may be 0 is: 0 is a number like any other."""
+    return [
+        event(2, "operator", 9, 20, 7000, sequence=0, **{"forward thread": 0}),
+        event(inner, "operator", 0, 5, sequence=0),
+        event(outer, "operator", 0, 8, sequence=0),
+    ]
+
+
 def at_once() -> list[Event]:
     """A trace in which several things begin together: calls, threads, and what lies between an operator and another.
 
     One thread and one function are number 0, which is false, and a number like any other.
     """
-
-    def event(number: int, kind: str, start: int, end: int, thread: int = 0, **more: Any) -> Event:
-        plain = {"id": number, "name": f"{kind} {number}", "kind": kind, "thread": thread, "start": start, "end": end}
-        return {**plain, "sequence": None, "forward thread": None, **more}
-
     engine = {"sequence": 300, "forward thread": 0}
     return [
         event(1007, "operator", 312, 320, sequence=300),
@@ -142,6 +154,13 @@ def at_once() -> list[Event]:
         event(1017, "operator", 650, 660, 7199),
         # The engine runs it, and what recorded its node was before the trace began.
         event(1018, "operator", 700, 720, 7101, **{**engine, "sequence": 299}),
+        # The last to begin takes longer than the one before it, which has the same number.
+        event(1021, "operator", 420, 422, sequence=298),
+        event(1022, "operator", 430, 440, sequence=298),
+        event(1023, "operator", 600, 610, 7101, **{**engine, "sequence": 298}),
+        # The engine doesn't run it, but what it calls.
+        event(1019, "operator", 700, 740, 7200),
+        event(1020, "operator", 705, 730, 7200, **engine),
     ]
 
 

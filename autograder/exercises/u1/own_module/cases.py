@@ -143,6 +143,8 @@ FIXED: dict[str, list[list[Step]]] = {
             ["buffer", "M0", "child", "T1", True],
             ["buffer", "M0", "train", "T1", True],
             ["parameter", "M0", "training", "P1"],
+            ["buffer", "M0", "describe", "T1", True],
+            ["parameter", "M1", "describe", None],
             ["parameter", "M0", "a.b", "P1"],
             ["buffer", "M0", ".", "T1", False],
             ["parameter", "M0", "", "P1"],
@@ -287,6 +289,18 @@ FIXED: dict[str, list[list[Step]]] = {
             ["load", "M1", {"mean": [6, 6, 6]}, True],
             ["load", "M0", {}, False],
             ["load", "M0", {}, True],
+        ),
+    ],
+    # One path begins with the letters of another, and is none of what lies below it.
+    "names in other names": [
+        program(
+            ["set", "M1", "w", "P1"],
+            ["set", "M2", "w", "P2"],
+            ["set", "M0", "net", "M1"],
+            ["set", "M0", "net2", "M2"],
+            ["set", "M0", "net_scale", "P3"],
+            ["load", "M0", {"net.w": [1, 2], "net2.w": [3, 4, 5], "net_scale": [6]}, True],
+            ["load", "M0", {"net.w": [1, 2], "net2.x": [3], "net_shift": [6], "ne": [7]}, False],
         ),
     ],
 }

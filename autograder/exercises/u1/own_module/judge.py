@@ -100,6 +100,10 @@ MISCONCEPTIONS = {
         "A module may be given its own state: the tensor to copy from is the one to copy into. You emptied it first, "
         "and no numbers were left. `values[:] = …` replaces them in one step."
     ),
+    "state changed": (
+        "The dictionary that `load_state_dict` was given is another one afterwards. It belongs to the caller, who may "
+        "load it again: take nothing out of it, and put nothing in."
+    ),
     "unnamed": (
         "An error names the attribute that it is about. That of `load_state_dict` names every tensor that is missing, "
         "unexpected or of another size, not only the first, and no others."
@@ -220,10 +224,14 @@ def first_difference(
             if _plain(seen.get(part)) != _plain(right.get(part)):
                 figures = f"{SHOWN[part]} found {_in_words(seen[part])}, wanted {_in_words(right[part])}"
                 return number, "wrong names", figures
+        if isinstance(got := seen.get("got"), dict) and _attribute(step) not in got["says"]:
+            return number, "unnamed", f"reading it then: {got['error']}: {got['says']}"
     return None
 
 
 def _outcomes_differ(step: Step, right: dict[str, Any], seen: dict[str, Any]) -> str | None:
+    if seen.get("the state stays", True) is not True:
+        return "state changed"
     if "error" not in right:
         if "error" in seen:
             return "refused"

@@ -171,7 +171,8 @@ def _objects(steps: list[Step], given: Framework) -> dict[str, Any]:
     for label in sorted({ROOT, *labels}):
         kind, number = label[0], int(label[1:])
         if kind == "M":
-            objects[label] = type("Net" if label == ROOT else "Block", (given.module,), {})()
+            own = {"describe": lambda module: type(module).__name__}
+            objects[label] = type("Net" if label == ROOT else "Block", (given.module,), own)()
         else:
             make = given.parameter if kind == "P" else given.tensor
             objects[label] = make([(100 if kind == "P" else -100) * (number + 1) + i for i in range(size_of(label))])
@@ -182,16 +183,16 @@ def _outcome(given: Framework, objects: dict[str, Any], step: Step) -> dict[str,
     kind, *rest = step
     try:
         if kind == "load":
-            return {"value": _load(given, objects, *rest)}
+            return _load(given, objects, *rest)
         return {"value": _do(given, objects, kind, rest)}
     except NotImplementedError:
         raise  # Not written yet, which the check says by itself.
     except ERRORS as error:
-        told: dict[str, Any] = {"error": _kind(error), "says": str(error)[:LONGEST]}
-        if kind == "load":
-            names = {*rest[1], *_names_in_state(given, objects[rest[0]])}
-            told["named"] = sorted(name for name in names if _names(str(error), name))
-        return told
+        return _failed(error)
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    return {"error": _kind(error), "says": str(error)[:LONGEST]}
 
 
 def _kind(error: Exception) -> str:
@@ -251,18 +252,29 @@ def _early(given: Framework, objects: dict[str, Any], value: Any) -> Any:
     return _label(objects, made.early) if hasattr(made, "early") else "lost"
 
 
-def _load(given: Framework, objects: dict[str, Any], label: str, state: dict[str, Any], strict: bool) -> Any:
+def _load(given: Framework, objects: dict[str, Any], label: str, state: dict[str, Any], strict: bool) -> dict[str, Any]:
     # In the place of numbers a label may stand: that very tensor, as when a module is given its own state.
     tensors = {
         name: _value(objects, one) if isinstance(one, str) else given.tensor(list(one)) for name, one in state.items()
     }
     made = [tensors[name] for name, one in state.items() if not isinstance(one, str)]
     options = {} if strict else {"strict": False}
+    before = list(tensors.items())
     try:
-        found = objects[label].load_state_dict(tensors, **options)
-    finally:
-        for tensor in made:
-            given.overwrite(tensor, -1)  # Whoever kept the list now has other numbers.
+        told: dict[str, Any] = {"value": _lists(objects[label].load_state_dict(tensors, **options))}
+    except NotImplementedError:
+        raise  # Not written yet, which the check says by itself.
+    except ERRORS as error:
+        names = {*state, *_names_in_state(given, objects[label])}
+        told = _failed(error) | {"named": sorted(name for name in names if _names(str(error), name))}
+    same = len(before) == len(tensors) and all(tensors.get(name) is one for name, one in before)
+    for tensor in made:
+        given.overwrite(tensor, -1)  # Whoever kept the list now has other numbers.
+    return told | {"the state stays": same}
+
+
+def _lists(found: Any) -> list[list[str]] | None:
+    """What loading gave, if it is a pair of walks over paths."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         return None
     return [sorted(str(name)[:LONGEST] for name in islice(names, MOST)) for names in found]
@@ -291,7 +303,7 @@ def _asked(question: Callable[[], Any]) -> Any:
     except NotImplementedError:
         raise
     except ERRORS as error:
-        return {"error": _kind(error), "says": str(error)[:LONGEST]}
+        return _failed(error)
 
 
 def _pairs(objects: dict[str, Any], pairs: Iterable[tuple[Any, Any]]) -> list[list[Any]]:

@@ -32,6 +32,10 @@ def hidden_cases(random: Random) -> list[Case]:
             call("matmul", 0, 13),
             call("matmul", 13, 14),
             call("matmul", 13, 13),
+            # No operators of the table, with as many inputs as others have.
+            call("sub", 0, 0),
+            call("constant", shape=[2]),
+            call("Neg", 0),
         ],
         "no elements": [
             placeholder(1, 3),
@@ -73,6 +77,29 @@ def hidden_cases(random: Random) -> list[Case]:
             call("sum_to", 7, shape=[]),
             ["gradients", 8, [0, 1, 2, 3]],
             ["program", [8, 9, 10, 11, 12]],
+        ],
+        "stretched by a sum": [
+            placeholder(2, 1),
+            placeholder(1, 3),
+            placeholder(3),
+            placeholder(1),
+            placeholder(),
+            call("add", 0, 1),
+            # These two have as many numbers as their sum, and another shape.
+            call("add", 2, 1),
+            call("add", 4, 3),
+            call("mul", 5, 6),
+            call("mul", 8, 7),
+            call("sum_to", 9, shape=[]),
+            ["gradients", 10, [0, 1, 2, 3, 4]],
+            ["program", [11, 12, 13, 14, 15]],
+        ],
+        "asked for twice": [
+            placeholder(2),
+            placeholder(2),
+            call("mul", 0, 1),
+            call("sum_to", 2, shape=[]),
+            ["gradients", 3, [1, 0, 1]],
         ],
         "used often": [
             placeholder(2, 2),

@@ -78,6 +78,7 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """One case for each thing that is easily forgotten, then random programs."""
     column, row = [[1.0], [-2.0]], [[0.5, 1.5, -1.0]]
+    cube = [[[(one - two + 3 * three) / 4 for three in range(3)] for two in range(2)] for one in range(3)]
     fixed = {
         "one use after the other": [
             program([leaf([1.0, 2.0]), leaf([3.0, -1.0])], *steps)
@@ -98,6 +99,11 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf([1.0]), leaf([2.0])], ["mul", 0, 1], ["backward", 2]),
             program([leaf([1.0]), leaf([])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
             program([leaf(1.0), leaf([])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
+            # In two dimensions at once, by two further ones, and both together.
+            program(
+                [leaf([[3.0]]), leaf(column), leaf([1.0, -1.0, 2.0]), leaf(cube)],
+                *(["mul", 0, 3], ["mul", 1, 4], ["mul", 5, 2], ["sum", 6], ["backward", 7]),
+            ),
             # Sizes above 256 are no longer one object each in Python.
             program([leaf([one / 8 for one in range(300)]), leaf(2.0)], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
         ],
@@ -105,7 +111,12 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf(3, True), leaf(2, False)], ["mul", 0, 1], ["mul", 2, 0], ["backward", 3]),
             program([leaf(2, False), leaf([1.0, -1.0])], ["mul", 1, 0], ["sum", 2], ["backward", 3]),
         ],
-        "at zero": [program([leaf([0.0, -0.0, 1.0, -1.0])], ["relu", 0], ["sum", 1], ["backward", 2])],
+        "at zero": [
+            program([leaf([0.0, -0.0, 1.0, -1.0])], ["relu", 0], ["sum", 1], ["backward", 2]),
+            # A gradient of zeros is one, too.
+            program([leaf([-1.0, -2.0]), leaf(3.0)], ["relu", 0], ["sum", 2], ["mul", 3, 1], ["backward", 4]),
+        ],
+        "far from zero": [program([leaf([1000.0, -1000.0, 0.5])], ["tanh", 0], ["sum", 1], ["backward", 2])],
         "called again": [
             program([leaf([1.0, 2.0])], ["mul", 0, 0], ["sum", 1], ["backward", 2], ["backward", 2]),
             program([leaf(3.0)], ["mul", 0, 0], ["mul", 1, 0], ["tanh", 1], ["backward", 2], ["backward", 3]),
@@ -119,7 +130,7 @@ def hidden_cases(random: Random) -> list[Case]:
             program([leaf([1.0, 2.0], False), leaf([3.0, 4.0])], ["mul", 0, 1], ["sum", 2], ["backward", 3]),
             program([leaf(2.0, False), leaf(3.0, False), leaf(1.0)], ["mul", 0, 1], ["mul", 3, 2], ["backward", 4]),
             program([leaf(2.0), leaf(3.0)], ["mul", 0, 0], ["backward", 2]),
-            program([leaf([[2.0]])], ["backward", 0]),
+            program([leaf([[2.0]])], ["backward", 0], ["backward", 0]),
         ],
         "refusals": [
             program([leaf([1.0, 2.0])], ["mul", 0, 0], ["backward", 1], ["sum", 1], ["backward", 2]),

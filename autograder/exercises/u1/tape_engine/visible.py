@@ -249,7 +249,7 @@ def _kept(value_class: Any, operations: list[str]) -> list[str]:
         count = 2 if name in ("add", "mul", "matmul") else 1
         inputs = [value_class(numpy.full((2, 2), 0.5), False) for _ in range(count)]
         between = OPERATIONS[name](*inputs)
-        watched = [_watched(one) for one in (*inputs, between)]
+        watched = [seen for one in (*inputs, between) for seen in _watched(one)]
         result = OPERATIONS[name](*[between] * count)
         del inputs, between
         gc.collect()
@@ -259,13 +259,15 @@ def _kept(value_class: Any, operations: list[str]) -> list[str]:
     return kept
 
 
-def _watched(value: Any) -> Callable[[], Any]:
-    """Gives the value, or its array where its class allows no reference, for as long as others keep it alive."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        # A single number of NumPy's cannot be watched either; other operations give arrays.
-        return weakref.ref(value.data) if isinstance(value.data, numpy.ndarray) else lambda: None
+def _watched(value: Any) -> list[Callable[[], Any]]:
+    """Give the value and its array for as long as others keep them alive; the value's class may allow no reference."""
+    found: list[Callable[[], Any]] = []
+    for one in (value, getattr(value, "data", None)):
+        try:
+            found.append(weakref.ref(one))
+        except TypeError:
+            continue  # A single number of NumPy's cannot be watched either; other operations give arrays.
+    return found
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

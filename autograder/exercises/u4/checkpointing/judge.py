@@ -31,7 +31,7 @@ MISCONCEPTIONS = {
         "The inputs get their gradients, and the weights that the function uses get none. They are no arguments: run "
         "the whole backward pass of the second run, not only the part that leads to the inputs."
     ),
-    "inputs forgotten": "The weights get their gradients, and the input gets none: the chain is cut at the checkpoint.",
+    "inputs forgotten": "The weights get their gradients, and an input gets none: the chain is cut at the checkpoint.",
     "other random numbers": (
         "The gradients belong to other random numbers than the result: the second run drew new ones. Keep the "
         "generator's state from before the first run, and put it back for the second."
@@ -170,7 +170,8 @@ def _gradients(given: Program, evidence: Evidence, wanted: dict[str, torch.Tenso
         return "recorded though autograd is off"
     missing = [name for name in names if name not in evidence.tensors]
     if missing:
-        return "inputs forgotten" if missing == ["gradient of x"] else "weights forgotten"
+        weights = any(name.startswith("gradient of weight") for name in missing)
+        return "weights forgotten" if weights else "inputs forgotten"
     if set(found) == set(names) and all(_right(evidence, name, wanted[name]) for name in names):
         return ""
     for checkpoint in (redrawn, partial(redrawn, late=True)):

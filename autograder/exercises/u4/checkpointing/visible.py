@@ -21,7 +21,8 @@ Program = dict[str, Any]
 
 `pieces`: what is checkpointed, one after another, each a list of layers (names of `LAYERS`). `x` and `weights`:
 whether they ask for gradients. `nested`: whether the pieces lie in one another. `times`: backward passes. `draws`:
-whether random numbers are drawn between and after. `more`: whether each piece gets a second tensor and a number.
+whether random numbers are drawn between and after. `more`: whether each piece gets a second tensor, which asks for
+gradients, and a number.
 `records`: whether autograd is on. `fails`: whether the second run raises. `repeated`: how often in a row each piece
 is called, all with a checkpoint of its own. `seed`: for the numbers.
 """
@@ -102,7 +103,7 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
         return torch.randn(sizes, generator=generator, dtype=torch.float64)
 
     x = drawn(3, WIDTH).requires_grad_(given["x"])
-    shift = drawn(WIDTH)
+    shift = drawn(WIDTH).requires_grad_(given["more"])
     pieces = [Piece(layers, drawn(WIDTH, WIDTH).requires_grad_(given["weights"])) for layers in given["pieces"]]
     for piece in pieces:
         piece.fails = given["fails"]
@@ -137,7 +138,8 @@ def run(given: Program, checkpoint: Callable[..., torch.Tensor]) -> tuple[dict[s
     counted["calls"] = [piece.calls for piece in pieces]
     if given["draws"]:
         tensors["drawn after"] = torch.rand(4, dtype=torch.float64)
-    leaves = {"x": x} | {f"weight {number}": piece.weight for number, piece in enumerate(pieces)}
+    leaves = {"x": x, "the second tensor": shift}
+    leaves |= {f"weight {number}": piece.weight for number, piece in enumerate(pieces)}
     tensors |= {f"gradient of {name}": one.grad for name, one in leaves.items() if one.grad is not None}
     return counted, tensors
 

@@ -97,6 +97,7 @@ def hidden_cases(random: Random) -> list[Case]:
         Case("single precision", inputs([3, 5], seed(10**6), dtype="float32")),
         Case("row by row, with steps", inputs([3, 4], seed(10**6), rows=True, step=[4], levels=2)),
         Case("large", inputs([20, 20], seed(10**6), levels=2)),
+        Case("far beyond the levels", inputs([3, 4], seed(10**6), far=True)),
         Case("negative steps", inputs([5, 4], seed(10**6), step=[4], negative=True)),
         Case("two calls", inputs([5, 5], seed(10**6), levels=1, between=4)),
     ]

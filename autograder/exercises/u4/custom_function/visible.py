@@ -22,10 +22,11 @@ def inputs(shape: list[int], seed: int, **more: Any) -> dict[str, Any]:
         more: `step`, sizes of the steps; `levels`; `dtype`; `halves`, whether `x` is made of halves of a step; `rows`,
             whether gradients are asked for row by row with `torch.func`; `negative`, whether every other step is;
             `between`, levels of a call that comes between this one and its backward pass; `inexact`, whether the
-            steps of the halves are numbers that binary digits only come near.
+            steps of the halves are numbers that binary digits only come near; `far`, whether every other number of `x`
+            is far beyond the levels.
     """
     usual = {"step": [], "levels": 3, "dtype": "float64", "halves": False, "rows": False}
-    usual |= {"negative": False, "between": None, "inexact": False}
+    usual |= {"negative": False, "between": None, "inexact": False, "far": False}
     return {"shape": shape, "seed": seed, **usual, **more}
 
 
@@ -58,6 +59,9 @@ def made(parameters: dict[str, Any]) -> dict[str, torch.Tensor]:
         # Each column is one step's: halves and whole steps up to beyond the levels.
         step = torch.tensor([0.07, 0.11, 0.7, 1.3], dtype=torch.float64)
         x = (torch.arange(parameters["shape"][0])[:, None] - parameters["shape"][0] // 2) * (step / 2)
+    if parameters["far"]:
+        # No whole number of the machine's is as large, on either side.
+        x.view(-1)[::4], x.view(-1)[2::4] = 1e30, -1e30
     weights, weights_x = drawn(parameters["shape"]), drawn(parameters["shape"])
     found = {
         "x": x,

@@ -55,8 +55,8 @@ MISCONCEPTIONS = {
     "wrong product": "Two backward passes give another product than forward mode.",
     "product of another shape": "The product has the shape of the function's result, and its dtype.",
     "an input touched": (
-        "The input has a gradient afterwards, asks for one, or has other numbers; or a weight in the function has a "
-        "gradient. Detach the input first, and use `torch.autograd.grad`, which leaves `.grad` alone."
+        "The input has a gradient afterwards, asks for one, or has other numbers; or the tangent does, or a weight in "
+        "the function has a gradient. Detach the input first, and use `torch.autograd.grad`, which lets `.grad` be."
     ),
 }
 
@@ -246,6 +246,14 @@ def hidden_cases(random: Random) -> list[Case]:
         "an infinite number": program([3], ["x - inf", 0], ["exp", 1], ["x + y", 0, 2]),
         "flat": program([6], ["x ** 0", 0], zeros=True),
         "powers": program([3], ["sin", 0], ["exp", 1], ["x ** 2", 2], ["x ** 3", 3], ["x ** -1", 4]),
+        "further powers": program([3], ["sin", 0], ["exp", 1], ["x ** -2", 2], ["x ** 5", 1], ["x + y", 3, 4]),
+        # Whatever is computed of a number, the number stays.
+        "read again and again": program(
+            [3],
+            *(["-x", 0], ["x + 2", 0], ["x * 3", 0], ["x / 4", 0], ["x ** 2", 0], ["relu", 0], ["exp", 0], ["sin", 0]),
+            *(["tanh", 0], ["x + y", 0, 1], ["x - y", 0, 2], ["x * y", 0, 3], ["sum", 0], ["x + y", 10, 11]),
+            *(["x + y", 12, 14], ["x * y", 15, 0], ["x * y", 1, 4], ["x + y", 16, 17]),
+        ),
         "a square": program([4], ["x ** 2", 0]),
         "the inverse": program([4], ["exp", 0], ["x ** -1", 1]),
         "constants before it": program(

@@ -41,7 +41,9 @@ STEPS: dict[str, Callable[..., Any]] = {
     "x ** 1": lambda x: x**1,
     "x ** 2": lambda x: x**2,
     "x ** 3": lambda x: x**3,
+    "x ** 5": lambda x: x**5,
     "x ** -1": lambda x: x**-1,
+    "x ** -2": lambda x: x**-2,
     "exp": lambda x: x.exp(),
     "sin": lambda x: x.sin(),
     "tanh": lambda x: x.tanh(),
@@ -139,10 +141,12 @@ def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
         found = jvp_by_two_backward_passes(function, asked, tangent)
         if isinstance(found, torch.Tensor):
             tensors[name] = found.detach().clone()
+    x_before, tangent_before, _ = made(given)
     values["untouched"] = bool(
         all(one.grad is None for one in (leaf, x, *constants))
-        and not x.requires_grad
-        and torch.equal(leaf.detach(), made(given)[0])
+        and not (x.requires_grad or tangent.requires_grad)
+        and all(torch.equal(one.detach(), x_before) for one in (leaf, x))
+        and torch.equal(tangent, tangent_before)
     )
     return Evidence(values, tensors)
 

@@ -269,18 +269,31 @@ def hidden_cases(random: Random) -> list[Case]:
         "several leaves": [
             program("x x", ["exp", 1], ["data mul_", 2], ["add", 0, 2], ["loss", 4]),
             program("x x", ["sin", 0], ["exp", 1], ["loss", 2]),
+            program("x x", ["sin", 0], ["exp", 1], ["data mul_", 3], ["loss", 2, 3], held=True),
             program("c x x", ["mul", 0, 1], ["data mul_", 0], ["loss", 3]),
             program("x", ["exp", 0], ["data nudge", 1], ["loss", 1]),
         ],
         "NaN": [
             program("x", ["mul", 0, 0], ["minus", 1], ["sqrt", 2], ["loss", 3]),
             program("x c", ["mul", 1, 1], ["minus", 2], ["sqrt", 3], ["exp", 0], ["data mul_", 5], ["loss", 4, 5]),
+            # One row of the gradient is NaN, and the other one is another than it should be.
+            program(
+                "x",
+                *(["mul", 0, 0], ["minus", 1], ["row", 2], ["sqrt", 3], ["exp", 0], ["data mul_", 5], ["loss", 4, 5]),
+            ),
         ],
         "written twice": [
             program("x", ["exp", 0], ["add_", 1], ["double", 1], ["add_", 1], ["loss", 3]),
             program("x", ["exp", 0], ["double", 1], ["data mul_", 1], ["numpy", 1], ["loss", 2]),
             program("x", ["exp", 0], ["data mul_", 1], ["add_", 1], ["loss", 1]),
             program("x", ["exp", 0], ["exp", 1], ["add_", 1], ["data mul_", 2], ["loss", 2]),
+            # Two values that backward reads, whichever was saved, and is read, first.
+            program("x", ["exp", 0], ["exp", 1], ["add_", 1], ["add_", 2], ["loss", 2]),
+            program("x", ["exp", 0], ["exp", 1], ["add_", 2], ["add_", 1], ["loss", 2]),
+            program("x", ["exp", 0], ["exp", 1], ["data mul_", 1], ["data mul_", 2], ["loss", 2]),
+            program("x", ["exp", 0], ["exp", 1], ["data mul_", 2], ["data mul_", 1], ["loss", 2]),
+            # The first change alone would not matter; it is still the first one of what backward reads.
+            program("x", ["relu", 0], ["exp", 0], ["data mul_", 1], ["data mul_", 2], ["loss", 1, 2]),
         ],
         "its own result": [
             program("x", ["double", 0], ["tanh", 1], ["mul_", 2], ["loss", 2]),

@@ -16,7 +16,8 @@ WHEN_WRITTEN, IN_BACKWARD, SILENT, FINE = "raises when written", "raises in back
 OUTCOMES = (WHEN_WRITTEN, IN_BACKWARD, SILENT, FINE)
 
 Program = dict[str, Any]
-"""`leaves`: for each one whether it asks for gradients; `steps`: names of `STEPS` with indices of values; `seed`."""
+"""`leaves`: for each one whether it asks for gradients; `steps`: names of `STEPS` with indices of values; `seed`;
+`held`: whether leaves that ask have a gradient already, from an earlier pass."""
 
 Step = Callable[[list[torch.Tensor]], torch.Tensor]
 
@@ -77,9 +78,9 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
 """What a program is made of."""
 
 
-def program(leaves: str, *steps: list[Any], seed: int = 0) -> Program:
+def program(leaves: str, *steps: list[Any], seed: int = 0, held: bool = False) -> Program:
     """A program over leaves of two rows and three columns: `x` asks for gradients, `c` does not."""
-    return {"leaves": [one == "x" for one in leaves.split()], "steps": list(steps), "seed": seed}
+    return {"leaves": [one == "x" for one in leaves.split()], "steps": list(steps), "seed": seed, "held": held}
 
 
 def visible_cases() -> list[Case]:
@@ -123,13 +124,19 @@ def probe(case: Case, diagnose: Any) -> Evidence:
     for given in case.parameters["programs"]:
         torch.manual_seed(given["seed"])
         leaves, before = leaves_of(given), leaves_of(given)
+        for one in (*leaves, *before):
+            one.grad = torch.full_like(one, 0.5) if given["held"] and one.requires_grad else None
         answers.append(_as_json(diagnose(steps_of(given), leaves)))
-        if not all(
-            torch.equal(one.detach(), other.detach()) and (one.grad, one.requires_grad) == (None, other.requires_grad)
-            for one, other in zip(leaves, before, strict=True)
-        ):
+        if not all(_as_before(one, other) for one, other in zip(leaves, before, strict=True)):
             answers[-1] = "touched"
     return Evidence({"answers": answers})
+
+
+def _as_before(leaf: torch.Tensor, before: torch.Tensor) -> bool:
+    if (leaf.grad is None) != (before.grad is None) or leaf.requires_grad != before.requires_grad:
+        return False
+    same = leaf.grad is None or before.grad is None or torch.equal(leaf.grad, before.grad)
+    return same and torch.equal(leaf.detach(), before.detach())
 
 
 def _as_json(found: Any) -> Any:

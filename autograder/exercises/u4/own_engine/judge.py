@@ -24,6 +24,11 @@ MISCONCEPTIONS = {
         "The gradients ask for gradients themselves: autograd recorded your backward pass. The engine switches that "
         "off unless you ask for `create_graph=True`. Call the nodes under `torch.no_grad()`."
     ),
+    "closed to autograd": (
+        "The gradients are inference tensors, and autograd refuses to record what is computed with one. "
+        "`torch.inference_mode()` is for results that no gradient is ever asked of: call the nodes under "
+        "`torch.no_grad()`."
+    ),
     "autograd left off": (
         "After your function autograd is still switched off, so the next forward pass is not recorded. Use `with "
         "torch.no_grad():`, which puts back what was before, also where a node raises."
@@ -128,6 +133,7 @@ def hidden_cases(random: Random) -> list[Case]:
             [wide], ["cos", 0], ["sin", 0], ["tanh", 2], ["add", 2, 1], ["add", 4, 3], tensors=[5]
         ),
         "gradients of another dtype": program([leaf(2, 3, dtype="float32")], tensors=[0], gradients="float64"),
+        "gradients of a narrower dtype": program([wide], ["sin", 0], tensors=[1, 0], gradients="float32"),
         "leaves that ask for nothing": program(
             [wide, leaf(2, 3, asks=False)], ["mul", 0, 1], ["add", 1, 2], ["mul", 3, 1], tensors=[4]
         ),
@@ -152,6 +158,12 @@ def hidden_cases(random: Random) -> list[Case]:
             [wide, flat], ["sin", 1], ["mul", 2, 2], ["add", 0, 3], ["cos", 4], ["sum", 5], ["add", 4, 6], tensors=[7]
         ),
         "broadcast in two directions": program([leaf(2, 1), flat], ["add", 0, 1], ["sub", 2, 0], tensors=[3]),
+        # One dimension in front and one inside, two inside, two in front; and one that adds no numbers.
+        "broadcast in three dimensions": program(
+            [leaf(2, 1), leaf(1, 1), flat, leaf(1, 3), leaf(4, 2, 3)],
+            *(["add", 2, 3], ["add", 0, 4], ["add", 1, 6], ["add", 5, 7], ["mul", 2, 8]),
+            tensors=[9],
+        ),
         "single precision": program(
             [leaf(2, 3, dtype="float32"), wide], ["add", 0, 1], ["sin", 0], ["sub", 2, 3], tensors=[4]
         ),
@@ -275,6 +287,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if evidence.values["recorded"]:
         yield "recorded the backward pass", f"({', '.join(evidence.values['recorded'])[:80]})"
+        return
+    if evidence.values["closed"]:
+        yield "closed to autograd", f"({', '.join(evidence.values['closed'])[:80]})"
         return
     if evidence.values["left off"]:
         yield "autograd left off", ""

@@ -172,9 +172,10 @@ def probe(case: Case, run_backward: Any) -> Evidence:
             orders.append([numbers.get(id(one), -1) for one in found[:MOST_CALLS]] if known else None)
     grads = {f"leaf {number}": one.grad for number, one in enumerate(leaves) if one.grad is not None}
     recorded = [name for name, grad in grads.items() if grad.requires_grad]
+    closed = [name for name, grad in grads.items() if grad.is_inference()]
     return Evidence(
-        {"orders": orders, "recorded": recorded, "left off": left_off},
-        {name: grad.detach() for name, grad in grads.items()},
+        {"orders": orders, "recorded": recorded, "closed": closed, "left off": left_off},
+        {name: grad.detach().clone() for name, grad in grads.items()},
     )
 
 
