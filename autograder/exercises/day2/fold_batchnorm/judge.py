@@ -204,7 +204,7 @@ def _is_norm(module: Any) -> bool:
 def solved(case: Case, mistake: str = "", way: int = 0) -> fx.GraphModule:
     """The case's graph, folded by the judge, with one of the mistakes in `MISTAKES`, made in one of two ways."""
     graph_module = copy.deepcopy(original_of(case).graph_module)
-    graph, modules = graph_module.graph, dict(graph_module.named_modules())
+    graph, modules = graph_module.graph, dict(graph_module.named_modules(remove_duplicate=False))
     for i, node in enumerate(own_nodes(graph_module)):
         if node.op != "call_module" or not _is_norm(module_of(node)) or refused(node):
             continue
@@ -283,6 +283,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield from problems
         return
     yield Agreement("wrong algebra", ())
+    held = evidence.values["held"]
+    for path, names in held_by(parts_of(case)).items():
+        if held.get(path) != names:
+            yield "changed what holds it", f"({path!r} held {', '.join(names)}; now {', '.join(held.get(path, []))})"
+            return
     if problem := unusable(evidence):
         yield problem
         return
@@ -295,6 +300,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     must = Counter(str(node.target) for node in _norms(original) if refused(node))
     found = behaviour(theirs, original_of(case).calls)
     different = _differs(case, original_of(case).behaviour, found)
+    if (changed := changed_modules(original, theirs)) and changed.kind == "training mode":
+        yield "changed the model", f"({changed})"
+        return
     for path in must - left:
         why = reasons[path] - {""}
         # A layer that is called twice may be folded twice, for each call by itself.
@@ -313,18 +321,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield Deviation("something else", fits, f"({different})", size)
         return
     yield Agreement("something else", tuple(_mistaken(case)))
-    held = evidence.values["held"]
-    for path, names in held_by(parts_of(case)).items():
-        if held.get(path) != names:
-            yield "changed what holds it", f"({path!r} held {', '.join(names)}; now {', '.join(held.get(path, []))})"
-            return
     for name, weight in weights_in(parts_of(case)).items():
         if not agrees(evidence.tensors.get(f"kept {name}"), weight):
             yield "changed the model's weights", f"({name!r})"
             return
-    if (changed := changed_modules(original, theirs)) and changed.kind == "training mode":
-        yield "changed the model", f"({changed})"
-        return
     shared = {path for path, count in Counter(_called(original)).items() if count > 1}
     able = [
         node for node in _norms(original) if not refused(node) and str(node.all_input_nodes[0].target) not in shared

@@ -293,14 +293,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if other := [name for name in before if after.get(name, before[name]) != before[name]]:
         yield "froze the model", f"({', '.join(sorted(other))})"
         return
+    if operations(theirs) > operations(original):
+        yield "more operations", f"({operations(original)} operations before, {operations(theirs)} after)"
+        return
     if more < forms.total():
-        yield "lost a SiLU", f"(ReLUs before: {forms.total()}; SiLUs that came: {more})"
+        came = sorted(_others(theirs) - _others(original))
+        told = f"(ReLUs before: {forms.total()}; SiLUs that came: {more}; others: {', '.join(came) or 'none'})"
+        yield ("something else" if came else "lost a SiLU"), told
         return
     if gone := _others(original) - _others(theirs):
         yield "lost other operations", f"(gone: {', '.join(sorted(gone))})"
-        return
-    if operations(theirs) > operations(original):
-        yield "more operations", f"({operations(original)} operations before, {operations(theirs)} after)"
         return
     if problem := stale(evidence, theirs):
         yield problem

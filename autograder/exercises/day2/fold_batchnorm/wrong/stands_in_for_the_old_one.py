@@ -43,6 +43,8 @@ def fold_batchnorm(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         conv = module_at(source)
         if type(conv) is not nn.Conv2d or len(source.users) > 1:
             continue
+        if sum(other.target == source.target for other in graph.nodes) > 1:
+            continue
         folded = copy.deepcopy(conv)
         weight, bias = folded_weights(
             conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps

@@ -1,4 +1,4 @@
-"""merged across a write
+"""something else
 
 After a write forgets only what reads the same memory: a layer reads its weights, too.
 """

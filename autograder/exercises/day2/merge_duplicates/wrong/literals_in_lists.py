@@ -1,4 +1,4 @@
-"""equal literals
+"""something else
 
 Tells types of literals apart, but not within lists.
 """
