@@ -101,8 +101,8 @@ check.day2.walk_graph(shared_values, critical_path)
 # | `x.relu_()`, `torch.relu_(x)`, `F.relu(x, inplace=True)`, `F.relu(x, True)`, `nn.ReLU(inplace=True)` | all three | it *writes into its input* |
 #
 # An in-place ReLU overwrites its input, and somebody may read that input later. So the new SiLU must write, too:
-# `F.silu(x, inplace=True)`. Leave the rest alone: no other operation changes, and the modules of the model stay as and
-# where they are. Somebody else may use them.
+# `F.silu(x, inplace=True)`. Leave the rest alone: no other operation changes or goes, and the modules of the model
+# stay as and where they are. Somebody else may use them.
 #
 # <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else? Everything else includes <code>relu6</code>, the module <code>nn.ReLU6</code>, and a module that's merely <em>called</em> <code>relu</code>.</details>
 # <details><summary>Hint 2: the idea</summary>Write a helper that looks at a node and says: no ReLU, a ReLU, or a ReLU that works in place. Then follow the five steps of every rewrite.</details>
@@ -432,7 +432,7 @@ check.day2.fold_constants(fold_constants)
 # ## Task 6. Fold a BatchNorm into the convolution before it
 #
 # *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift. The convolution before it can do both, which
-# saves a whole pass over the activations. For channel $c$ it computes
+# saves a pass over the activations. For channel $c$ it computes
 #
 # $$n_c = \gamma_c \cdot \frac{h_c - \mu_c}{\sqrt{\sigma^2_c + \varepsilon}} + \beta_c ,\qquad\text{with } h_c = w_c * x + b_c$$
 #
@@ -440,10 +440,10 @@ check.day2.fold_constants(fold_constants)
 #
 # 1. `folded_weights(...)` returns the new weight and bias, in the old dtype. A missing `bias` or `beta` counts as 0, a
 #    missing `gamma` as 1.
-# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one convolution, a new one that
-#    reads and pads as the old one did. The old one keeps its weights. Leave a pair alone if the BatchNorm is in
-#    training or has no running statistics, or if somebody else reads the convolution's result. A convolution that's
-#    called twice you may fold or leave.
+# 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one new convolution that
+#    reads and pads as the old one did. Change neither the old one nor its block. Leave a pair alone if the BatchNorm
+#    is in training or has no running statistics, or if somebody else reads the convolution's result. A convolution
+#    that's called twice you may fold or leave.
 #
 # <details><summary>Hint 1: a question</summary>Call γ/√(σ²+ε) the scale s. What is s·(w*x + b − μ) + β, sorted into a part with x and a part without?</details>
 # <details><summary>Hint 2: the idea</summary>Multiply the weight by the scale, one number for each <em>output</em> channel; shift and scale the bias. In the graph, start from the BatchNorm and look at its argument.</details>

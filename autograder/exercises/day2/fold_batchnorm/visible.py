@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -138,19 +139,36 @@ def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
         for what, value in zip(("weight", "bias"), pair, strict=False):
             if isinstance(value, torch.Tensor):
                 folded[f"{what} {name}"] = value
-    convolutions: dict[str, nn.Module] = {}
+    parts: dict[str, nn.Module] = {}
 
     def watched(graph_module: fx.GraphModule) -> Any:
-        if not convolutions:
-            named = graph_module.named_modules()
-            convolutions.update((name, part) for name, part in named if hasattr(part, "transposed"))
+        if not parts:
+            parts.update((name, part) for name, part in graph_module.named_modules() if name)
         return fold_batchnorm(graph_module)
 
     evidence = rewrite_evidence(case, watched) if not raised else Evidence()
     evidence.values["raised"] = raised
     evidence.tensors = folded
-    evidence.tensors |= {f"kept {name}": part.weight for name, part in convolutions.items()}  # type: ignore[misc]
+    evidence.tensors |= {f"kept {name}": value for name, value in weights_in(parts).items()}
+    evidence.values["held"] = held_by(parts)
     return evidence
+
+
+def weights_in(parts: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
+    """The weights of convolutions and normalisations by path; those within other modules as these have them now."""
+    found: dict[str, torch.Tensor] = {}
+    for path, part in parts.items():
+        holder, _, name = path.rpartition(".")
+        now = getattr(parts[holder], name, None) if holder in parts else part
+        if isinstance(now, nn.Module) and (hasattr(part, "transposed") or hasattr(part, "running_mean")):
+            values = (*now.named_parameters(prefix=path), *now.named_buffers(prefix=path))
+            found |= {key: value.detach() for key, value in values if value.is_floating_point()}
+    return found
+
+
+def held_by(parts: Mapping[str, nn.Module]) -> dict[str, list[str]]:
+    """The names of what each of these modules holds, by path."""
+    return {path: held for path, part in parts.items() if (held := [name for name, _ in part.named_children()])}
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
@@ -158,10 +176,6 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     return show_rewrite(case, evidence)
 
 
-def convolution_weights(case: Case) -> dict[str, torch.Tensor]:
-    """The weights of the case's convolutions, by path."""
-    found: dict[str, torch.Tensor] = {}
-    for name, part in build(case).named_modules():
-        if hasattr(part, "transposed") and isinstance(part.weight, torch.Tensor):
-            found[name] = part.weight.detach()
-    return found
+def parts_of(case: Case) -> dict[str, nn.Module]:
+    """The modules of the case's graph, by path."""
+    return {name: part for name, part in build(case).named_modules() if name}

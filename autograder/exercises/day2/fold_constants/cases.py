@@ -141,19 +141,19 @@ a = self.w.sin()
 {AUTOCAST}
 b = self.w @ self.v
 torch.amp.autocast_mode._exit_autocast(m)
-return x @ a, b.float() + x
+return x @ a, b.float() + x @ self.v.cos()
 
 == without gradients for a while: gradients
 a = self.w.sin()
 torch._C._set_grad_enabled(False)
 b = x @ a
 torch._C._set_grad_enabled(True)
-return b * x
+return b * x - self.v.cos()
 
 == parameters in training: training
 a = self.p.sin() * self.w
 b = self.w.cos()
-return x @ a - b
+return x @ a - b @ self.layer.weight.exp()
 
 == a frozen parameter in training: training
 a = self.frozen.sin() * self.w
@@ -194,6 +194,10 @@ return x @ a + b, x - b, b * x.sin() + a
 c = self.w.exp().sin()
 return x @ c - self.taken
 
+== two names that are taken: taken name
+c = self.w.exp().sin()
+return x @ c - self.taken + self.taken_too
+
 == a parameter has the name: taken name
 c = self.w.exp().sin()
 return x @ c - self.taken
@@ -216,6 +220,7 @@ return x @ a
 
 MORE: dict[str, dict[str, Any]] = {
     "a name that is taken": {"state": WEIGHT | {"taken": "torch.rand(4)"}},
+    "two names that are taken": {"state": WEIGHT | {"taken": "torch.rand(4)", "taken_too": "torch.rand(4)"}},
     "a parameter has the name": {"state": WEIGHT | {"taken": "nn.Parameter(torch.rand(4))"}},
     "a frozen parameter in training": {
         "state": WEIGHT | {"frozen": "nn.Parameter(torch.rand(4, 4), requires_grad=False)"},
@@ -228,7 +233,7 @@ MORE: dict[str, dict[str, Any]] = {
     "draws": {"state": LAYERS},
     "draws of a module": {"state": LAYERS, "modes": {"drop": True}},
     "statistics of constants": {"state": LAYERS, "modes": {"norm": True}},
-    "parameters in training": {"state": PARAMETER, "training": True},
+    "parameters in training": {"state": PARAMETER | LAYERS, "training": True},
     "layers in training": {"state": LAYERS, "training": True},
     "parameters and buffers in evaluation": {"state": PARAMETER | LAYERS},
     "what an operation returns as it came": {"state": PARAMETER | LAYERS},

@@ -16,7 +16,9 @@ from autograder.exercises.composed import original_of
 from autograder.exercises.day2.fold_constants.cases import composed, hidden_cases
 from autograder.exercises.day2.fold_constants.oracle import (
     BY_TRAP,
+    CLOSE,
     after_training,
+    behind_a_switch,
     counted,
     differs,
     most,
@@ -90,8 +92,12 @@ MISCONCEPTIONS = COMMON | {
         "You folded something that has an effect besides its value, an assertion say: it must happen at every call."
     ),
     "folded across a switch": (
-        "You folded an operation behind a switch of the mode (autocast), and computed its value outside of that mode: "
-        "there it has another dtype."
+        "You folded an operation that comes after a switch of the mode (gradients, autocast). Leave all that comes "
+        "after one, also once the mode is switched back: in another mode the same operation may have another dtype."
+    ),
+    "froze the model": (
+        "You changed which parameters of the model require gradients. Whoever trains it later needs them as they were: "
+        "compute under `torch.no_grad()`, and store `value.detach()`."
     ),
     "folded too little": "An operation is left that reads nothing but constants, and could be computed beforehand.",
     "stopped halfway": (
@@ -132,12 +138,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield Deviation("something else", fits, f"({different})", size)
         return
     if case.parameters["training"] and (
-        different := first_difference(after_training(case), _trained_there(case, after))
+        different := first_difference(after_training(case), _trained_there(case, after), **CLOSE)
     ):
         yield "folded in training mode", f"(after a training step {different})"
         return
     if shows(case):
         yield Agreement("something else", (BY_TRAP[case.parameters["trap"]],))
+    if gone := behind_a_switch(case) - found_there:
+        names = sorted(getattr(target, "__name__", str(target)) for _, target in gone)
+        yield "folded across a switch", f"(expected to stay: {', '.join(names)})"
+        return
     left = found_there.total()
     if left > most(case).total():
         fits = tuple(name for name, other in too_little(case).items() if other == found_there)
@@ -158,6 +168,10 @@ def _storing(evidence: Evidence, original: fx.GraphModule, theirs: fx.GraphModul
     """What is wrong with the way in which constants are stored."""
     if changed := changed_modules(original, theirs):
         yield ("stored a parameter" if changed.kind == "parameters" else "changed the model"), f"({changed})"
+        return
+    required = {name: weight.requires_grad for name, weight in theirs.named_parameters(remove_duplicate=False)}
+    if frozen := [name for name, one in original.named_parameters() if required.get(name, True) != one.requires_grad]:
+        yield "froze the model", f"({', '.join(sorted(frozen))})"
         return
     known = {str(node.target) for node in all_nodes(original) if node.op == "get_attr"}
     buffers = dict(theirs.named_buffers(remove_duplicate=False))

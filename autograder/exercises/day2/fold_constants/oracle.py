@@ -31,6 +31,9 @@ BY_TRAP = {
 }
 """Which mistake a case is there for: where the case is right, the mistake is not made."""
 
+CLOSE = {"relative": 1e-5, "absolute": 1e-6}
+"""How far the folded graph may be off: a product with a constant of other strides is summed in another order."""
+
 WRONG = tuple(BY_TRAP.values())
 """Mistakes that fold too much, or something else."""
 
@@ -205,6 +208,14 @@ def most(case: Case) -> Counted:
 
 
 @once_a_case
+def behind_a_switch(case: Case) -> Counted:
+    """What must stay because it comes after a switch of the mode."""
+    nodes = list(seen_of(case))
+    first = next((i for i, node in enumerate(nodes) if seen_of(case)[node].switched), len(nodes))
+    return Counter((node.op, node.target) for node in nodes[first:] if is_operation(node) and node.all_input_nodes)
+
+
+@once_a_case
 def too_little(case: Case) -> dict[str, Counted]:
     """What is left by the mistakes that fold too little, where it is more than needed."""
     left = {name: left_of(case, name) for name in TOO_LITTLE}
@@ -249,7 +260,7 @@ def shows(case: Case) -> bool:
 
 def differs(wanted: dict[str, Any], found: dict[str, Any]) -> Any:
     """The first difference; gradients count with respect to inputs: parameters in evaluation need none."""
-    return first_difference(_of_inputs(wanted), _of_inputs(found))
+    return first_difference(_of_inputs(wanted), _of_inputs(found), **CLOSE)
 
 
 def _of_inputs(seen: dict[str, Any]) -> dict[str, Any]:

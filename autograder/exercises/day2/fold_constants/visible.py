@@ -91,19 +91,25 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
     """What the learner's function makes of the case's graph.
 
     Where a name is to be taken, the function runs once before, to learn the name that it gives a constant; the graph
-    then has its buffer or parameter `taken` under that name.
+    then has its buffer or parameter `taken` under that name. With `taken_too` it runs once more, for the next name.
     """
     name = _name_of_a_constant(build(case), fold_constants) if case.parameters["trap"] == "taken name" else None
+    following = None
+    if name is not None and "taken_too" in case.parameters["state"]:
+        once_more = build(case)
+        _rename(once_more, "taken", name)
+        following = _name_of_a_constant(once_more, fold_constants)
 
     results: list[Any] = []
 
     def fold(graph_module: fx.GraphModule) -> Any:
         if name is not None:
             _rename(graph_module, "taken", name)
-        taken = getattr(graph_module, name).clone() if name is not None else None
+        if following is not None:
+            _rename(graph_module, "taken_too", following)
+        taken = {path: getattr(graph_module, path).clone() for path in (name, following) if path is not None}
         result = fold_constants(graph_module)
-        if taken is not None and not torch.equal(_tensor(result, name), taken):
-            overwritten.append(name)
+        overwritten.extend(path for path, value in taken.items() if not torch.equal(_tensor(result, path), value))
         results.append(result)
         if name is not None and isinstance(getattr(result, name, None), torch.nn.Parameter):
             _rename(result, name, "taken")  # as the judge knows it

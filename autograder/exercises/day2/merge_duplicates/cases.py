@@ -30,6 +30,12 @@ return x + 1, x + 1.0, x + True, x * 1, x // 1
 == truth values: literals
 return (x + 1).sum(), (x + True).float(), (x * 1).abs(), x & True
 
+== literals by keyword: literals
+return torch.add(x, other=1) * 2, torch.add(x, other=1.0) * 2
+
+== literals in lists: literals
+return x[[1, 0, 1, 1]].sum(), x[[True, False, True, True]].sum()
+
 == equal checks: effects
 torch._assert(x.size(0) > 0, 'no rows')
 torch._assert(x.size(0) > 0, 'no rows')
@@ -165,6 +171,23 @@ a = torch.ones(4, 4)
 b = torch.ones(4, 4)
 c = torch.ones(4)
 return x * a.sin() + b.sin().cos() - c
+
+== a write between, into what views are of: write between
+h = x * 2
+v = h[0]
+w = h.t()
+a = v.exp()
+b = w.sin()
+h.add_(1.0)
+c = v.exp()
+d = w.sin()
+return a - c, b * d.cos()
+
+== a write between, into a weight of a layer: write between
+a = self.one(x).sin()
+self.one.weight.mul_(0.5)
+b = self.one(x).sin()
+return a - b
 
 == writes by flag: write between
 h = x * 2
@@ -305,6 +328,9 @@ MORE: dict[str, dict[str, Any]] = {
     "the unknown about another value": {"two": True},
     "switched autocast": {"trained": False},  # sums of gradients in half precision depend on their order
     "whole numbers": {"inputs": (([4], "int64"),)},
+    "literals by keyword": {"inputs": (([4], "int64"),)},
+    "literals in lists": {"inputs": (([4, 4], "int64"),)},
+    "a write between, into a weight of a layer": {"state": LAYERS, "trained": False},
     "slices with sizes": {"batches": [2]},
     "containers in containers": {"two": True},
     "writes by a module": {"state": {"act": "nn.ReLU(inplace=True)"}},

@@ -97,6 +97,8 @@ def probe(case: Case, find_duplicates: Any, merge_duplicates: Any) -> Evidence:
     found = find_duplicates(looked_at)
     nodes = isinstance(found, dict) and all(isinstance(node, fx.Node) for pair in found.items() for node in pair)
     evidence.values["found"] = [[node.name, first.name] for node, first in found.items()] if nodes else None
+    if nodes and any(node.graph is not looked_at.graph for pair in found.items() for node in pair):
+        evidence.values["found"] = "nodes of another graph"
     evidence.graphs["looked at"] = encode(looked_at)
     return evidence
 

@@ -93,7 +93,20 @@ FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
     ("attributes", "a = self.w * 2\nb = self.p + a\nself.p.t()\nreturn torch.erf(x)", WEIGHT, {}),
     ("attribute read twice", "a = self.w * 2\nb = self.w.t()\nreturn b + x", WEIGHT, {}),
     ("a local write", "a = torch.sin(x)\na.add_(1.0)\nreturn x * 2", {}, {}),
-    ("a local write, by +=", "a = torch.sin(x)\nb = a\nb += 1.0\nc = a * 2\nreturn torch.neg(x)", {}, {}),
+    (
+        "local writes of every form",
+        "a = torch.sin(x)\nF.relu(a, inplace=True)\nb = torch.cos(x)\ntorch.neg(x, out=b)\nc = torch.exp(x)\n"
+        "self.act(c)\nd = torch.abs(x)\ntorch.relu_(d)\ne = d * 2\nreturn torch.expm1(x)",
+        {"act": "nn.ReLU(inplace=True)"},
+        {},
+    ),
+    (
+        "effects at the end",
+        "a = torch.sin(x)\nb = torch.cos(x)\nc = a * a\nself.norm(c)\nb.add_(1.0)\ntorch.rand_like(x)\n"
+        "torch._assert(x.dim() == 2, 'a matrix')\nx.is_shared()\ntorch._C._set_grad_enabled(False)\nreturn c",
+        LAYERS,
+        {"modes": {"norm": True}},
+    ),
     (
         "a local write, through views",
         "a = torch.sin(x)\nv = a.view(-1)[1:]\nv.zero_()\nc = v * 2\nreturn x * 2",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from inspect import signature
+from types import FunctionType
 from typing import Any
+
+from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
@@ -44,6 +49,21 @@ def visible_cases() -> list[Case]:
     ]
 
 
+def graph_of(case: Case) -> fx.GraphModule:
+    """The case's graph: with `named` functions get all by keyword, the last first; `renamed` renames nodes."""
+    return _respelled(build(case), case.parameters)
+
+
+def _respelled(graph_module: fx.GraphModule, given: Mapping[str, Any]) -> fx.GraphModule:
+    for node in graph_module.graph.nodes:
+        if "named" in given and node.op == "call_function" and isinstance(node.target, FunctionType):
+            bound = signature(node.target).bind(*node.args, **node.kwargs)
+            node.args, node.kwargs = (), dict(reversed(bound.arguments.items()))
+        node.name = given.get("renamed", {}).get(node.name, node.name)
+    graph_module.recompile()
+    return graph_module
+
+
 def probe(case: Case, replace_relu: Any) -> Evidence:
     """What the learner's function makes of the case's graph, and whether the modules that it was given still are."""
     given: dict[str, Any] = {}
@@ -52,6 +72,7 @@ def probe(case: Case, replace_relu: Any) -> Evidence:
     def watched(graph_module: Any) -> Any:
         if given:
             return replace_relu(graph_module)
+        _respelled(graph_module, case.parameters)
         given.update(graph_module.named_modules())
         result = replace_relu(graph_module)
         there = dict(graph_module.named_modules(remove_duplicate=False))

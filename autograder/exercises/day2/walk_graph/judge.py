@@ -239,7 +239,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "changed while looking", ""
         return
     if evidence.values["left notes"]:
-        yield "changed while looking", "(something new is in the `meta` of its nodes)"
+        yield "changed while looking", "(something new is in the `meta` of its nodes, or an attribute of them)"
         return
     findings = [*_shared(shared, graph), *_path(path, graph)]
     yield from findings

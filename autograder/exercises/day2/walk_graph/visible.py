@@ -40,17 +40,24 @@ def probe(case: Case, shared_values: Any, critical_path: Any) -> Evidence:
     Where the case says `again`, the graph is then changed and asked once more.
     """
     graph_module = build(case)
-    noted = [set(node.meta) for node in graph_module.graph.nodes]
+    noted = _notes(graph_module)
     found = {"shared": shared_values(graph_module), "path": critical_path(graph_module)}
     evidence = Evidence({name: _names(answer) for name, answer in found.items()})
     evidence.values["kinds"] = " and ".join(type(answer).__name__ for answer in found.values())
-    evidence.values["left notes"] = noted != [set(node.meta) for node in graph_module.graph.nodes]
+    evidence.values["left notes"] = noted != _notes(graph_module)
     evidence.graphs["looked at"] = encode(graph_module)
     if case.parameters.get("again"):
         put_first(graph_module)
         evidence.values["shared again"] = _names(shared_values(graph_module))
         evidence.values["path again"] = _names(critical_path(graph_module))
     return evidence
+
+
+def _notes(graph_module: fx.GraphModule) -> list[set[str]]:
+    """What stands in the `meta` of the nodes, and which attributes they, the graph and its module have."""
+    nodes = list(graph_module.graph.nodes)
+    held = [set(node.meta) for node in nodes] + [set(vars(part)) for part in (*nodes, graph_module.graph, graph_module)]
+    return [{name for name in names if not name.startswith("_")} for names in held]
 
 
 def put_first(graph_module: fx.GraphModule) -> None:

@@ -1,0 +1,41 @@
+"""lost other operations
+
+Tidies up in the end.
+"""
+
+import torch
+from torch import nn
+from fxopt_core.graphs.effects import effects_of
+
+F = nn.functional
+
+
+def works_in_place(node, graph_module):
+    if node.op == "call_module":
+        module = graph_module.get_submodule(node.target)
+        return module.inplace if type(module) is nn.ReLU else None
+    if node.op == "call_method":
+        return {"relu": False, "relu_": True}.get(node.target)
+    if node.target in (torch.relu_, F.relu_):
+        return True
+    if node.target in (torch.relu, F.relu):
+        return node.kwargs.get("inplace", node.args[1] if len(node.args) > 1 else False)
+    return None
+
+
+def replace_relu(graph_module):
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        writes = works_in_place(node, graph_module)
+        if writes is None:
+            continue
+        value = node.args[0] if node.args else node.kwargs["input"]
+        with graph.inserting_before(node):
+            new = graph.call_function(F.silu, (value,), {"inplace": writes})
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+    for n in reversed(list(graph.nodes)):
+        if n.op.startswith("call") and not n.users and n.target is not F.silu and not effects_of(n).observable:
+            graph.erase_node(n)
+    graph_module.recompile()
+    return graph_module
