@@ -46,6 +46,7 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # - `unused`: those of all these that no node of the graph reads. The output is a node, too, and reads what it returns.
 #
 # A tensor that the model holds as a plain attribute is a constant. It belongs in none of the lists.
+# Leave the program as it is.
 #
 # The cell below shows the signature of a small program.
 #

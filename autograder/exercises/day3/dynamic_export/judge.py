@@ -17,6 +17,9 @@ from autograder.exercises.day3.dynamic_export.visible import Reader, build, draw
 MOST_ROWS = 64
 """The batch size up to which the task asks for."""
 
+DTYPES = {"tokens": "int64", "mask": "float32"}
+"""What the model takes."""
+
 MISCONCEPTIONS = {
     "no exported program": "Return what `torch.export.export` returns, an `ExportedProgram`.",
     "unreadable": "The graph of your program cannot be read back.",
@@ -25,8 +28,8 @@ MISCONCEPTIONS = {
         "apart from all others (it broadcasts). Export with an example of at least two rows: repeat the one you have."
     ),
     "range refused": (
-        "`torch.export` refuses the dimensions that you gave: two sizes have one name but differ, or the model cannot "
-        "keep what a range promises. Its message names them."
+        "`torch.export` refuses the dimensions that you gave: two sizes have one name but differ, what you export with "
+        "lies outside a range, or the model cannot keep what a range promises. Its message names them."
     ),
     "lost the mask": (
         "Your program takes no mask, or takes one and does not look at it. The mask is an input like the tokens: what "
@@ -66,12 +69,19 @@ MISCONCEPTIONS = {
         "The model is right for more sizes than your program promises: batches from 1 to 64, and every length from the "
         "least to the greatest that it can serve."
     ),
+    "other dtypes": (
+        "Your program takes `tokens` or `mask` in another dtype than the model does. What you export with decides: "
+        "leave the dtypes of the example as they are."
+    ),
     "computes something else": "For some inputs your program does not compute what the model computes.",
 }
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other tables, prompts and examples; one model has no prompt, so that a single token is enough for it."""
+    """Other tables, prompts and examples; one model has no prompt, so that a single token is enough for it.
+
+    Another serves three lengths, and its example is as long as can be: only in this range can it be exported.
+    """
     cases = []
     for i in range(3):
         skip, positions = random.randint(1, 5) if i < 2 else 0, random.randint(14, 60)
@@ -83,6 +93,8 @@ def hidden_cases(random: Random) -> list[Case]:
             "seed": random.randrange(2**31),
             "only parts train": i == 0,
         }
+        if i == 1:
+            parameters |= {"positions": 14, "skip": 11, "length": 14}
         cases.append(Case(f"hidden {i}", parameters))
     return cases
 
@@ -107,6 +119,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if set(shapes) != {"tokens", "mask"}:
         yield ("other names" if len(shapes) == 2 else "lost the mask"), f"(inputs: {', '.join(shapes) or 'none'})"
         return
+    dtypes = {node.name: node.meta.get(ENCODED_VALUE, {}).get("dtype") for node in placeholders(graph)}
+    if dtypes != DTYPES:
+        yield "other dtypes", f"(yours: {dtypes})"
+        return
     finding = next(computed(case, model, graph), None) or next(promised(case, shapes, values["ranges"]), None)
     if finding:
         yield finding
@@ -123,11 +139,14 @@ def computed(case: Case, model: Reader, graph: fx.GraphModule) -> Iterator[tuple
         try:
             runs = [run_flat(graph, inputs, seed)[0] for seed in range(2)]
             blind = torch.equal(runs[0], run_flat(graph, {**inputs, "mask": torch.ones_like(inputs["mask"])})[0])
+            outputs = len(run_flat(graph, inputs))
         except Exception as error:
             yield "computes something else", f"(it raises {str(error).splitlines()[0][:200]})"
             return
         if not torch.equal(runs[0], runs[1]):
             yield "exported in training mode", ""
+        elif outputs > 1:
+            yield "computes something else", f"(it returns {outputs} tensors, and the model one)"
         else:
             yield ("lost the mask" if blind else "computes something else"), ""
         return
@@ -144,10 +163,12 @@ def computed(case: Case, model: Reader, graph: fx.GraphModule) -> Iterator[tuple
 
 
 def sample(model: Reader, rows: int, length: int) -> dict[str, torch.Tensor]:
-    """Inputs of these sizes, always the same ones."""
+    """Inputs of these sizes, always the same ones. Where there are rows enough, no token of the last one counts."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1000 * rows + length)
         tokens, mask = draw_inputs(rows, length, model.skip)
+    if rows == MOST_ROWS:
+        mask[-1] = 0.0  # for this row the model gives nan
     return {"tokens": tokens, "mask": mask}
 
 
@@ -157,10 +178,17 @@ def right(graph: fx.GraphModule, model: Reader, rows: int, length: int) -> bool:
     with torch.no_grad():
         wanted = model(**inputs)
         try:
-            found = [run_flat(graph, inputs, seed)[0] for seed in range(2)]
+            found = [run_flat(graph, inputs, seed) for seed in range(2)]
         except Exception:  # a graph from outside may raise anything; it is not right then
             return False
-    return all(agrees(one, wanted, relative=1e-4, absolute=1e-5) for one in found)
+    return all(len(run) == 1 and close(run[0], wanted) for run in found)
+
+
+def close(found: Any, wanted: torch.Tensor) -> bool:
+    """Whether a value is the wanted one but for rounding; `nan` equals `nan`."""
+    if isinstance(found, torch.Tensor) and torch.equal(found.isnan(), wanted.isnan()):
+        found, wanted = found.nan_to_num(), wanted.nan_to_num()
+    return agrees(found, wanted, relative=1e-4, absolute=1e-5)
 
 
 def promised(case: Case, shapes: dict[str, Any], ranges: dict[str, Any]) -> Iterator[tuple[str, str]]:

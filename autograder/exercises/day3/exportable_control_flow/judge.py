@@ -10,7 +10,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
-from autograder.exercises.day3.exportable_control_flow.visible import GivenModel, build, draw_input
+from autograder.exercises.day3.exportable_control_flow.visible import GivenModel, build, direct_calls, draw_input
 
 Variant = Callable[[GivenModel, torch.Tensor, int], torch.Tensor]
 
@@ -19,6 +19,9 @@ SMALL = 1e-7
 
 TINY = 1e-20
 """A level that floors such as `1e-12` change, too. It is as exact as others: far above the least float32 number."""
+
+MANY_STEPS = 10
+"""From how many steps on not every number of them is tried."""
 
 MISCONCEPTIONS = {
     "other state_dict": (
@@ -126,15 +129,16 @@ def hidden_cases(random: Random) -> list[Case]:
             "seed": random.randrange(2**31),
         }
         cases.append(Case(f"hidden {i}", parameters))
-    given = {"width": 4, "hidden": 3, "most_steps": 2, "batch": 3, "steps": 1, "seed": 5}
-    given |= {"positive": True, "bias": False, "weights above zero": True}
+    # Its loop is longer than the plain numbers that learners think up for a loop of any length: 8, 10, 16.
+    given = {"width": 4, "hidden": 3, "most_steps": 17, "batch": 3, "steps": 1, "seed": 5}
+    given |= {"positive": True, "bias": False, "weights above zero": True, "small steps": True}
     return [*cases, Case("hidden an infinite level", given)]
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The misconceptions that explain what the graph gives, if it is not right."""
     values = evidence.values
-    given, x, steps = build(case)
+    given, _, _ = build(case)
     if values["state"] != {name: list(value.shape) for name, value in given.state_dict().items()}:
         yield "other state_dict", f"(yours: {', '.join(values['state'])})"
         return
@@ -185,8 +189,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             detail = f"(wrong on {len(wrong)} of {len(samples)} inputs, one of them {len(sample)} rows, {count} steps)"
             for name in explain(case, given, ordinary, found[: len(ordinary)]):
                 yield name, detail
-        elif not close(evidence.tensors.get("eager"), given(x, steps)):
-            yield "eager mode differs", ""
+            return
+        for i, (x, steps) in enumerate(direct_calls(case)):
+            if not close(evidence.tensors.get(f"eager{i}"), given(x, steps)):
+                level = float(given.first(x).mean())
+                yield "eager mode differs", f"({len(x)} rows, {int(steps)} steps, where the level is {level:.3g})"
+                return
 
 
 def close(found: object, wanted: torch.Tensor) -> bool:
@@ -197,9 +205,14 @@ def close(found: object, wanted: torch.Tensor) -> bool:
 
 
 def samples_of(case: Case, given: GivenModel) -> Iterator[tuple[torch.Tensor, int]]:
-    """Inputs of the judge's own: both sides of the branch, every number of steps, batch sizes from 1 up."""
+    """Inputs of the judge's own: both sides of the branch, every number of steps, batch sizes from 1 up.
+
+    Of a long loop the first and last numbers of steps, and one between.
+    """
     generator = torch.Generator().manual_seed(case.parameters["seed"] + 1)
-    for count, positive in product(range(given.most_steps + 1), (True, False)):
+    most = given.most_steps
+    counts = range(most + 1) if most < MANY_STEPS else (0, 1, most // 2, most - 1, most)
+    for count, positive in product(counts, (True, False)):
         batch = int(torch.randint(1, 8, (), generator=generator))
         yield draw_input(given, batch, positive, generator), count
 

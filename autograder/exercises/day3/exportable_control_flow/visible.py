@@ -90,6 +90,8 @@ def build(case: Case) -> tuple[GivenModel, torch.Tensor, torch.Tensor]:
             model.first.weight.mul_(64).round_().div_(64)  # sums of such weights are exact, in whatever order
         if given.get("weights above zero"):
             model.first.weight.abs_().clamp_(min=1 / 64)
+        if given.get("small steps"):  # many large steps would make much of rounding
+            model.refine.weight.mul_(0.05)
     x = draw_input(model, given["batch"], given["positive"], generator)
     return model, x, torch.tensor(given["steps"])
 
@@ -108,6 +110,15 @@ def draw_input(model: GivenModel, batch: int, positive: bool, generator: torch.G
         return x + (wanted - level) / mean.dot(mean) * mean
 
 
+def direct_calls(case: Case) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """With what the model is called without being exported: the example, the other side, and zeros."""
+    model, x, steps = build(case)
+    generator = torch.Generator().manual_seed(case.parameters["seed"] + 3)
+    other = draw_input(model, 2, not case.parameters["positive"], generator)
+    most = torch.tensor(model.most_steps)
+    return [(x, steps), (other, most), (torch.zeros(3, model.first.in_features), most)]
+
+
 def probe(case: Case, model_class: Any) -> Evidence:
     """Give the learner's model the given parameters, run it in eager mode, and export it for every batch size."""
     given, x, steps = build(case)
@@ -120,11 +131,10 @@ def probe(case: Case, model_class: Any) -> Evidence:
     model.load_state_dict(given.state_dict())
     try:
         with torch.no_grad():
-            output = model(x, steps)
+            outputs = [model(*inputs) for inputs in direct_calls(case)]
     except torch._dynamo.exc.TorchDynamoException as error:  # torch.cond compiles its sides, also outside of export
         return _refused(evidence, error)
-    if isinstance(output, torch.Tensor):
-        evidence.tensors["eager"] = output
+    evidence.tensors |= {f"eager{i}": output for i, output in enumerate(outputs) if isinstance(output, torch.Tensor)}
     batch = Dim("batch", min=1, max=64)
     try:
         program = export(model, (x, steps), dynamic_shapes=({0: batch}, None))

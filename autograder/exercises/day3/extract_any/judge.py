@@ -44,7 +44,7 @@ MISCONCEPTIONS = {
     ),
     "inputs lost": (
         "Your program does not take all inputs of the model by their names. Every tensor that the model is handed must "
-        "be an input of the program, also those in a list."
+        "be an input of the program, also those in a list, and so must every number."
     ),
     "outputs lost": (
         "Your program returns fewer tensors than the model: a dictionary or tuple of outputs is all of them."
@@ -60,6 +60,10 @@ MISCONCEPTIONS = {
     "range with an end": (
         "Your program promises batches up to a greatest size, and refuses greater ones. The model takes any: leave "
         "`max` out of `Dim`."
+    ),
+    "range from two": (
+        "Your program promises batches from two rows up, and refuses a single row. The model takes that, too: "
+        "`Dim(name, min=1)` says so, and `Dim.AUTO` and `Dim.DYNAMIC` do not."
     ),
     "not core ATen": (
         "Your program still has operators that are made of simpler ones. `run_decompositions()` on an exported program "
@@ -117,6 +121,10 @@ NUMBERS = {"scale": 1.0, "power": 2, "flip": False}
 """Inputs that are no tensors, with what they are where a case does not say."""
 
 
+NUMBERS_OF = {"detector": ("scale",), "weighted": ("power", "flip")}
+"""Which of them a model takes."""
+
+
 @cache
 def decomposable() -> frozenset[str]:
     """Names of the operators that `run_decompositions()` takes apart. (It lists reading a size, and leaves it.)"""
@@ -161,8 +169,10 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
     numbers = {name: case.parameters.get(name, default) for name, default in NUMBERS.items()}
     arguments = {node.name: node for node in placeholders(graph)}
     inputs = draw_inputs(case, batch, seed + 1)
-    if set(arguments) - set(NUMBERS) != set(inputs):
-        yield "inputs lost", f"(yours: {', '.join(arguments) or 'none'}; the model's: {', '.join(inputs)})"
+    handed = {name for name in NUMBERS_OF.get(case.parameters["model"], ()) if name in case.parameters}
+    if set(arguments) - set(NUMBERS) != set(inputs) or not handed <= set(arguments):
+        theirs = ", ".join([*inputs, *sorted(handed)])
+        yield "inputs lost", f"(yours: {', '.join(arguments) or 'none'}; the model's: {theirs})"
         return
     wanted = answers(case, model.eval(), inputs)
     try:
@@ -192,12 +202,14 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
 
 
 def promised(graph: fx.GraphModule, ranges: dict[str, list[int | None]]) -> Iterator[tuple[str, str]]:
-    """What the ranges say of the batch size: it must have no end."""
+    """What the ranges say of the batch size: from 1 on, with no end."""
     for node in placeholders(graph):
         shape = (node.meta.get(ENCODED_VALUE) or {}).get("shape")
-        most = ranges.get(str(shape[0]), [None, None])[1] if shape else None
+        least, most = ranges.get(str(shape[0]), [None, None]) if shape else (None, None)
         if most is not None:
             yield "range with an end", f"(yours ends at {most})"
+        elif least is not None and least > 1:
+            yield "range from two", f"(yours begins at {least})"
 
 
 def answers(case: Case, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[Any]:

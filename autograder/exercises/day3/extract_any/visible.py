@@ -108,9 +108,11 @@ def build(case: Case) -> nn.Module:
         for name, value in [*model.named_parameters(), *model.named_buffers()]:
             if value.is_floating_point():
                 value.uniform_(0.5 if "running_var" in name else -1.0, 1.0, generator=generator)
+            else:  # batches that a normalisation has seen
+                value.fill_(7)
     model.train(given["training"])
     if given.get("frozen"):
-        model.get_submodule("norm").eval()
+        model.get_submodule("norm").eval().requires_grad_(False)
     for name, training in given.get("modes", {}).items():
         model.get_submodule(name).training = training
     return model
@@ -174,7 +176,7 @@ def probe(case: Case, extract: Any) -> Evidence:
         "kind": "program",
         "modes_changed": [name for name, module in model.named_modules() if module.training != modes[name]],
         "modes_lost": [name for name, module in model.named_modules() if modes[name] and not module.training],
-        "state_kept": all(torch.equal(value, after[name]) for name, value in before.items()),
+        "state_kept": list(after) == list(before) and all(alike(value, after[name]) for name, value in before.items()),
         "trained_kept": trained == [parameter.requires_grad for parameter in model.parameters()],
         "ranges": promised_ranges(program),
     }
@@ -182,6 +184,11 @@ def probe(case: Case, extract: Any) -> Evidence:
         return Evidence(values, graphs={"graph": encode(program.module())})
     except GraphFormatError as error:
         return Evidence(values | {"kind": "unreadable", "text": str(error)[:500]})
+
+
+def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same in dtype, shape and values (`torch.equal` alone takes 1 in any dtype for 1)."""
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -39,8 +40,8 @@ MISCONCEPTIONS = {
     ),
     "used called unused": "You call inputs unused that some node reads.",
     "reader that nobody reads": (
-        "You call inputs unused whose readers nobody reads. A node that writes in place (`add_`) reads what it writes, "
-        "whether somebody reads its value or not: a placeholder is unused when it has no `users`."
+        "You call inputs unused whose readers lead nowhere: nobody needs what they compute. They read their inputs all "
+        "the same, and so does a node that writes in place (`add_`): a placeholder is unused when it has no `users`."
     ),
     "written taken for read": (
         "A buffer is missing among the unused: the graph returns its new value and never reads the old one. That "
@@ -53,6 +54,10 @@ MISCONCEPTIONS = {
     "listed a constant": (
         "You list a tensor that is neither parameter nor buffer nor input: the model holds it as a plain attribute, "
         "and its kind is `CONSTANT_TENSOR`. It belongs in none of the lists."
+    ),
+    "program changed": (
+        "Asked about the same program again, you give another answer. Read the program and leave it as it is: erase "
+        "nothing from its graph, and keep nothing from one call to the next."
     ),
     "list is not right": "One of the lists does not name what is in the signature of the program.",
     "other names": "The names are not those in the signature of the program.",
@@ -86,8 +91,17 @@ def read(program: ExportedProgram) -> dict[str, list[str]]:
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The first list that is not right, and why."""
+    """The first list that is not right, and why; then whether the program is still the same for who asks again."""
     values = evidence.values
+    again = values["again"]
+    if finding := next(misread(case, values), None):
+        yield finding
+    elif other := [key for key in ("kind", *KEYS) if again.get(key) != values[key]]:
+        yield "program changed", f"({other[0]}: {values[other[0]]}, then {again.get(other[0])})"
+
+
+def misread(case: Case, values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is not right with one answer."""
     if values["kind"] != "mapping" or any(not isinstance(values[key], list) for key in KEYS):
         yield "not the four lists", ""
         return
@@ -131,10 +145,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def read_for_nobody(program: ExportedProgram) -> set[str]:
-    """The inputs, by the names that the answer gives them, of which no reader has a reader."""
-    inputs = {item.arg.name: item.target or item.arg.name for item in program.graph_signature.input_specs}
-    nodes = (node for node in own_nodes(program.graph) if node.name in inputs and node.users)
-    return {inputs[node.name] for node in nodes if not any(user.users or user.op == "output" for user in node.users)}
+    """The inputs, by the names that the answer gives them, that are read and do not reach the output."""
+    needed: set[str] = set()
+    for node in reversed(own_nodes(program.graph)):
+        if node.op == "output" or node.name in needed:
+            needed.update(source.name for source in node.all_input_nodes)
+    items = {item.arg.name: item.target or item.arg.name for item in program.graph_signature.input_specs}
+    nodes = (node for node in own_nodes(program.graph) if node.name in items)
+    return {items[node.name] for node in nodes if node.users and node.name not in needed}
 
 
 def handed_on(program: ExportedProgram) -> set[str]:

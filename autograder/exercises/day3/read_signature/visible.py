@@ -149,12 +149,34 @@ class Named(nn.Module):
         return x_next * self.scale * mask + shift
 
 
+class Supervised(nn.Module):
+    """Steps that lead nowhere, an input that is read by keyword only, and one with a word that an operation is told."""
+
+    goal: torch.Tensor
+    edges: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("goal", torch.zeros(3))
+        self.register_buffer("edges", torch.arange(3.0))
+
+    def forward(
+        self, signal: torch.Tensor, order: torch.Tensor, floor: torch.Tensor, label: torch.Tensor
+    ) -> torch.Tensor:
+        """(batch, 3), (3,) and two more (batch, 3) to (batch, 3); `floor` is not read, and `label` for a penalty only,
+        as the buffer `goal` is."""
+        _penalty = (label - self.goal).square().mean()
+        places = torch.searchsorted(self.edges, signal, sorter=order)
+        return torch.div(signal + places, 2.0, rounding_mode="floor")
+
+
 KINDS: dict[str, Any] = {
     "tangled": (Tangled, lambda x: (x, x.clone(), x.clone())),
     "listed": (Listed, lambda x: ([x, x.clone()], {"left": x.clone(), "right": x.clone()})),
     "bare": (Bare, lambda x: (x, x.clone())),
     "joined": (Joined, lambda x: (x, x.clone())),
     "named alike": (Named, lambda x: tuple(x.clone() for _ in range(5))),
+    "supervised": (Supervised, lambda x: (x, torch.arange(3), x.clone(), x.clone())),
     "cleaned": (Penalised, lambda x: (x,)),
     "writing": (Writing, lambda x: (x, x.clone(), x.clone())),
     "writing, decomposed": (Writing, lambda x: (x, x.clone(), x.clone())),
@@ -186,17 +208,24 @@ def build(case: Case) -> ExportedProgram:
 
 
 def probe(case: Case, read_signature: Any) -> Evidence:
-    """Ask for the inputs of the program."""
-    found = read_signature(build(case))
+    """Ask for the inputs of the program, twice: whoever changes it reads something else then."""
+    program = build(case)
+    evidence = Evidence(listed(read_signature(program)))
+    evidence.values["again"] = listed(read_signature(program))
+    return evidence
+
+
+def listed(found: Any) -> dict[str, Any]:
+    """The four lists of an answer, each sorted, or `None` for what is no list of names."""
     if not isinstance(found, Mapping):
-        return Evidence({"kind": type(found).__name__})
+        return {"kind": type(found).__name__}
     values: dict[str, Any] = {"kind": "mapping"}
     for key in KEYS:
         names = found.get(key)
-        listed = [] if names is None or isinstance(names, str) else list(names)
-        no_names = names is None or isinstance(names, str) or not all(isinstance(name, str) for name in listed)
-        values[key] = None if no_names else sorted(listed)
-    return Evidence(values)
+        in_order = [] if names is None or isinstance(names, str) else list(names)
+        no_names = names is None or isinstance(names, str) or not all(isinstance(name, str) for name in in_order)
+        values[key] = None if no_names else sorted(in_order)
+    return values
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

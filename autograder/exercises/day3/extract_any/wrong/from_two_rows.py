@@ -1,0 +1,16 @@
+"""range from two
+
+Begins the range where the example begins, with two rows.
+"""
+
+import copy
+
+from torch.export import Dim, export
+from torch.utils._pytree import tree_map
+
+
+def extract(model, example_inputs):
+    args, kwargs = ((), example_inputs) if isinstance(example_inputs, dict) else (example_inputs, {})
+    batch = Dim("batch", min=2)
+    shapes = tree_map(lambda value: {0: batch} if isinstance(value, torch.Tensor) else None, example_inputs)
+    return export(copy.deepcopy(model).eval(), args, kwargs, dynamic_shapes=shapes).run_decompositions()
