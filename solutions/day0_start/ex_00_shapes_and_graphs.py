@@ -168,7 +168,7 @@ check.day0.memory_layout(strides_of, position)
 # *12 minutes, medium.* The most common error in a new network is a layer that doesn't fit the one before. Find it without
 # running anything. Write `shapes_through(input_shape, layers)`: it returns the list of the shapes after each layer. At
 # the first layer that doesn't fit what comes in, it raises a `ValueError`. Its message begins with that layer's
-# position, counted from 0: `layer 3: …`.
+# position, counted from 0: `layer 3: …`. Leave the layers as they are, and return a new list.
 #
 # | kind | numbers | fits when | its output |
 # | --- | --- | --- | --- |

@@ -65,6 +65,10 @@ MISCONCEPTIONS = {
         "For most numbers your graph is right, but `nan` or infinity becomes something else in what you put in "
         "place of the ReLU: `relu(nan)` is `nan`, and `relu(-inf)` is 0. Call a ReLU."
     ),
+    "rounded on the way": (
+        "In double precision your results agree to six or seven digits only: something on the way is rounded to single "
+        "precision, or is only close to a ReLU. Leave the dtype to the layers, and call a ReLU."
+    ),
     "computes something else": "Your graph computes something else than second(relu(first(x))).",
     "code is another one": (
         "Your graph is right, but the module runs other code: after changing `graph_module.graph`, call "
@@ -76,7 +80,17 @@ UNNAMED = ("computes something else", "does not run")
 
 FIXED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("one layer twice", {"widths": [5, 5, 5], "bias": True, "batch": 3, "twice": True}),
-    ("double precision", {"widths": [3, 7, 2], "bias": True, "batch": 4, "dtype": "float64", "frozen": True}),
+    (
+        "double precision, partly frozen",
+        {
+            "widths": [3, 7, 2],
+            "bias": True,
+            "batch": 4,
+            "dtype": "float64",
+            "frozen": ["first.weight", "second.bias"],
+            "evaluated": True,
+        },
+    ),
     ("sizes of one", {"widths": [1, 1, 1], "bias": True, "batch": 1}),
 )
 """Layers of a hidden case for each class, the same for every seed but for their numbers."""
@@ -164,6 +178,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         alike = all(same(one, call["outputs"][0], 1e-5, 1e-6) for one, call in ordinary)
         yield "not as ReLU does" if alike else _explain(outputs, theirs, case, calls), f"({different})"
         return
+    if x.dtype == torch.float64:
+        rounded = first_difference(wanted | {"gradients": {}}, found, relative=1e-10, absolute=1e-10)
+        if rounded:
+            yield "rounded on the way", f"({rounded})"
+            return
     if lost := _lost_gradient(wanted["gradients"], found["gradients"], theirs, first, second):
         # Without the row that may give exactly 0, is every gradient there?
         elsewhere = Calls([], [given[0][0][1:]])

@@ -32,7 +32,9 @@ def build(case: Case) -> tuple[nn.Linear, nn.Linear, torch.Tensor]:
         width, middle, last = given["widths"]
         dtype = getattr(torch, given.get("dtype", "float32"))
         first, second = (nn.Linear(*sizes, given["bias"], dtype=dtype) for sizes in ((width, middle), (middle, last)))
-        first.requires_grad_(not given.get("frozen"))
+        for path in given.get("frozen", ()):
+            nn.ModuleDict({"first": first, "second": second}).get_parameter(path).requires_grad_(False)
+        second.train(not given.get("evaluated"))
         return first, first if given.get("twice") else second, torch.randn(given["batch"], width, dtype=dtype)
 
 

@@ -50,6 +50,13 @@ MISCONCEPTIONS = {
     "pool moves by one": "A pooling without a stride moves by its own kernel size, not by 1.",
     "pool's stride ignored": "A pooling that names a stride moves by it, not by its kernel size.",
     "counted from one": "You count the layers from 1. The first layer is layer 0.",
+    "layers changed": (
+        "You wrote into the layers or into their list. Whoever reads them next must find them as they were: only look."
+    ),
+    "one list for all answers": (
+        "Your function returns the list that it returned before, written anew: whoever kept the first answer now has "
+        "the second one. Make a list in each call."
+    ),
     "wrong position": "You named another layer than the first one that does not fit.",
     "wrong shapes": "These are not the shapes.",
 }
@@ -65,6 +72,7 @@ FIXED: dict[str, list[list[Any]]] = {
         [[3, 2, 1, 1], [conv(2, 2, 1), conv(2, 3, 3, padding=1)]],
         [[2, 1, 5, 2], [pool(2, 7), conv(1, 2, 1, stride=4)]],
         [[2, 5, 2, 2], [conv(5, 6, 4, stride=3, padding=1), pool(1)]],
+        [[1, 2, 3, 3], [pool(3, 1), RELU]],
     ],
     "windows that fit in one direction only": [
         [[2, 3, 2, 9], [conv(3, 4, 3), RELU]],
@@ -87,6 +95,7 @@ FIXED: dict[str, list[list[Any]]] = {
     "not four sizes": [
         [[4, 3, 8, 8], [FLATTEN, conv(192, 2, 1)]],
         [[3, 8, 8], [conv(3, 4, 3)]],
+        [[2, 3, 8], [conv(3, 4, 3)]],
         [[3, 8, 8], [RELU, pool(2)]],
         [[2, 3, 4, 8, 8], [conv(3, 4, 3)]],
         [[2, 3, 4, 8, 8], [pool(2), RELU]],
@@ -98,7 +107,18 @@ FIXED: dict[str, list[list[Any]]] = {
         [[2, 7, 3], [RELU, linear(3, 6), FLATTEN, linear(42, 1)]],
         [[2, 3, 4, 2, 5], [FLATTEN, linear(120, 8)]],
         [[9], [linear(9, 3), RELU]],
+        [[2, 1, 3, 2, 5], [linear(5, 4), RELU]],
         [[3, 1, 1, 1], [FLATTEN, FLATTEN, linear(1, 2)]],
+    ],
+    "images behind a linear layer": [
+        [[2, 3, 8, 6], [linear(6, 9), conv(3, 4, 3), RELU, linear(7, 5), pool(2), linear(2, 3)]],
+        [[2, 3, 8, 6], [linear(6, 2), conv(3, 4, 3)]],
+    ],
+    "more than what fits by a factor": [
+        [[2, 6, 5, 5], [conv(3, 4, 3)]],
+        [[2, 3, 5, 5], [conv(6, 4, 3)]],
+        [[2, 3, 8], [linear(4, 2)]],
+        [[2, 6], [linear(12, 1)]],
     ],
     "equal layers": [
         [[2, 4, 12, 12], [conv(4, 4, 3), RELU, conv(4, 4, 3), RELU, conv(4, 4, 3), pool(2), pool(2)]],
@@ -262,6 +282,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
+    rightly = 0
     for (shape, layers), given in zip(case.parameters["stacks"], evidence.values["answers"], strict=True):
         answer = {key: value for key, value in given.items() if key in WORKS}
         right = by_pytorch(shape, layers)
@@ -274,12 +295,18 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             return
         under = {name: by_numbers(shape, layers, name) for name in MISTAKES}
         if answer == right:
+            rightly += 1
             excluded = tuple(name for name, found in under.items() if found != right)
             yield from (Agreement(question, excluded) for question in UNNAMED)
         else:
             fits = tuple(name for name, found in under.items() if found == answer)
             figures = f"{asked}: expected {_told(right)}, found {_told(answer)}"
             yield Deviation(_what_happened(answer, right), fits, figures, 100 * len(layers) + sum(shape))
+    if rightly == len(case.parameters["stacks"]):
+        if not evidence.values["layers left"]:
+            yield "layers changed", ""
+        if evidence.values["one list"]:
+            yield "one list for all answers", ""
 
 
 def _described(layers: list[Layer]) -> str:

@@ -82,12 +82,22 @@ UNEVEN = (
 )
 """Height and width differ in one number at a time."""
 
+SAME = (
+    ([2, 3, 18, 18], 5, [2, 4], [1, 1], [1, 2], [1, 1]),
+    ([2, 3, 18, 18], 5, [2, 4], [2, 2], [1, 2], [1, 1]),
+    ([2, 3, 18, 18], 5, [2, 4], [2, 2], [0, 1], [1, 1]),
+    ([2, 3, 18, 18], 5, [3, 3], [1, 1], [1, 1], [2, 3]),
+    ([2, 3, 18, 18], 6, [3, 3], [1, 1], [1, 1], [1, 1]),
+    ([2, 3, 2, 1], 6, [3, 5], [1, 2], [4, 3], [1, 1]),
+)
+"""One input for many layers: padding of half a kernel, which keeps the size of odd kernels only; padding beyond it."""
+
 
 def hidden_cases(random: Random) -> list[Case]:
     """What is easily overlooked, then convolutions with every number drawn at random, whose windows fit."""
     cases = [
         Case(f"hidden {name}", {"convolutions": [convolution(*given) for given in fixed]})
-        for name, fixed in (("kernels of one", SMALL), ("tight", TIGHT), ("uneven", UNEVEN))
+        for name, fixed in (("kernels of one", SMALL), ("tight", TIGHT), ("uneven", UNEVEN), ("half a kernel", SAME))
     ]
     for number in range(2):
         convolutions = []

@@ -11,7 +11,7 @@ from torch import nn
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
-from autograder.exercises.day0.count_parameters.visible import build, conv, linear, norm
+from autograder.exercises.day0.count_parameters.visible import build, conv, linear, norm, widen
 from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
@@ -44,6 +44,10 @@ MISCONCEPTIONS = {
     "another answer the second time": (
         "Asked a second time about the same list, your function answers something else. Leave the layers as they are, "
         "and keep nothing from one call to the next."
+    ),
+    "an answer from before": (
+        "After your answer the numbers of some layers were changed, and your function answered as before. Count what "
+        "stands in the dictionaries now, and keep nothing from one call to the next."
     ),
     "layers changed": (
         "You wrote into the layers' dictionaries. Whoever reads them next must find them as they were: only look."
@@ -81,11 +85,30 @@ OTHERS: tuple[Layer, ...] = (
     {"kind": "FrozenLinear", "in_features": 3, "out_features": 4, "bias": True},
     conv(2, 4, [3, 3]) | {"kind": "FrozenConv2d"},
     conv(2, 4, [3, 3]) | {"kind": "Conv2dOfConstants"},
+    linear(3, 4) | {"kind": "LinearOfConstants"},
+    norm(4) | {"kind": "BatchNorm2dOfConstants"},
 )
 """Layers without parameters, some with the numbers or the name of one that has them."""
 
+RELATIVES: tuple[Layer, ...] = (
+    conv(2, 4, [3, 1]) | {"kind": "Conv1d"},
+    conv(2, 4, [3, 3]) | {"kind": "Conv3d"},
+    conv(2, 4, [3, 3]) | {"kind": "ConvTranspose2d"},
+    linear(3, 4) | {"kind": "LazyLinear"},
+    norm(4) | {"kind": "SyncBatchNorm"},
+    {"kind": "LayerNorm", "normalized_shape": 6},
+    {"kind": "GroupNorm", "num_groups": 2, "num_channels": 4},
+    {"kind": "Embedding", "num_embeddings": 5, "embedding_dim": 3},
+    {"kind": "PReLU", "num_parameters": 3},
+)
+"""Kinds that learn elsewhere: the task names the three that do so here."""
+
 FIXED: dict[str, tuple[Layer, ...]] = {
     "without parameters": OTHERS,
+    "kinds that learn elsewhere": RELATIVES,
+    "numbers in another order": tuple(
+        dict(reversed(layer.items())) for layer in (conv(4, 6, [3, 1], groups=2), linear(3, 5), norm(7))
+    ),
     "only one kind of layer": (norm(1), norm(7)),
     "no layers": (),
     "ones and exact fits": (
@@ -219,3 +242,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "one list for all answers", ""
     if found == wanted and evidence.values["again"] != wanted:
         yield "another answer the second time", f"(the second time: {evidence.values['again']})"
+    if found == wanted and isinstance(widened := evidence.values.get("widened"), list):
+        widen(layers)
+        now = [by_pytorch(layer) for layer in layers]
+        # Who takes the numbers wrongly answers otherwise than before, too, and is told so by another case.
+        if any(count == before != right for count, before, right in zip(widened, wanted, now, strict=False)):
+            yield "an answer from before", f"(with twice the outputs: expected {now}, found {widened})"

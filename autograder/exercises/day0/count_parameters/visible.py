@@ -62,14 +62,29 @@ def build(case: Case) -> list[dict[str, Any]]:
     return layers
 
 
+def widen(layers: list[dict[str, Any]]) -> None:
+    """What somebody does between two calls: layers get twice the outputs, in the dictionaries themselves."""
+    for layer in {id(layer): layer for layer in layers}.values():
+        for key in layer.keys() & {"out_channels", "out_features", "num_features"}:
+            layer[key] *= 2
+
+
+def _alike(layers: list[Any], given: list[dict[str, Any]]) -> bool:
+    """Whether the layers are what was given, with values of the same types: `1` is not `True`."""
+    if layers != given:
+        return False
+    pairs = zip(layers, given, strict=True)
+    return all(type(layer[key]) is type(value) for layer, was in pairs for key, value in was.items())
+
+
 def probe(case: Case, count_parameters: Any) -> Evidence:
-    """Ask for the counts, twice, and watch whether torch is asked meanwhile."""
+    """Ask for the counts, twice, and once more of changed layers; watch whether torch is asked meanwhile."""
     layers, given = build(case), build(case)
     found = None
     with torch_calls() as called:
         found = count_parameters(layers)
     values: dict[str, Any] = {"kind": type(found).__name__, "counts": _counts(found), "torch_calls": called[:3]}
-    values["layers left"] = layers == given
+    values["layers left"] = _alike(layers, given)
     again = None
     try:
         again = count_parameters(layers)
@@ -77,6 +92,9 @@ def probe(case: Case, count_parameters: Any) -> Evidence:
     except Exception as error:  # an answer that takes the layers apart finds nothing in them the second time
         values["again"] = f"{type(error).__name__}: {error}"[:200]
     values["one list"] = isinstance(found, list) and again is found
+    if values["again"] == values["counts"] and values["layers left"]:
+        widen(layers)
+        values["widened"] = _counts(count_parameters(layers))
     return Evidence(values)
 
 

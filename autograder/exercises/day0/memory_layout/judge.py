@@ -68,8 +68,9 @@ PLACES: tuple[list[list[int]], ...] = (
     [[], []],
     [[9], [1]],
     [[2, 7, 1], [14, 2, 2]],
+    [[2, 3, 6], [6, 4, 2]],
 )
-"""Indices of the first element, strides in every order, strides of 0, no dimensions at all."""
+"""Indices of the first element, strides in every order, equal products, strides of 0, no dimensions at all."""
 
 
 def hidden_cases(random: Random) -> list[Case]:
@@ -89,6 +90,14 @@ def hidden_cases(random: Random) -> list[Case]:
                 "channels_last": True,
                 "shapes": [[1, 3, 4, 5], [2, 1, 4, 5], [2, 3, 1, 5], [2, 3, 4, 1], [1, 1, 1, 1], [5, 4, 3, 2]],
                 "places": [list(place) for place in PLACES[::-1]],
+            },
+        ),
+        Case(
+            "hidden equal sizes",
+            {
+                "channels_last": True,
+                "shapes": [[2, 3, 4, 4], [3, 3, 5, 5], [4, 2, 2, 4], [2, 2, 2, 2], [5, 3, 3, 2]],
+                "places": [list(place) for place in PLACES[:2]],
             },
         ),
     ]

@@ -44,10 +44,13 @@ def probe(case: Case, strides_of: Any, position: Any) -> Evidence:
     given = case.parameters
     strides, positions = list[Any](), list[Any]()
     with torch_calls() as called:
-        for shape in given["shapes"]:
-            # A contiguous tensor is the default: then the second argument is left away.
-            chosen = (True,) if given["channels_last"] else ()
-            strides.append(whole_numbers(strides_of(tuple(shape), *chosen)))
+        for number, shape in enumerate(given["shapes"]):
+            # A contiguous tensor is the default, for which the argument is left away or said by its name.
+            if number % 2:
+                found = strides_of(tuple(shape), channels_last=given["channels_last"])
+            else:
+                found = strides_of(tuple(shape), True) if given["channels_last"] else strides_of(tuple(shape))
+            strides.append(whole_numbers(found))
         for index, steps in given["places"]:
             found = position(tuple(index), tuple(steps))
             positions.append(int(found) if isinstance(found, int) else None)

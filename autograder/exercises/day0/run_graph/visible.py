@@ -76,7 +76,7 @@ def program(
     body: str,
     *,
     state: dict[str, str] | None = None,
-    shapes: tuple[tuple[int, ...], ...] = ((2, 4), (2, 4)),
+    shapes: tuple[tuple[int, ...] | None, ...] = ((2, 4), (2, 4)),
     seed: int = 0,
     hooked: tuple[str, ...] = (),
     training: bool = False,
@@ -86,15 +86,16 @@ def program(
 
     Args:
         name: of the case.
-        body: the lines of `forward(self, x, y)`; they come from the course, and never from a learner.
+        body: the lines of `forward`, which takes as many of x, y and z as there are shapes; they come from the course,
+            and never from a learner.
         state: what lies in `self.block`, by name, each as the expression that makes it, or the name of a module there.
-        shapes: of the inputs x and y.
+        shapes: of the inputs, one to three; `None` for a number.
         seed: of all values.
         hooked: paths of modules with a hook that doubles what they return.
         training: whether the module is in training.
         late: whether the placeholder of y stands before its first reader, behind other nodes.
     """
-    given = {"body": body, "state": state or {}, "shapes": [list(shape) for shape in shapes], "seed": seed}
+    given = {"body": body, "state": state or {}, "shapes": [shape and list(shape) for shape in shapes], "seed": seed}
     return Case(name, given | {"hooked": list(hooked), "training": training, "late": late})
 
 
@@ -158,7 +159,8 @@ def build(case: Case) -> fx.GraphModule:
     lines = "\n".join(f"    {line}" for line in given["body"].splitlines())
     names: dict[str, Any] = {"torch": torch, "nn": nn, "F": functional, "operator": operator}
     names |= {"Scaled": Scaled, "Picked": Picked, "Counting": Counting}
-    exec(compile(f"def forward(self, x, y):\n{lines}\n", "<program>", "exec"), names)
+    arguments = "xyz"[: len(given["shapes"])]
+    exec(compile(f"def forward(self, {', '.join(arguments)}):\n{lines}\n", "<program>", "exec"), names)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
         root: Any = nn.Module()
@@ -172,7 +174,7 @@ def build(case: Case) -> fx.GraphModule:
     root.train(given["training"])
     graph = fx.Graph()
     tracer = fx.proxy.GraphAppendingTracer(graph)
-    inputs = [fx.Proxy(graph.placeholder(name), tracer) for name in ("x", "y")]
+    inputs = [fx.Proxy(graph.placeholder(name), tracer) for name in arguments]
     with NodesOfCreations(tracer, READS_NOTHING):
         graph.output(tracer.create_arg(names["forward"](_Path(tracer, root), *inputs)))
     if given["late"]:
@@ -195,19 +197,20 @@ CALLS = 2
 """How often a graph is run, on other inputs each time; buffers keep what it writes."""
 
 
-def inputs_of(case: Case, call: int) -> list[torch.Tensor]:
-    """The inputs x and y of one call, leaves of autograd."""
+def inputs_of(case: Case, call: int) -> list[Any]:
+    """The inputs of one call: leaves of autograd, and numbers."""
     generator = torch.Generator().manual_seed(case.parameters["seed"] * 8 + call)
-    return [torch.randn(shape, generator=generator).requires_grad_() for shape in case.parameters["shapes"]]
+    shapes = case.parameters["shapes"]
+    return [0.5 + call if s is None else torch.randn(s, generator=generator).requires_grad_() for s in shapes]
 
 
 def observed(graph_module: fx.GraphModule, case: Case, call: int, run: Callable[..., Any]) -> dict[str, Any]:
-    """One call of `run(graph_module, x, y)`: what comes out, what is written, and the gradients.
+    """One call of `run(graph_module, *inputs)`: what comes out, what is written, and the gradients.
 
     Returns:
         `shape` (how the results are nested; lists and tuples are alike), `values` (those that are no tensors, as text),
-        `gradients` (whether autograd was left switched on), and `tensors` by name: results, inputs and buffers
-        afterwards, and gradients of all results together.
+        `gradients` (whether autograd was left switched on), and `tensors` by name: results, inputs, buffers and what is
+        drawn next afterwards, and gradients of all results together.
     """
     leaves = inputs_of(case, call)
     given = [leaf * 1.0 for leaf in leaves]  # a leaf of autograd may not be written, which a graph might do
@@ -218,27 +221,29 @@ def observed(graph_module: fx.GraphModule, case: Case, call: int, run: Callable[
         found = run(graph_module, *given)
         left_on = torch.is_grad_enabled()
         torch.set_grad_enabled(True)
-        return _seen(found, given, leaves, graph_module) | {"gradients": left_on}
+        drawn = torch.rand(1)
+        seen = _seen(found, given, leaves, graph_module)
+        return seen | {"gradients": left_on, "tensors": seen["tensors"] | {"draw afterwards": drawn}}
     finally:
         torch.set_grad_enabled(before)
 
 
-def _seen(
-    found: Any, given: list[torch.Tensor], leaves: list[torch.Tensor], graph_module: fx.GraphModule
-) -> dict[str, Any]:
+def _seen(found: Any, given: list[Any], leaves: list[Any], graph_module: fx.GraphModule) -> dict[str, Any]:
     flat, spec = tree_flatten(_plain(found))
     results = [value for value in flat if isinstance(value, torch.Tensor)]
     tensors = {f"result {i}": value.detach() for i, value in enumerate(results)}
-    tensors |= {f"input {i} afterwards": value.detach() for i, value in enumerate(given)}
+    pairs = [(f"input {i}", value, leaf) for i, (value, leaf) in enumerate(zip(given, leaves, strict=True))]
+    tensors |= {f"{name} afterwards": value.detach() for name, value, _ in pairs if isinstance(value, torch.Tensor)}
     tensors |= {f"buffer {name} afterwards": value.detach() for name, value in graph_module.named_buffers()}
     trained = [value for value in results if value.requires_grad]
-    sources = dict(graph_module.named_parameters()) | {f"input {i}": leaf for i, leaf in enumerate(leaves)}
+    sources: dict[str, torch.Tensor] = dict(graph_module.named_parameters())
+    sources |= {name: leaf for name, _, leaf in pairs if isinstance(leaf, torch.Tensor)}
     if trained:
         loss = sum((value.float() * (i + 1)).sin().sum() for i, value in enumerate(trained))
         # The graph of autograd is kept: an answer that keeps values between runs is told by its values.
         gradients = torch.autograd.grad(loss, [*sources.values()], retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
-        pairs = zip(sources, gradients, strict=True)
-        tensors |= {f"gradient of {name}": value for name, value in pairs if value is not None}
+        found_for = zip(sources, gradients, strict=True)
+        tensors |= {f"gradient of {name}": value for name, value in found_for if value is not None}
     others = [str(value)[:80] for value in flat if not isinstance(value, torch.Tensor)]
     copies = {name: value.detach().clone() for name, value in tensors.items()}
     return {"shape": str(spec)[:2000], "values": others, "tensors": copies}
