@@ -144,8 +144,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     if shows(case):
         yield Agreement("something else", (BY_TRAP[case.parameters["trap"]],))
-    if gone := behind_a_switch(case) - found_there:
-        names = sorted(getattr(target, "__name__", str(target)) for _, target in gone)
+    if folded := behind_a_switch(case) - found_there:
+        names = sorted(getattr(target, "__name__", str(target)) for _, target in folded)
         yield "folded across a switch", f"(expected to stay: {', '.join(names)})"
         return
     left = found_there.total()

@@ -301,8 +301,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         told = f"(ReLUs before: {forms.total()}; SiLUs that came: {more}; others: {', '.join(came) or 'none'})"
         yield ("something else" if came else "lost a SiLU"), told
         return
-    if gone := _others(original) - _others(theirs):
-        yield "lost other operations", f"(gone: {', '.join(sorted(gone))})"
+    if lost := _others(original) - _others(theirs):
+        yield "lost other operations", f"(gone: {', '.join(sorted(lost))})"
         return
     if problem := stale(evidence, theirs):
         yield problem

@@ -126,10 +126,10 @@ def _has_a_formula(called: Callable[[torch.Tensor], torch.Tensor], parameters: d
         waiting = [called(made(parameters)[0].detach().requires_grad_()).grad_fn]
     except RuntimeError:
         return False
-    known: set[Any] = {None}
+    known: set[Any] = set()
     while waiting:
         node = waiting.pop()
-        if node not in known:
+        if node is not None and node not in known:
             if isinstance(node, torch.autograd.function.BackwardCFunction):
                 return True
             known.add(node)

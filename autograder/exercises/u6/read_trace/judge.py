@@ -139,8 +139,8 @@ def _written(*rows: str) -> list[Event]:
     for number, row in enumerate(rows):
         category, *told = row.split()
         if category in ON_DEVICE:
-            launched, start, duration, stream, *thread = map(int, told)
-            add(f"call {number}", "cuda_runtime", launched, 1, HOST, *(thread or [MAIN_THREAD]), correlation=number)
+            launched, start, duration, stream, *by = map(int, told)
+            add(f"call {number}", "cuda_runtime", launched, 1, HOST, by[0] if by else MAIN_THREAD, correlation=number)
             add(f"activity {number}", category, start, duration, DEVICE, stream, correlation=number)
         else:
             name, *numbers = told
