@@ -290,8 +290,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "changed the model", f"({changed})"
         return
     before, after = _trained(original), _trained(theirs)
-    if other := [name for name in before if after.get(name, before[name]) != before[name]]:
-        yield "froze the model", f"({', '.join(sorted(other))})"
+    if frozen := [name for name in before if after.get(name, before[name]) != before[name]]:
+        yield "froze the model", f"({', '.join(sorted(frozen))})"
         return
     if operations(theirs) > operations(original):
         yield "more operations", f"({operations(original)} operations before, {operations(theirs)} after)"
