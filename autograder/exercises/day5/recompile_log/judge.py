@@ -38,8 +38,8 @@ MISCONCEPTIONS = {
         "compiles with `dynamic=False`, where each size has a version of its own."
     ),
     "guards on sizes only": (
-        "You missed a recompilation that has nothing to do with sizes: guards also look at dtypes, and at Python "
-        "values that decided how the function ran."
+        "You missed a recompilation that has nothing to do with sizes: guards also look at a tensor's dtype, its "
+        "strides and whether it requires a gradient, and at values and types of Python arguments that are read."
     ),
     "missed a recompilation": "You missed a recompilation: a size differs from that of every version so far.",
     "wrong argument": (
@@ -122,7 +122,18 @@ def fixed_cases() -> list[Case]:
         {"size": 6, "at": "g", "by": 2},
         {"a": "h", "at": "i", "size_at": tensor([6], "float64")},
     ]
+    twos: dict[str, Any] = {"values": tensor([3]), "amount": 2, "on": True}
+    types: list[dict[str, Any]] = [{"amount": 2.0}, {"on": 1}, {"amount": 2.0}, {}]
+    plain: dict[str, Any] = one | {"left": tensor([4, 3]), "right": tensor([4, 3], seed=1)}
+    kinds: list[dict[str, Any]] = [
+        {"left": tensor([4, 3], kind="turned"), "hint": 1.5},
+        {"right": tensor([4, 3], seed=1, kind="leaf"), "note": 2},
+        {"left": tensor([4, 3], seed=2, kind="turned")},
+        {"label": "b"},
+    ]
     return [
+        Case("hidden types", {"function": "shift", "calls": [twos, *(twos | change for change in types)]}),
+        Case("hidden kinds of tensors", {"function": "blend", "calls": [plain, *(plain | change for change in kinds)]}),
         Case("hidden short names", {"function": "crop", "calls": [short, *(short | change for change in shorter)]}),
         Case("hidden one side", {"function": "shift", "calls": [off, *(off | change for change in sides), off]}),
         Case("hidden unguarded", {"function": "blend", "calls": [one, *(one | change for change in unguarded), one]}),
@@ -174,7 +185,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             return
         # Only this argument is another than in the first call: does that alone make Dynamo compile?
         if not compilations(function, [calls[0], calls[0] | {name: calls[i][name]}])[1]:
-            same = given[i][name] == given[0][name]
+            same = repr(given[i][name]) == repr(given[0][name])
             yield ("another version's guard" if same else "wrong argument"), f"(call {i + 1}: {name})"
             return
     if again != log:
@@ -183,10 +194,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _why(given: list[dict[str, Any]], i: int, happened: str) -> str:
     """The misconception under which one would get call `i` wrong."""
+    told = [repr(call) for call in given]  # in Python 2 == 2.0, and a guard tells them apart
     if happened == "reused":
-        if given[i] == given[i - 1]:
-            return "refused and never compiled" if given[i] != given[0] else "every change counted"
-        return "one version remembered" if given[i] in given[:i] else "every change counted"
+        if told[i] == told[i - 1]:
+            return "refused and never compiled" if told[i] != told[0] else "every change counted"
+        return "one version remembered" if told[i] in told[:i] else "every change counted"
     shapes = [{name: value[1] for name, value in call.items() if isinstance(value, list)} for call in given]
     if shapes[i] in shapes[:i]:
         return "guards on sizes only"
