@@ -187,10 +187,46 @@ class Endless(nn.Module):
         return -x / 0.0
 
 
+class Chosen(nn.Module):
+    """As many values as are positive, perhaps none; a branch decides in which order."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (number,)."""
+        y = x[x > 0]
+        if x.sum() > 0 and x.max() < 5:
+            return y.flip(0)
+        return y
+
+
+class Moved(nn.Module):
+    """Zeros and what is not a number: branches decide which half is which."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 2 * width)."""
+        zeros, undefined = x * 0, torch.log(-1 - x.abs())
+        if x.max() > 5:
+            zeros = undefined
+        if x.sum() > 0:
+            return torch.cat([zeros, undefined], 1)
+        return torch.cat([undefined, zeros], 1)
+
+
+class Folded(nn.Module):
+    """Zeros on every side of its branches, in three shapes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 1), (width, batch) or the same."""
+        if x.sum() > 0:
+            if x.max() > 5:
+                return (x * 0).t()
+            return (x * 0).sum(dim=1, keepdim=True)
+        return x * 0
+
+
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
 MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
 MODELS |= {"nearly": Nearly, "looped": Looped, "vanishing": Vanishing, "zeroed": Zeroed, "partly": Partly}
-MODELS |= {"endless": Endless}
+MODELS |= {"endless": Endless, "chosen": Chosen, "folded": Folded, "moved": Moved}
 """By name. The first three are shown in the task."""
 
 SHOWN = ("one branch", "nested", "plain")
