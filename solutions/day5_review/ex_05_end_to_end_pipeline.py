@@ -115,7 +115,7 @@ check.day5.recompile_log(recompile_log)
 # - `wrong`: the indices of the inputs on which the result and the model disagree. They agree when the shapes are equal, NaN
 #   stands in the same places, and the rest is equal up to 1e-4 (`torch.allclose` with `rtol` and `atol`).
 #
-# Find out by looking: some models in the hidden cases aren't in any lesson.
+# Find out by looking: some models in the hidden cases aren't in any lesson. None of them writes into its input.
 #
 # Both methods belong to TorchScript, which is deprecated. Today, you would use `torch.export`, which refuses such a branch,
 # or `torch.compile`, which breaks the graph there.
@@ -214,7 +214,8 @@ check.day5.insert_after(insert_after)
 #
 # - the **number**, if the model needs exactly this size;
 # - otherwise a **name** (any string). Sizes that have to be equal share a name, and all others have different ones. A size
-#   that may vary up to a limit, such as the length of a table, varies.
+#   that may vary up to a limit, such as the length of a table, varies. So does one that has to be twice another: the two
+#   aren't equal, so they have two names.
 #
 # **Prediction.** The cell below offers every size as dynamic. How many different symbols will there be?
 #

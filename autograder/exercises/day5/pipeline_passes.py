@@ -14,6 +14,10 @@ class BrokenPassError(RuntimeError):
     """What the pass raises that fails halfway."""
 
 
+class LostNodeError(LookupError):
+    """What another pass raises, which looks for something that is not there."""
+
+
 def _bypass(graph_module: fx.GraphModule, node: fx.Node) -> None:
     """Let all readers of a node read its first argument, and erase the node."""
     (read, *_) = node.all_input_nodes
@@ -98,6 +102,18 @@ def break_after_writing(graph_module: fx.GraphModule) -> None:
     raise BrokenPassError("halfway through")
 
 
+def double_statistics(graph_module: fx.GraphModule) -> None:
+    """Overwrites what normalisation layers have counted, and no parameter. Wrong where there are such layers."""
+    for buffer in graph_module.buffers():
+        buffer.data.mul_(2)
+
+
+def lose_a_node(graph_module: fx.GraphModule) -> None:
+    """Adds one, and then raises an error of another kind."""
+    _behind(graph_module, (aten.add.Tensor, (1,)))
+    raise LostNodeError("the node that this pass looks for is not in the graph")
+
+
 def shift(graph_module: fx.GraphModule) -> None:
     """Adds a hundredth. Wrong, and no rounding."""
     _behind(graph_module, (aten.add.Tensor, (0.01,)))
@@ -128,21 +144,36 @@ def freeze_batch(graph_module: fx.GraphModule) -> None:
     _behind(graph_module, (aten.view.default, ([3, -1],)))
 
 
-def at_least_eight(graph_module: fx.GraphModule) -> None:
-    """Divides by the batch size, or by 8 where that is more. Wrong, but not for batches of at least eight rows."""
+def _divide_by(graph_module: fx.GraphModule, function: Any, limit: int) -> None:
+    """Divide by the batch size, or by a limit that a function chooses instead."""
     for node in list(graph_module.graph.nodes):
         if node.target is aten.div.Tensor:
             with graph_module.graph.inserting_before(node):
-                size = graph_module.graph.call_function(torch.sym_max, (node.args[1], 8))
+                size = graph_module.graph.call_function(function, (node.args[1], limit))
             node.args = (node.args[0], size)
     graph_module.recompile()
+
+
+def at_least_eight(graph_module: fx.GraphModule) -> None:
+    """Divides by the batch size, or by 8 where that is more. Wrong, but not for batches of at least eight rows."""
+    _divide_by(graph_module, torch.sym_max, 8)
+
+
+def at_least_three(graph_module: fx.GraphModule) -> None:
+    """Divides by the batch size, or by 3 where that is more. Wrong, but not for batches of at least three rows."""
+    _divide_by(graph_module, torch.sym_max, 3)
+
+
+def at_most_four(graph_module: fx.GraphModule) -> None:
+    """Divides by the batch size, or by 4 where that is less. Wrong, but not for batches of at most four rows."""
+    _divide_by(graph_module, torch.sym_min, 4)
 
 
 MORE_PASSES = {
     function.__name__: function
     for function in (
         *(leave_alone, refuse, double_weights, break_after_writing, shift, nudge, make_undefined, wrap, freeze_batch),
-        at_least_eight,
+        *(at_least_eight, at_least_three, at_most_four, double_statistics, lose_a_node),
     )
 } | {f"drift_{number}": drift for number in range(1, 7)}
 """Further ones, of which the task says nothing."""

@@ -105,16 +105,6 @@ class Knows(nn.Module):
         return x
 
 
-class OneRow(nn.Module):
-    """On one side of the branch one value, on the other one for each row."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, width) to (batch,) or (1,)."""
-        if x.sum() > 0:
-            return (x * 0).sum(dim=1)
-        return torch.zeros(1)
-
-
 class Nearly(nn.Module):
     """Numbers near 0 and near 1000, and branches that change the ones or the others by about a ten-thousandth."""
 
@@ -187,10 +177,46 @@ class Endless(nn.Module):
         return -x / 0.0
 
 
+class Chosen(nn.Module):
+    """As many values as are positive, perhaps none; a branch decides in which order."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (number,)."""
+        y = x[x > 0]
+        if x.sum() > 0 and x.max() < 5:
+            return y.flip(0)
+        return y
+
+
+class Moved(nn.Module):
+    """Zeros and what is not a number: branches decide which half is which."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 2 * width)."""
+        zeros, undefined = x * 0, torch.log(-1 - x.abs())
+        if x.max() > 5:
+            zeros = undefined
+        if x.sum() > 0:
+            return torch.cat([zeros, undefined], 1)
+        return torch.cat([undefined, zeros], 1)
+
+
+class Folded(nn.Module):
+    """Zeros on every side of its branches, in three shapes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 1), (batch, 1, width) or the same."""
+        if x.sum() > 0:
+            if x.max() > 5:
+                return (x * 0).unsqueeze(1)
+            return (x * 0).sum(dim=1, keepdim=True)
+        return x * 0
+
+
 MODELS: dict[str, type[nn.Module]] = {"one branch": OneBranch, "nested": Nested, "plain": Plain}
-MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows, "one row": OneRow}
+MODELS |= {"slight": Slight, "undefined": Undefined, "scripted": Scripted, "knows": Knows}
 MODELS |= {"nearly": Nearly, "looped": Looped, "vanishing": Vanishing, "zeroed": Zeroed, "partly": Partly}
-MODELS |= {"endless": Endless}
+MODELS |= {"endless": Endless, "chosen": Chosen, "folded": Folded, "moved": Moved}
 """By name. The first three are shown in the task."""
 
 SHOWN = ("one branch", "nested", "plain")

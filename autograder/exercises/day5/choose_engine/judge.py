@@ -45,9 +45,14 @@ MISCONCEPTIONS = {
         "You kept an engine that gives more or fewer values than `eager`. `zip` stops where the shorter list ends."
     ),
     "overwritten result": (
-        "You kept an engine that hands out one list for all calls: a later call overwrites an earlier result. Keep a "
-        "result, call again with another input, and look at the first one once more."
+        "You kept an engine that hands out a list a second time: a later call overwrites an earlier result. Keep a "
+        "result, call again with all the other inputs, and look at the first one once more."
     ),
+    "values in another order": (
+        "You kept an engine that gives the right values in another order. Compare value by value, each with `eager`'s "
+        "in the same place."
+    ),
+    "refused and timed": "You give a `speed_up` for an engine that you refused: only the rest is timed.",
     "right one refused": "You refused an engine that is right on every input.",
     "near one refused": (
         "You refused an engine that is off by half of what is allowed: 1e-4 of the *largest* value that `eager` gives "
@@ -82,13 +87,16 @@ WHY = {  # the most telling first, since who compares on the example only keeps 
     "not a number": "NaN let through",
     "longer": "length not compared",
     "shorter": "length not compared",
+    "turned": "values in another order",
     "above": "tolerance by itself",
     "later": "tolerance of another input",
     "earlier": "others only",
     "below": "too generous",
     "refuses": "error is no refusal",
     "fails": "error is no refusal",
+    "stops": "error is no refusal",
     "overwrites": "overwritten result",
+    "alternates": "overwritten result",
 }
 
 CLOSE = 1e-6
@@ -143,6 +151,15 @@ def _fixed_cases() -> list[Case]:
         ("a value too few", 4, usual, {EAGER: eager, "off": _row(0.1, "shorter"), "right": _row(0.5)}),
         ("answers that are remembered", 4, usual, {EAGER: eager, "cached": _row(0.1, "caches"), "right": _row(0.5)}),
         ("an error at once", 4, usual, {EAGER: eager, "out": _row(0.1, "fails"), "right": _row(0.5)}),
+        ("an error of another kind", 4, usual, {EAGER: eager, "out": _row(0.1, "stops"), "right": _row(0.5)}),
+        ("the other way round", 4, usual, {EAGER: eager, "off": _row(0.1, "turned"), "right": _row(0.5)}),
+        (
+            "two lists in turn",
+            4,
+            [[1.5, -2.0], [4.0, 1.0], [3.0, 0.5], [2.5, 5.0]],
+            {EAGER: eager, "buffered": _row(0.1, "alternates"), "right": _row(0.5)},
+        ),
+        ("zeros", 4, [[0.5, 2.0], [0.0, 0.0]], {EAGER: eager, "near": _row(0.5, "near"), "slow": _row(2.0)}),
     ]
     return [engines_case(name, script, [1.0], rounds, inputs) for name, rounds, inputs, script in told]
 
@@ -184,6 +201,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if too_many:
         near = script[too_many[0]]["kind"] == "near"
         yield ("near one refused" if near else "right one refused"), f"({too_many[0]})"
+        return
+    if both := [name for name in script if name in refused and speed_up.get(name)]:
+        yield "refused and timed", f"({both[0]})"
         return
     right = [name for name, row in script.items() if row["kind"] in RIGHT]
     timed = _timed(case, values["seen"])

@@ -20,13 +20,14 @@ MOST_NUMBERS, LARGEST = 1000, 1e100
 
 KINDS = (
     *("right", "near", "caches", "remembers", "rounds", "above", "earlier", "later", "below"),
-    *("not a number", "longer", "shorter", "refuses", "fails", "overwrites"),
+    *("not a number", "longer", "shorter", "turned", "refuses", "fails", "stops", "overwrites", "alternates"),
 )
 """What an engine may be: right; off by 5e-5 of the largest value, up and down; right, with the list that it returned
 for an equal input; with the first result for every input of that length; with three digits; too large by a thousandth
 of the largest value, for every input, for the first or for all others; too small by as much; with a NaN at the end;
-with a value too many or too few; with a ValueError for inputs of another length than the first; with a RuntimeError
-for all; with one list for all results."""
+with a value too many or too few; with the values the other way round; with a ValueError for inputs of another length
+than the first; with a RuntimeError for all; with a ZeroDivisionError for all; with one list for all results; with two
+lists in turn."""
 
 RIGHT = ("right", "near", "caches")
 """The kinds that are within the tolerance on every input."""
@@ -54,7 +55,7 @@ class ScriptedEngines:
         self._now, self._calls = 0.0, 0
         self._called = dict.fromkeys(script, 0)
         self._first: dict[str, Values] = {}
-        self._kept: dict[str, Values] = {}
+        self._kept: dict[tuple[str, int], Values] = {}
         self._cached: dict[tuple[str, tuple[float, ...]], Values] = {}
         self._lists: list[Values] = []
         self.record: list[str] = []
@@ -80,7 +81,7 @@ class ScriptedEngines:
             raise ValueError("there is no such engine")
         try:
             result = self.call(name, values)
-        except (ValueError, RuntimeError) as error:
+        except (ValueError, RuntimeError, ZeroDivisionError) as error:
             return {"error": str(error), "kind": type(error).__name__}
         if all(kept is not result for kept in self._lists):
             self._lists.append(result)
@@ -114,12 +115,15 @@ class ScriptedEngines:
             raise ValueError(f"compiled for {len(first)} numbers")
         if row["kind"] == "fails":
             raise RuntimeError("out of memory")
+        if row["kind"] == "stops":
+            raise ZeroDivisionError("no threads to share the work")
         right = [value * value for value in values]
         # Two kinds are right for some inputs: all but the first, or the first.
         spared = {"earlier": right != first, "later": right == first}.get(row["kind"], False)
         result = right if spared else _flawed(row["kind"], right)
-        if row["kind"] == "overwrites":
-            kept = self._kept.setdefault(name, result)
+        if row["kind"] in ("overwrites", "alternates"):
+            turn = self._called[name] % 2 if row["kind"] == "alternates" else 0
+            kept = self._kept.setdefault((name, turn), result)
             kept[:] = result
             return kept
         if row["kind"] == "caches":
@@ -145,6 +149,8 @@ def _flawed(kind: str, right: Values) -> Values:
             return [*right, 0.0]
         case "shorter":
             return right[:-1]
+        case "turned":
+            return right[::-1]
     return right
 
 
@@ -177,7 +183,8 @@ class Engines:
         _check(values)
         answer = self._ask([name, values])
         if "error" in answer:
-            raise RuntimeError(answer["error"]) if answer["kind"] == "RuntimeError" else ValueError(answer["error"])
+            kinds = {"RuntimeError": RuntimeError, "ZeroDivisionError": ZeroDivisionError}
+            raise kinds.get(answer["kind"], ValueError)(answer["error"])
         # An engine that overwrites its one list overwrites it here, too.
         result = self._lists.setdefault(answer["list"], [])
         result[:] = answer["result"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -25,6 +26,10 @@ MISCONCEPTIONS = {
         "You report sizes of 1 as fixed that may vary, but only together: when one of them becomes 2, the other has "
         "to. Try several at a time: all of them, else all but one, and so on."
     ),
+    "not tried together": (
+        "You report sizes as fixed that may vary, but only together: of those that have to be equal, all change at a "
+        "time, in one input or in several."
+    ),
     "first dimension only": "You looked at dimension 0 only: the length and others may vary, too.",
     "everything varies": (
         "You report a size as variable that the model holds fixed, by its weights or by a number in its program. The "
@@ -38,9 +43,17 @@ MISCONCEPTIONS = {
         "Two sizes have the same name in your answer, though the model takes different values for them. Equal in the "
         "example is not equal always."
     ),
+    "equal though one is larger": (
+        "Two sizes have the same name in your answer, though one has to be twice the other: they vary together, and "
+        "are never equal. The exporter writes `s0` for one and `2*s0` for the other; take the whole text."
+    ),
+    "varies with another": (
+        "You report a size as fixed that may vary together with another one, which has to be twice as large or half as "
+        "large. Change both at a time."
+    ),
     "range with an end": (
-        "You report a size as fixed that may vary within a range: this model takes any length up to a limit. To try a "
-        "single size far from the example is not enough, and a range with an end is still a range."
+        "You report a size as fixed that may vary within a range: this model takes any length up to a limit, or from a "
+        "limit on. To try a single size is not enough, and a range with an end is still a range."
     ),
     "wrong number": "A fixed size is not the number that the model needs.",
 }
@@ -54,10 +67,16 @@ FIXED: dict[str, dict[str, Any]] = {
     "three inputs": {"model": "three", "width": 3, "sizes": [2, 6]},
     "three inputs, one row": {"model": "three", "width": 3, "sizes": [1, 6]},
     "one row for each row": {"model": "shifted", "width": 3, "sizes": [3, 5]},
+    "one row for one row": {"model": "shifted", "width": 3, "sizes": [1, 5]},
     "an inner size of one": {"model": "matched", "width": 1, "sizes": [3, 5]},
     "equal by chance": {"model": "dense", "width": 4, "sizes": [4, 4]},
     "equal by chance, each with each": {"model": "matched", "width": 5, "sizes": [5, 5]},
     "equal by chance, a mask": {"model": "masked", "width": 4, "sizes": [4, 4]},
+    "one size twice the other": {"model": "paired", "width": 3, "sizes": [3, 5]},
+    "from the fourth place on": {"model": "windowed", "width": 3, "sizes": [3, 4]},
+    "two weights of width one, one row": {"model": "both", "width": 1, "sizes": [1, 1]},
+    "last and first": {"model": "product", "width": 4, "sizes": [3, 5]},
+    "in another order": {"model": "masked", "width": 3, "sizes": [3, 5], "reversed": True},
 }
 """Cases that are the same for every seed."""
 
@@ -106,22 +125,24 @@ def without_ones(case: Case) -> Shapes:
 def varies_together(case: Case, more: int = 1) -> dict[Place, frozenset[Place]]:
     """For each size the smallest set of sizes, itself among them, that can be changed while the rest stays.
 
-    A size without an entry is fixed.
+    Sizes of a set that are equal change by as much, and one that is twice another by twice as much. A size without an
+    entry is fixed.
 
     Args:
         case: the case.
-        more: by how much sizes are changed. A size that may vary up to a limit takes one more, and not many more.
+        more: by how much the smallest are changed. A size that may vary up to a limit takes one more, and not many.
     """
     start = without_ones(case)
     places = [(name, i) for name, shape in start.items() for i in range(len(shape)) if shape[i] > 1]
     found: dict[Place, frozenset[Place]] = {}
     for number in range(1, 4):
         for together in itertools.combinations(places, number):
-            if any(place in found for place in together) or len({start[name][i] for name, i in together}) > 1:
+            if any(place in found for place in together):
                 continue
             shapes = {name: list(shape) for name, shape in start.items()}
+            common = math.gcd(*(start[name][i] for name, i in together))
             for name, i in together:
-                shapes[name][i] += more
+                shapes[name][i] += more * (start[name][i] // common)
             if runs(case, shapes):
                 found |= dict.fromkeys(together, frozenset(together))
     return found
@@ -137,7 +158,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if not isinstance(sizes.get(name), list) or len(sizes[name]) != value.dim():
             yield "no sizes", f"({name} has {value.dim()} dimensions; found {sizes.get(name, 'nothing')})"
             return
-    truth = varies_together(case)
+    truth, start = varies_together(case), without_ones(case)
     said = {(name, i): sizes[name][i] for name, value in example.items() for i in range(value.dim())}
     for (name, i), size in said.items():
         detail = f"(dimension {i} of {name}: {size!r})"
@@ -149,18 +170,28 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
                 yield "wrong number", detail
                 return
         elif not isinstance(size, str):
-            if (name, i) not in varies_together(case, 17):
+            if len({start[place[0]][place[1]] for place in truth[name, i]}) > 1:
+                yield "varies with another", detail
+                return
+            if any((name, i) not in varies_together(case, more) for more in (17, -1)):
                 yield "range with an end", detail
                 return
             together = truth[name, i]
             if len(together) > 1 and all(said[place] == example[place[0]].shape[place[1]] == 1 for place in together):
                 yield "ones tried alone", detail
                 return
+            if len(together) > 1:
+                yield "not tried together", detail
+                return
             yield ("froze the first dimension" if i == 0 else "first dimension only"), detail
             return
     for one, other in itertools.combinations(truth, 2):
-        tied = other in truth[one]
+        bound = other in truth[one]
+        tied = bound and start[one[0]][one[1]] == start[other[0]][other[1]]
         if tied != (said[one] == said[other]):
             names = f"(dimension {one[1]} of {one[0]} and dimension {other[1]} of {other[0]})"
-            yield ("independent sizes" if tied else "tied by chance"), names
+            yield (
+                ("independent sizes" if tied else "equal though one is larger" if bound else "tied by chance"),
+                names,
+            )
             return

@@ -112,8 +112,61 @@ class Shifted(nn.Module):
         return x + row
 
 
+class Paired(nn.Module):
+    """Two rows of the longer input for each row of the shorter one."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, short: torch.Tensor, long: torch.Tensor) -> torch.Tensor:
+        """(rows, columns) and (2 * rows, columns) to (2 * rows, columns)."""
+        return torch.cat([short, short]) + long
+
+
+class Windowed(nn.Module):
+    """Written for sequences of four places or more."""
+
+    LEAST = 4
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length) to the same, where length is 4 at least."""
+        if x.shape[1] < self.LEAST:
+            raise ValueError(f"{x.shape[1]} places, and at least {self.LEAST} are needed")
+        return x * 2
+
+
+class Both(nn.Module):
+    """Two inputs, each of the width of its own weights."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(width, 3), nn.Linear(width, 3)
+
+    def forward(self, one: torch.Tensor, other: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        """(batch, width) each, and a number (), to (batch, 3)."""
+        return (self.one(one) + self.other(other)) * scale
+
+
+class Product(nn.Module):
+    """A product of two matrices: what is the last size of one is the first of the other."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """(rows, width) and (width, columns) to (rows, columns)."""
+        return left @ right
+
+
 MODELS: dict[str, type[nn.Module]] = {"dense": Dense, "masked": Masked, "matched": Matched, "reshaped": Reshaped}
 MODELS |= {"placed": Placed, "square": Square, "three": Three, "shifted": Shifted}
+MODELS |= {"paired": Paired, "windowed": Windowed, "both": Both, "product": Product}
 """By name."""
 
 
@@ -137,7 +190,16 @@ def make_example(case: Case) -> dict[str, torch.Tensor]:
     if given["model"] == "dense":
         return {"x": torch.ones(first, second, width)}
     if given["model"] == "masked":
-        return {"tokens": torch.ones(first, second, dtype=torch.long), "mask": torch.ones(first, second)}
+        example = {"tokens": torch.ones(first, second, dtype=torch.long), "mask": torch.ones(first, second)}
+        return dict(reversed(example.items())) if given.get("reversed") else example
+    if given["model"] == "paired":
+        return {"short": torch.ones(first, second), "long": torch.ones(2 * first, second)}
+    if given["model"] == "windowed":
+        return {"x": torch.ones(first, second)}
+    if given["model"] == "both":
+        return {"one": torch.ones(first, width), "other": torch.ones(first, width), "scale": torch.tensor(2.0)}
+    if given["model"] == "product":
+        return {"left": torch.ones(first, width), "right": torch.ones(width, second)}
     if given["model"] == "three":
         return {name: torch.ones(first, second, dtype=torch.long) for name in ("tokens", "kinds", "mask")}
     if given["model"] == "square":

@@ -15,7 +15,7 @@ from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.day2.programs import build, program
 from autograder.exercises.day5.insert_after.visible import FUNCTIONS, MODELS
-from autograder.exercises.graph_comparison import difference, operations
+from autograder.exercises.graph_comparison import Calls, behaviour, first_difference, operations, own_behaviour
 from fxopt_core.graphs import is_operation, operation_name
 
 MISCONCEPTIONS = {
@@ -23,6 +23,10 @@ MISCONCEPTIONS = {
     "reads itself": (
         "The new node reads itself: `replace_all_uses_with` also replaced the use in the new node. Give the new node "
         "its argument after the replacement, or leave the new node out of it (`delete_user_cb`)."
+    ),
+    "calls something else": (
+        "Your graph calls something of your own, or what a graph cannot hold. A new node calls `function` itself, with "
+        "the old node as its argument: `graph.call_function(function, (node,))`."
     ),
     "malformed graph": (
         "In your graph a node is read before it is computed: insert the new node directly behind the one whose result "
@@ -67,11 +71,21 @@ FIXED: dict[str, tuple[str, str, str]] = {
     "in lists and dictionaries": (
         "exp",
         "tanh",
-        "h = torch.exp(x)\ng = torch.exp(h)\nreturn {'a': [h, (g, x)], 'b': torch.stack([h, g, h]), 'c': h[:, 1:]}",
+        "h = torch.exp(x)\ng = torch.exp(h)\n"
+        "return {'a': [h, (g, {'d': h})], 'b': torch.stack([h, g, h]), 'c': h[:, 1:]}",
     ),
     "twice in one call": ("exp", "sin", "h = torch.exp(x)\nreturn torch.add(h, h, alpha=2), torch.where(h > 1, h, -h)"),
     "the same call twice": ("exp", "sin", "g = torch.exp(x)\nh = torch.exp(x)\nreturn g * h.cos(), h"),
-    "called by keyword": ("exp", "abs", "h = torch.exp(input=x)\nreturn torch.clamp(input=h, max=h.mean())"),
+    "called by keyword": (
+        "exp",
+        "tanh",
+        "h = torch.exp(input=x)\nreturn torch.clamp(input=h, max=h.mean()), torch.cat(tensors=[x, h], dim=1)",
+    ),
+    "in every part of a slice": (
+        "add",
+        "abs",
+        "h = torch.add((x[0, 0] * 0).long(), 1, alpha=-2)\nreturn x[h:], x[:h], x[:, ::h]",
+    ),
     "the result is an index": (
         "neg",
         "abs",
@@ -178,22 +192,29 @@ MISTAKES: dict[str, Callable[[Case], fx.GraphModule]] = {
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What the graph computes; if it is not right, which mistake computes that."""
-    names = {"GraphModule": "", "loop": "reads itself", "malformed": "malformed graph"}
+    names = {
+        "GraphModule": "",
+        "loop": "reads itself",
+        "malformed": "malformed graph",
+        "foreign": "calls something else",
+    }
     if problem := names.get(evidence.values["returned"], "returned no graph module"):
         yield problem, evidence.values.get("text", "")
         return
-    theirs, inputs = decode(evidence.graphs["graph"]), [torch.linspace(-1.3, 0.9, 12).reshape(3, 4)]
-    wanted = expected(case)
-    different = _differs(wanted, theirs, inputs)
-    explained = {name: _differs(make(case), theirs, inputs) for name, make in MISTAKES.items()}
+    theirs, wanted = decode(evidence.graphs["graph"]), expected(case)
+    calls = Calls([[torch.linspace(-1.3, 0.9, 12).reshape(3, 4)]] * 2)
+    found = behaviour(theirs, calls)
+    different = _differs(wanted, theirs, found, calls)
+    explained = {name: _differs(make(case), theirs, found, calls) for name, make in MISTAKES.items()}
     if different:
         fits = tuple(name for name, other in explained.items() if not other)
         yield Deviation("something else", fits, f"({different})", len(own_nodes(wanted)))
         return
     yield Agreement("something else", tuple(name for name, other in explained.items() if other))
-    if (found := _in_order(theirs)) != (right := _in_order(wanted)):
-        yield "not directly behind", f"(found {', '.join(found)}; wanted {', '.join(right)})"
-    if difference(wanted, decode(evidence.graphs["code"]), inputs, absolute=1e-6):
+    if (order := _in_order(theirs)) != (right := _in_order(wanted)):
+        yield "not directly behind", f"(found {', '.join(order)}; wanted {', '.join(right)})"
+    code = behaviour(decode(evidence.graphs["code"]), calls)
+    if first_difference(own_behaviour(wanted, calls), code, absolute=1e-6):
         yield "forgot recompile", ""
 
 
@@ -202,10 +223,17 @@ def _in_order(graph_module: fx.GraphModule) -> list[str]:
     return [operation_name(node) for node in own_nodes(graph_module) if is_operation(node)]
 
 
-def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, inputs: list[torch.Tensor]) -> str:
-    """What two graphs do otherwise, in words; their operations count, too, where nobody reads them."""
-    if different := difference(wanted, theirs, inputs, absolute=1e-6):
-        return f"what differs: {different}"
+def _differs(wanted: fx.GraphModule, theirs: fx.GraphModule, found: dict[str, Any], calls: Calls) -> str:
+    """What two graphs do otherwise, in words; their operations count, too, where nobody reads them.
+
+    Args:
+        wanted: a graph of the judge's. What a mistake makes of a case may not run.
+        theirs: the learner's.
+        found: what that one does in these calls.
+        calls: how both are called.
+    """
+    if different := first_difference(own_behaviour(wanted, calls), found, absolute=1e-6):
+        return str(different)
     if operations(theirs) != operations(wanted):
         return f"{operations(theirs)} operations, {operations(wanted)} wanted"
     return ""

@@ -90,9 +90,12 @@ def probe(case: Case, insert_after: Any) -> Evidence:
         return Evidence({"returned": "loop"})
     try:
         result.graph.lint()
-        evidence.graphs["graph"] = encode(result)
-    except (RuntimeError, GraphFormatError) as error:
+    except RuntimeError as error:
         return Evidence({"returned": "malformed", "text": str(error)[:300]})
+    try:
+        evidence.graphs["graph"] = encode(result)
+    except GraphFormatError as error:
+        return Evidence({"returned": "foreign", "text": str(error)[:300]})
     evidence.graphs["code"] = encode(_what_runs(result))
     return evidence
 

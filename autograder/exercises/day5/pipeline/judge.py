@@ -47,9 +47,16 @@ MISCONCEPTIONS = {
         "After your pipeline the caller's model has other weights: an exported program shares them, and a pass wrote "
         "into them. Work on a copy of the model."
     ),
-    "model left in another mode": "After your pipeline the caller's model is in another mode (training or evaluation).",
+    "model left in another mode": (
+        "After your pipeline the caller's model is in another mode (training or evaluation), or one of its modules is: "
+        "each has a mode of its own. Switch a copy."
+    ),
     "checked on the example only": (
         "You kept a pass that is right on the example only. Verify on the other inputs, too: that is what they are for."
+    ),
+    "checked on some of the others": (
+        "You kept a pass that is right on the example and on some of the others, and wrong on another one. Verify on "
+        "every one of them."
     ),
     "kept what raised": "You kept a pass that raised an error.",
     "rounding taken for a mistake": (
@@ -138,6 +145,9 @@ FIXED: dict[str, tuple[list[str], list[str]]] = {
     "another shape": (["layer", "sin"], ["wrap", "fold_scale"]),
     "the example's batch": (["sin", "layer"], ["freeze_batch", "fold_scale"]),
     "another size": (["layer", "centre"], ["at_least_eight", "fold_scale"]),
+    "sizes of the others": (["layer", "centre"], ["at_most_four", "at_least_three", "fold_scale"]),
+    "statistics written": (["layer", "norm"], ["double_statistics", "drop_neutral", "fold_scale"]),
+    "an error of another kind": (["sin", "layer"], ["lose_a_node", "fold_scale"]),
     "one after the other": (["layer", "sin"], ["drop_neutral", *(f"drift_{number}" for number in range(1, 7))]),
     "in training": (ALL, ["double_weights", "merge_relus", "fold_scale", "drop_neutral"]),
     "no passes": (["layer", "relu"], []),
@@ -163,9 +173,9 @@ def hidden_cases(random: Random) -> list[Case]:
         }
         cases.append(Case(f"hidden {number}", {"parts": parts, "passes": passes} | given, kept=_script(random)))
     for name, (parts, passes) in FIXED.items():
-        more = {"width": 4, "training": name in IN_TRAINING, "seed": 3}
+        more = {"width": 4, "training": name in IN_TRAINING, "frozen": name == "in training", "seed": 3}
         cases.append(Case(f"hidden {name}", {"parts": parts, "passes": passes} | more, kept=_script(random)))
-    given = {"width": 3, "training": True, "seed": random.randrange(2**31)}
+    given = {"width": 3, "training": True, "frozen": True, "seed": random.randrange(2**31)}
     branching = {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given
     cases.append(Case("hidden branch", branching, kept=_script(random)))
     return cases
@@ -295,6 +305,9 @@ KEPT = {
     "make_undefined": "took NaN for right",
     "wrap": "compared by broadcasting",
     "at_least_eight": "joined the inputs",
+    "at_least_three": "checked on some of the others",
+    "at_most_four": "checked on some of the others",
+    "lose_a_node": "kept what raised",
 }
 """What it means to keep a pass where it is not right."""
 

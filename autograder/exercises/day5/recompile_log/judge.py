@@ -38,8 +38,8 @@ MISCONCEPTIONS = {
         "compiles with `dynamic=False`, where each size has a version of its own."
     ),
     "guards on sizes only": (
-        "You missed a recompilation that has nothing to do with sizes: guards also look at dtypes, and at Python "
-        "values that decided how the function ran."
+        "You missed a recompilation that has nothing to do with sizes: guards also look at a tensor's dtype, its "
+        "strides and whether it requires a gradient, and at values and types of Python arguments that are read."
     ),
     "missed a recompilation": "You missed a recompilation: a size differs from that of every version so far.",
     "wrong argument": (
@@ -93,14 +93,16 @@ def hidden_cases(random: Random) -> list[Case]:
 def fixed_cases() -> list[Case]:
     """What no seed decides: unguarded arguments in every place, and versions whose guards differ."""
     one: dict[str, Any] = {
-        "label": "a", "left": tensor([3]), "note": 1, "right": tensor([3], seed=1), "sharp": True, "hint": 0.5,
+        "label": "a", "left": tensor([4, 3]), "note": 1, "right": tensor([4, 3], seed=1), "sharp": True, "hint": 0.5,
     }  # fmt: skip
     unguarded: list[dict[str, Any]] = [
         {"label": "b"},
         {"note": 2, "hint": 1.5},
-        {"label": "c", "left": tensor([3], "float64"), "note": 3},
+        {"label": "c", "left": tensor([4, 3], "float64"), "note": 3},
         {"label": "d", "note": 4, "sharp": False, "hint": 2.5},
-        {"label": "e", "note": 5, "right": tensor([3], "float64"), "hint": 3.5},
+        {"label": "e", "note": 5, "right": tensor([4, 3], "float64"), "sharp": False, "hint": 3.5},
+        {"label": "f", "left": tensor([4, 3], kind="turned")},
+        {"note": 6, "right": tensor([4, 3], seed=1, kind="leaf")},
         {"hint": 4.5},
     ]
     image: dict[str, Any] = {"image": tensor([4, 3]), "gain": tensor([]), "bright": True, "note": "a"}
@@ -114,7 +116,13 @@ def fixed_cases() -> list[Case]:
         {"image": tensor([5, 3], seed=4)},
     ]
     off: dict[str, Any] = {"values": tensor([3]), "amount": 2, "on": False}
-    sides: list[dict[str, Any]] = [{"amount": 3}, {"amount": 3, "on": True}, {"amount": 4, "on": True}, {"on": True}]
+    sides: list[dict[str, Any]] = [
+        {"amount": 3},
+        {"amount": 3, "on": True},
+        {"amount": 3.0, "on": True},
+        {"amount": 4, "on": True},
+        {"on": True},
+    ]
     short: dict[str, Any] = {"a": "b", "size": 3, "at": "c", "size_at": tensor([6]), "by": 1}
     shorter: list[dict[str, Any]] = [
         {"a": "d", "size": 4, "at": "e"},
@@ -174,7 +182,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             return
         # Only this argument is another than in the first call: does that alone make Dynamo compile?
         if not compilations(function, [calls[0], calls[0] | {name: calls[i][name]}])[1]:
-            same = given[i][name] == given[0][name]
+            same = repr(given[i][name]) == repr(given[0][name])
             yield ("another version's guard" if same else "wrong argument"), f"(call {i + 1}: {name})"
             return
     if again != log:
@@ -183,10 +191,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _why(given: list[dict[str, Any]], i: int, happened: str) -> str:
     """The misconception under which one would get call `i` wrong."""
+    told = [repr(call) for call in given]  # in Python 2 == 2.0, and a guard tells them apart
     if happened == "reused":
-        if given[i] == given[i - 1]:
-            return "refused and never compiled" if given[i] != given[0] else "every change counted"
-        return "one version remembered" if given[i] in given[:i] else "every change counted"
+        if told[i] == told[i - 1]:
+            return "refused and never compiled" if told[i] != told[0] else "every change counted"
+        return "one version remembered" if told[i] in told[:i] else "every change counted"
     shapes = [{name: value[1] for name, value in call.items() if isinstance(value, list)} for call in given]
     if shapes[i] in shapes[:i]:
         return "guards on sizes only"

@@ -41,9 +41,15 @@ FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {"shade": shade, "settle": s
 FUNCTIONS |= {"crop": crop}
 
 
-def tensor(shape: list[int], dtype: str = "float32", seed: int = 0) -> list[Any]:
-    """How a case holds a tensor argument."""
-    return ["tensor", shape, dtype, seed]
+def tensor(shape: list[int], dtype: str = "float32", seed: int = 0, kind: str = "") -> list[Any]:
+    """How a case holds a tensor argument.
+
+    Args:
+        shape, dtype: of the tensor.
+        seed: of its values.
+        kind: `turned`, if it is a view of a tensor of the reversed shape; `leaf`, if it requires a gradient.
+    """
+    return ["tensor", shape, dtype, seed, kind]
 
 
 def visible_cases() -> list[Case]:
@@ -76,8 +82,10 @@ def make_calls(case: Case) -> list[dict[str, Any]]:
 def _make(value: Any) -> Any:
     if not isinstance(value, list):
         return value
-    _, shape, dtype, seed = value
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(getattr(torch, dtype))
+    _, shape, dtype, seed, kind = value
+    drawn = shape[::-1] if kind == "turned" else shape
+    made = torch.rand(drawn, generator=torch.Generator().manual_seed(seed)).to(getattr(torch, dtype))
+    return made.mT if kind == "turned" else made.requires_grad_(kind == "leaf")
 
 
 def probe(case: Case, recompile_log: Any) -> Evidence:

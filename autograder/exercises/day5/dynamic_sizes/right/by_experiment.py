@@ -1,6 +1,7 @@
-"""No export at all: sizes are changed one by one and in pairs, and the model is asked."""
+"""No export at all: sizes are changed one by one and together, in proportion, and the model is asked."""
 
 import itertools
+import math
 
 import torch
 
@@ -37,12 +38,11 @@ def dynamic_sizes(model, example):
         if any(isinstance(answer[name][i], str) for name, i in group):
             continue
         shapes = {name: list(shape) for name, shape in base.items()}
-        if len({shapes[name][i] for name, i in group}) > 1:
-            continue
+        step = math.gcd(*(base[name][i] for name, i in group))
         for name, i in group:
-            shapes[name][i] += 1
+            shapes[name][i] += base[name][i] // step
         if works(model, shapes, example):
             label = next(names)
             for name, i in group:
-                answer[name][i] = label
+                answer[name][i] = f"{base[name][i] // step} * {label}"
     return answer

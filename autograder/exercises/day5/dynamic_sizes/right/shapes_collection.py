@@ -1,4 +1,4 @@
-"""Positional inputs, a `ShapesCollection`, and the shapes of the placeholders in order; sizes of 1 become 2 one by one."""
+"""A `ShapesCollection`, and the shapes of the placeholders in order; sizes of 1 become 2 one by one."""
 
 import itertools
 
@@ -16,15 +16,15 @@ def larger(model, example):
             model(**tensors)
         except Exception:
             continue
-        return list(tensors.values())
+        return tensors
 
 
 def dynamic_sizes(model, example):
-    tensors = [x.clone() for x in larger(model, example)]
+    tensors = {name: x.clone() for name, x in larger(model, example).items()}
     shapes = torch.export.ShapesCollection()
-    for tensor in tensors:
+    for tensor in tensors.values():
         shapes[tensor] = {i: torch.export.Dim.AUTO for i in range(tensor.dim())}
-    graph = torch.export.export(model, tuple(tensors), dynamic_shapes=shapes).graph
+    graph = torch.export.export(model, (), tensors, dynamic_shapes=shapes).graph
     found = {}
     for node in graph.find_nodes(op="placeholder"):
         if node.target in example:
