@@ -135,10 +135,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         return
     given = case.parameters
     for sizes, found in zip(given.get("sizes", []), evidence.values["formulas"], strict=True):
-        others = explained(*sizes, heads=1, kind=given["kind"])
+        batch, length, width, inner = sizes
+        others = explained(batch, length, width, inner, 1, given["kind"])
         if found != (figure := others.pop("")):
             fits = tuple(name for name, value in others.items() if value == found)
-            batch, length, width, inner = sizes
             said = (
                 f"(formula for batch {batch}, length {length}, width {width}, inner {inner}: {found}, wanted {figure})"
             )
