@@ -41,8 +41,8 @@ transformers.logging.set_verbosity_error()
 # *12 minutes, easy.* Three functions, from words to a trusted program:
 #
 # 1. `encode_texts(tokenizer, texts, most)` returns a dictionary with `input_ids` and `attention_mask` (more is fine), both
-#    of shape (texts, tokens). Short texts are filled up to the longest one: there, and only there, the mask is 0. No text
-#    has more than `most` tokens, `[CLS]` and `[SEP]` included.
+#    of shape (texts, tokens). Short texts are filled up with `[PAD]` to the longest one: there, and only there, the mask is 0. No
+#    text has more than `most` tokens, `[CLS]` and `[SEP]` included.
 # 2. `export_bert(model, inputs)`, given several texts, returns an `ExportedProgram` that takes both by name, for 1 to
 #    64 texts and any length from 2 to what the model can read (`model.config.max_position_embeddings`). The model
 #    comes as training left it.
@@ -108,7 +108,7 @@ check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 #
 # Write `find_attention(graph_module)`: a list with a triple of nodes for a block, `(scores, softmax, output)`, where `scores` is
 # the first product and `output` the second. A softmax belongs to one block; where several products fit, take any. Follow the
-# data flow: names differ from model to model. The cases hold BERT, GPT-2, other forms of attention, and things that only look
+# data flow: names differ from model to model. Leave the graph as it is. The cases hold BERT, GPT-2, other forms of attention, and things that only look
 # like it.
 #
 # <details><summary>Hint 1: a question</summary>From a softmax, which way leads up to the scores, and which down to the values? When is one of the two missing?</details>
@@ -244,6 +244,7 @@ def fuse_attention(graph_module: fx.GraphModule) -> fx.GraphModule:
                 (query, key, output.args[1]),
                 {"attn_mask": mask, "scale": scale},
             )
+        fused.meta = dict(output.meta)  # a block below may ask what its mask is like
         output.replace_all_uses_with(fused)
         for step in reversed(old):  # `eliminate_dead_code` would keep a dropout, even one that is off
             graph.erase_node(step)
@@ -259,13 +260,13 @@ check.day4.fuse_attention(fuse_attention)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layer_costs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. What each layer costs, counted and by formula
 #
-# *12 minutes, medium.* How many operations does one layer of a transformer take? Answer twice, and let the two answers check
-# one another:
+# *12 minutes, medium.* How many operations does one layer of a transformer take? Answer twice, so that one answer
+# checks the other:
 #
 # 1. `layer_formula(batch, length, width, inner)` says it from the sizes alone. Attention has four linear layers of `width` ×
 #    `width` and two products of matrices; the feed-forward part has two linear layers, from `width` to `inner` and back.
-# 2. `layer_costs(graph_module)` counts it in the graph: a list with one number for a layer, in order. Layers may differ.
-#    `layer_of(node)` says which layer a node belongs to, `node.meta["val"].shape` how large its value is.
+# 2. `layer_costs(graph_module)` counts it in the graph: a list with one number for a layer, in order. Layers may differ. Leave
+#    the graph as it is. `layer_of(node)` says which layer a node belongs to, `node.meta["val"].shape` how large its value is.
 #
 # A product of (n, k) and (k, m) takes 2·n·k·m operations: a multiplication and an addition are two. Biases, norms and softmax
 # do not count. BERT writes linear layers as `linear(input, weight, bias)`, GPT-2 as `addmm(bias, input, weight)`.

@@ -23,6 +23,7 @@ def build_transformer(
     fused: bool = False,
     inners: Sequence[int] = (),
     positions: int = POSITIONS,
+    around: bool = False,
 ) -> nn.Module:
     """BERT or GPT-2 with random weights, in evaluation mode. It returns a plain tuple.
 
@@ -35,6 +36,7 @@ def build_transformer(
         seed: of the weights.
         inners: the same of each layer, where layers differ.
         positions: how many tokens a text may have.
+        around: GPT-2 with one more linear layer before its layers, and one behind them.
         fused: attention by `scaled_dot_product_attention`, not written out.
 
     Raises:
@@ -77,6 +79,8 @@ def build_transformer(
         model: nn.Module = model_class(config).eval()
         for number, size in enumerate(inners):
             _with_inner(model, kind, number, width, size)
+        if around:
+            model.drop, model.ln_f = nn.Linear(width, width), nn.Linear(width, width)
         for parameter in model.parameters():  # as after training: biases are not zero, scores are not all alike
             parameter.data += 0.1 * torch.randn_like(parameter)
     return model

@@ -52,15 +52,17 @@ def test_batches_tell_a_model_without_its_mask(case: Case) -> None:
         assert len(tokens) != tokens.shape[1]
         blind = dynamic.states(model, tokens, torch.ones_like(mask))
         differs.append(not dynamic.same(blind, dynamic.states(model, tokens, mask), mask))
-    assert differs == [rows > 1 for rows, _ in case.parameters["sizes"]]
+    sizes = case.parameters["sizes"]
+    fillings = case.parameters.get("fillings", ["left"] * len(sizes))  # what follows a token, it never sees
+    assert differs == [rows > 1 and filling == "left" for (rows, _), filling in zip(sizes, fillings, strict=True)]
 
 
 def test_sizes_of_the_judge_occur_in_no_case() -> None:
     cases = [*gpt2.visible_cases(), *(case for seed in range(50) for case in dynamic.hidden_cases(Random(seed)))]
     lengths = {length for case in cases for _, length in case.parameters["sizes"]}
     rows = {count for case in cases for count, _ in case.parameters["sizes"]}
-    assert not {count for count, _ in dynamic.OTHER_SIZES} & rows
-    assert any(length not in lengths for _, length in dynamic.OTHER_SIZES)
+    assert not {count for count, _, _ in dynamic.OTHER_SIZES} & rows
+    assert any(length not in lengths for _, length, _ in dynamic.OTHER_SIZES)
 
 
 def test_automatic_dynamic_shapes_take_too_many_graphs_in_every_visible_case() -> None:
@@ -131,7 +133,9 @@ def test_a_case_tells_every_mistake_in_the_costs_from_the_right_figure() -> None
     for case in [*cost_cases(), *costs.hidden_cases(Random("x"))]:
         figures = costs.explanations(case)
         right = figures.pop("")
-        assert right not in figures.values(), case.name
+        same = {name for name, figure in figures.items() if figure == right}
+        one_token = case.parameters["batch"] == case.parameters["length"] == 1
+        assert same == ({"forgot the batch", "one token only"} if one_token else set()), case.name
 
 
 def test_a_graph_that_raises_does_not_serve() -> None:

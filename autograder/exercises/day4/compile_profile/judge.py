@@ -16,6 +16,10 @@ MISCONCEPTIONS = {
         "`compile_profile` must return a dictionary with a row for each name, and each row the numbers `cost_seconds` "
         "and `call_seconds`."
     ),
+    "rows of others": (
+        "Your profile has rows of names that this call was not given. Begin a new dictionary in each call: whoever "
+        "chooses the cheapest would choose among all of them."
+    ),
     "device still busy": (
         "You read the clock while the device was still computing: a call only hands work over. Call `synchronize()` "
         "before every reading, at the start of an interval as well as at its end."
@@ -83,6 +87,10 @@ MISCONCEPTIONS = {
     "another of two that are equal": (
         "Two ways take exactly as long for this number of calls. The task asks for the first of them in the dictionary."
     ),
+    "changed what it was given": (
+        "Your code changed what it was given: a row, a profile, or the dictionary of functions. Whoever goes on with "
+        "it gets other figures. Only read it."
+    ),
     "not the cheapest": "For this number of calls another one takes less time in total: its cost, and all its calls.",
 }
 
@@ -95,6 +103,12 @@ def hidden_cases(random: Random) -> list[Case]:
         # What is compared and chosen among is drawn apart from the script, of which it would tell something.
         figures = {"warmup": warmup, "repeats": repeats} | _figures(random)
         cases.append(Case(f"hidden {number}", figures, kept=_script(random, warmup, repeats)))
+    plain = {"first": 2.0, "runs": [0.5, 0.75, 0.75, 0.5]}
+    names = ["a plain model", "reduce-overhead"]
+    figures = {"warmup": 1, "repeats": 2, "comparisons": [list(one) for one in CLOSE_COMPARISONS]}
+    figures |= {"names": names, "jobs": [[rows, calls] for rows, calls in JOBS_OF_OTHER_NAMES]}
+    kept = dict(zip(names, (plain, plain | {"runs": [0.25, 0.5, 0.25, 0.5]}), strict=True))
+    cases.append(Case("hidden other names", figures, kept=kept))
     shorter = {"first": 0.0, "runs": [0.25, 0.5, 0.75, 0.75, 0.5, 0.75]}
     slower = {"first": 1.0, "runs": [0.25, 0.5, 0.5, 0.25, 0.25, 0.5]}
     figures = {
@@ -208,6 +222,33 @@ JOBS_AT_ONE_CALL = (
 )
 """Where one call more or less decides, or a cost below 0."""
 
+CLOSE_COMPARISONS = (
+    [0.5, 0.25, 2.5, 0.5],
+    [2.0, 0.5, 2.0, 0.5],
+    [0.0, 2.0, 2.0 + 2.0**-12, 1.0],
+    [0.0, 2.0**-13, 1.0, 2.0**-14],
+)
+"""Nothing is saved, twice; a little more than two calls; very little is saved, and it pays all the same."""
+
+JOBS_OF_OTHER_NAMES = (
+    (
+        {
+            "a plain model": {"cost_seconds": 0.5, "call_seconds": 1.0},
+            "reduce-overhead": {"cost_seconds": 8.0, "call_seconds": 0.25},
+        },
+        100,
+    ),
+    (
+        {
+            "reduce-overhead": {"cost_seconds": 1e9, "call_seconds": 0.5},
+            "a plain model": {"cost_seconds": 0.5, "call_seconds": 100.0},
+        },
+        10_000_000,
+    ),
+    ({"max-autotune": {"cost_seconds": 5e8, "call_seconds": 2.0}}, 3),
+)
+"""No name that the task mentions, totals that are very large, and a choice among one."""
+
 
 def total(row: dict[str, float], calls: float) -> float:
     """Seconds that so many calls take, with all that comes before them."""
@@ -227,6 +268,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     yield from _judge_measuring(case, evidence)
     yield from _judge_break_even(case, evidence)
     yield from _judge_choice(case, evidence)
+    if not evidence.values["kept"]:
+        yield "changed what it was given", ""
 
 
 def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -234,6 +277,9 @@ def _judge_measuring(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
     warmup, repeats = given["warmup"], given["repeats"]
     if any(not isinstance(profile.get(name, {}).get(what), float) for name in given["names"] for what in RESULTS):
         yield "rows missing", ""
+        return
+    if evidence.values["others"]:
+        yield "rows of others", f"({evidence.values['others'][0]})"
         return
     busy = _busy_readings(case, events)
     if busy:

@@ -128,21 +128,31 @@ def probe(case: Case, compile_profile: Any, break_even: Any, cheapest: Any) -> E
     clock, synchronize = partial(ask, "clock"), partial(ask, "synchronize")
     found = compile_profile(functions, clock, synchronize, given["warmup"], given["repeats"])
     profile = {name: _row(found.get(name) if isinstance(found, dict) else None) for name in given["names"]}
+    kept = [list(functions) == given["names"]]
     compared = []
     for plain_cost, plain_call, cost, call in given["comparisons"]:
         plain = dict(zip(RESULTS, (plain_cost, plain_call), strict=True))
+        compiled = dict(zip(RESULTS, (cost, call), strict=True))
+        before = [dict(plain), dict(compiled)]
         try:
-            compared.append(_number(break_even(plain, dict(zip(RESULTS, (cost, call), strict=True)))))
+            compared.append(_number(break_even(plain, compiled)))
         except ZeroDivisionError:
             compared.append("division by zero")
         except OverflowError:  # what rounding infinity raises
             compared.append("overflow")
-    chosen = [cheapest({name: dict(row) for name, row in rows.items()}, calls) for rows, calls in given["jobs"]]
+        kept.append([plain, compiled] == before)
+    chosen = []
+    for rows, calls in given["jobs"]:
+        job = {name: dict(row) for name, row in rows.items()}
+        chosen.append(cheapest(job, calls))
+        kept.append(job == rows)
     return Evidence(
         {
             "profile": profile,
             "compared": compared,
             "chosen": [name if isinstance(name, str) else None for name in chosen],
+            "kept": all(kept),
+            "others": sorted({*map(str, found)} - {*given["names"]}) if isinstance(found, dict) else [],
             "seen": seen,
         }
     )

@@ -16,8 +16,8 @@ from autograder.exercises.day4.dynamic_gpt2.visible import INPUTS, KEPT_GRAPHS, 
 from autograder.exercises.day4.models import POSITIONS
 
 MOST_GRAPHS = KEPT_GRAPHS
-OTHER_SIZES = ((6, 12), (7, 17), (9, 4))
-"""Rows and length of the judge's own texts; they occur in no case."""
+OTHER_SIZES = ((6, 12, "left"), (7, 17, "right"), (9, 4, "none"))
+"""Rows and length of the judge's own texts, which occur in no case, and where they are filled."""
 
 MISCONCEPTIONS = {
     "size refused": (
@@ -61,6 +61,14 @@ MISCONCEPTIONS = {
         "Once `compile_gpt2` had been called for another model, your first function compiled again. Leave "
         "`torch._dynamo.reset()` to those who call: it throws away what others compiled."
     ),
+    "runs another model": (
+        "Once `compile_gpt2` had been called for another model, your first function ran that one. Two functions must "
+        "not share what each of them compiled: keep it in a name inside `compile_gpt2`, not in a global one."
+    ),
+    "changed the inputs": (
+        "Your function writes into the tensors of whoever calls it: afterwards they hold other numbers. Leave both "
+        "inputs as they are."
+    ),
     "other arguments": (
         "The compiled part does not get the two inputs as they are. Compile what takes `input_ids` and "
         "`attention_mask`, so that the whole model is in the graph."
@@ -77,15 +85,19 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other sizes, up to many texts and to the longest that the model reads; in one case texts come alone."""
+    """Other sizes, up to many texts and to the longest that the model reads; in one case texts come alone.
+
+    Texts are filled on either side or not at all.
+    """
     rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
     many = random.randint(17, 30)
     several = [[rows[0], lengths[0]], [rows[1], lengths[0]], [many, POSITIONS], [rows[0], 3 if rows[0] != 3 else 4]]
     alone = [[1, lengths[0]], [rows[1], lengths[0]], [1, POSITIONS], [rows[1], lengths[1]]]
-    return [
-        Case(f"hidden {number}", {"sizes": sizes, "seed": random.randrange(2**31)})
-        for number, sizes in enumerate((several, alone))
-    ]
+    more: tuple[dict[str, Any], ...] = (
+        {"sizes": several, "fillings": ["left", "right", "none", "right"]},
+        {"sizes": alone, "fillings": ["left", "right", "none", "none"], "called": "the mask by name"},
+    )
+    return [Case(f"hidden {number}", given | {"seed": random.randrange(2**31)}) for number, given in enumerate(more)]
 
 
 @once_a_case
@@ -161,6 +173,14 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
     if not any(serves(evidence, name, model) for name in evidence.graphs):
         yield "graph serves one size", ""
         return
+    if not all(values["kept"]):
+        rows, length = case.parameters["sizes"][values["kept"].index(False)]
+        yield "changed the inputs", f"(rows {rows}, length {length})"
+        return
+    tokens, mask = batches(case)[0]
+    if not values["ran again"] or not same(evidence.tensors.get("last"), states(model, tokens, mask), mask):
+        yield "runs another model", ""
+        return
     if again := values.get("compiled again"):
         yield "forgets what was compiled", f"({again} more graphs)"
 
@@ -192,8 +212,8 @@ def serves(evidence: Evidence, name: str, model: nn.Module) -> bool:
     """Whether a graph computes what the model does for texts of the judge's own sizes."""
     graph = decode(evidence.graphs[name])
     roles = evidence.values["arguments"][int(name)]
-    for seed, (rows, length) in enumerate(OTHER_SIZES):
-        tokens, mask = draw_batch(rows, length, seed)
+    for seed, (rows, length, filling) in enumerate(OTHER_SIZES):
+        tokens, mask = draw_batch(rows, length, seed, filling)
         try:
             arguments = [
                 argument(role, value, evidence.tensors.get(f"graph{name}.{place}"), tokens, mask)

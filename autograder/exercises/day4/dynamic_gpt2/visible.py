@@ -21,25 +21,32 @@ INPUTS = ("input_ids", "attention_mask")
 
 def visible_cases() -> list[Case]:
     """Rows and length change one after the other, and one text comes alone. (Each graph takes Dynamo a second.)"""
-    return [Case("five batches", {"sizes": [[2, 5], [3, 5], [3, 7], [1, 9], [4, 10]], "seed": 0, "by name": True})]
+    return [Case("five batches", {"sizes": [[2, 5], [3, 5], [3, 7], [1, 9], [4, 10]], "seed": 0, "called": "by name"})]
 
 
-def build(case: Case) -> nn.Module:
-    """The case's GPT-2, in evaluation mode. It takes `input_ids` and `attention_mask` and returns a plain tuple."""
-    return build_transformer("gpt2", layers=1, inner=20, seed=case.parameters["seed"])
+def build(case: Case, seed: int = 0) -> nn.Module:
+    """The case's GPT-2, in evaluation mode. It takes `input_ids` and `attention_mask` and returns a plain tuple.
+
+    Another `seed` than 0 gives another model of the same form.
+    """
+    return build_transformer("gpt2", layers=1, inner=20, seed=case.parameters["seed"] + seed)
 
 
-def draw_batch(rows: int, length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+def draw_batch(rows: int, length: int, seed: int, filling: str = "left") -> tuple[torch.Tensor, torch.Tensor]:
     """Tokens and mask, `int64` of shape (rows, length): filled up on the left, as for models that write on.
 
-    All rows but the first hold filling, and each has at least two tokens that count.
+    All rows but the first hold filling, and each has at least two tokens that count. With `right` as `filling` it is on
+    the right and consists of words, and token 0 stands in the texts; with `none` all texts are equally long.
     """
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(3, WORDS, (rows, length), generator=generator)
     mask = torch.ones(rows, length, dtype=torch.int64)
-    for row in range(1, rows):
+    for row in range(1, 1 if filling == "none" else rows):
         mask[row, : int(torch.randint(1, length - 1, (1,), generator=generator))] = 0
-    return tokens * mask, mask
+    if filling != "right":
+        return tokens * mask, mask
+    tokens[:, 0] = 0
+    return tokens, mask.flip(1)
 
 
 def make_ahead() -> None:
@@ -54,7 +61,12 @@ def make_ahead() -> None:
 
 def batches(case: Case) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """The case's inputs, one pair for each call."""
-    return [draw_batch(rows, length, seed=number) for number, (rows, length) in enumerate(case.parameters["sizes"])]
+    sizes = case.parameters["sizes"]
+    fillings = case.parameters.get("fillings", ["left"] * len(sizes))
+    return [
+        draw_batch(rows, length, number, filling)
+        for number, ((rows, length), filling) in enumerate(zip(sizes, fillings, strict=True))
+    ]
 
 
 class Recorder:
@@ -102,13 +114,14 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
     """Let the learner compile for a backend that records, and call the result with every batch."""
     torch._dynamo.reset()
     recorder = Recorder()
-    evidence = Evidence({"refused": "", "graphs": [], "ran": []})
+    evidence = Evidence({"refused": "", "graphs": [], "ran": [], "kept": []})
+    called = case.parameters.get("called", "by position")
     with torch.no_grad():
         compiled = compile_gpt2(build(case), recorder)
         for number, inputs in enumerate(batches(case)):
             recorder.current, recorder.ran = inputs, 0
             try:
-                output = _called(compiled, inputs, case.parameters.get("by name", False))
+                output, kept = _called(compiled, inputs, called)
             except Exception as error:
                 # A dimension that was declared and cannot vary is reported by exceptions of private kinds.
                 if not type(error).__module__.startswith("torch."):
@@ -119,14 +132,18 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
                 evidence.tensors[f"output{number}"] = output
             evidence.values["graphs"].append(len(recorder.graphs))
             evidence.values["ran"].append(recorder.ran)
+            evidence.values["kept"].append(kept)
             if not isinstance(output, torch.Tensor) or not recorder.ran or len(recorder.graphs) > KEPT_GRAPHS:
                 break  # it is wrong whatever comes now, and each further graph takes Dynamo a second
         else:
-            # Somebody else compiles a model, too; what was compiled before still serves.
-            compile_gpt2(build(case), lambda graph_module, _: graph_module.forward)
-            before = len(recorder.graphs)
-            _called(compiled, batches(case)[0], case.parameters.get("by name", False))
+            # Somebody else compiles another model, too; what was compiled before still serves, and is still the first.
+            compile_gpt2(build(case, seed=1), lambda graph_module, _: graph_module.forward)
+            before, recorder.ran = len(recorder.graphs), 0
+            last, _ = _called(compiled, batches(case)[0], called)
+            if isinstance(last, torch.Tensor):
+                evidence.tensors["last"] = last
             evidence.values["compiled again"] = len(recorder.graphs) - before
+            evidence.values["ran again"] = recorder.ran
             del recorder.graphs[before:]
     torch._dynamo.reset()
     evidence.values["compilations"] = len(recorder.graphs)
@@ -142,10 +159,14 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
     return evidence
 
 
-def _called(compiled: Any, inputs: tuple[torch.Tensor, torch.Tensor], by_name: bool) -> Any:
-    """One call of the learner's function on copies of the inputs."""
-    copies = [value.clone() for value in inputs]
-    return compiled(**dict(zip(INPUTS, copies, strict=True))) if by_name else compiled(*copies)
+def _called(compiled: Any, inputs: tuple[torch.Tensor, torch.Tensor], called: str) -> tuple[Any, bool]:
+    """What one call of the learner's function returns, and whether it left the inputs as they were: it gets copies."""
+    tokens, mask = [value.clone() for value in inputs]
+    if called == "by name":
+        output = compiled(attention_mask=mask, input_ids=tokens)
+    else:
+        output = compiled(tokens, attention_mask=mask) if called == "the mask by name" else compiled(tokens, mask)
+    return output, torch.equal(tokens, inputs[0]) and torch.equal(mask, inputs[1])
 
 
 def _note(evidence: Evidence, number: int, roles: list[tuple[str, Any]]) -> list[Any]:

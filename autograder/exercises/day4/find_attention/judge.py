@@ -68,6 +68,13 @@ MISCONCEPTIONS = {
         "You found the right softmaxes, but the nodes around them are not theirs: each triple is product, softmax, "
         "product, in this order."
     ),
+    "nodes of another graph": (
+        "Your triples hold nodes of another graph, such as a copy. Whoever rewrites the graph needs its own nodes: "
+        "search in the graph that you were given."
+    ),
+    "changed the graph": (
+        "Afterwards the graph was not what it had been. Finding only looks: leave every node as it is."
+    ),
     "counted twice": "You counted a block more than once: each softmax belongs to one block.",
     "other blocks": "The blocks that you found are not those that are in the graph.",
 }
@@ -197,6 +204,31 @@ c = softmax(b, -1)
 d = softmax(a, -1)
 return matmul(d, v), matmul(c, q)
 
+== every step on both sides
+s = div(add(m, mul(dropout(add(matmul(q, T(k)), m), 0.3, False), 0.5)), f)
+w = softmax(mul(to(s, torch.float32), 2.0), -1)
+w = mul(f, add(m, dropout(to(div(w, f), torch.float64), 0.1, False)))
+return matmul(aten.to.dtype_layout(w, dtype=torch.float32), v)
+
+== weights that divide
+return matmul(div(m, softmax(matmul(q, T(k)), -1)), v)
+
+== weights of which one reader leads to values
+w = softmax(matmul(q, T(k)), -1)
+s = unary("sin", dropout(w, 0.1, False))
+h = matmul(mul(w, 2.0), v)
+u = softmax(matmul(v, T(k)), -1)
+x = matmul(mul(u, 2.0), v)
+return h, s, x, unary("sin", dropout(u, 0.1, False))
+
+== weights as values
+w = softmax(matmul(q, T(k)), -1)
+return matmul(w, w)
+
+== an output that is another's scores
+s = matmul(softmax(matmul(q, T(k)), -1), p)
+return matmul(softmax(mul(s, 0.5), -1), v)
+
 == a softmax over the queries
 return matmul(softmax(matmul(q, T(k)), -2), v)
 
@@ -227,6 +259,13 @@ s = matmul(q, T(k))
 for _ in range(40): s = add(s, s)
 return matmul(softmax(s, -1), v)
 
+== a long way to the values
+w = softmax(matmul(q, T(k)), -1)
+for _ in range(40): w = mul(w, w)
+u = softmax(matmul(v, T(k)), -1)
+for _ in range(40): u = add(u, u)
+return matmul(w, v), u
+
 == twenty blocks
 h = q
 for _ in range(20): h = matmul(softmax(matmul(h, T(k)), -1), v)
@@ -240,6 +279,8 @@ return unary("sin", q)
 MORE: dict[str, dict[str, Any]] = {
     "a tensor first, then the scores": {"inputs": {"f": (5,)}},
     "scores that are filled": {"inputs": {"b": [(2, 1, 5, 5), "bool"]}},
+    "every step on both sides": {"inputs": {"f": (5,)}},
+    "an output that is another's scores": {"inputs": {"p": (2, 3, 5, 5)}},
     "a divisor that is a tensor": {"inputs": {"f": (5,)}},
     "a key that comes turned": {"inputs": {"t": (2, 3, 4, 5)}},
     "one matrix for all": {"inputs": {"w": (2, 3, 5, 5)}},
@@ -272,11 +313,11 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 @once_a_case
-def known(case: Case) -> tuple[list[Triple], dict[str, list[Triple]], int]:
-    """The blocks that are there, what would be found under each mistake, and how many nodes there are."""
+def known(case: Case) -> tuple[list[Triple], dict[str, list[Triple]], int, str]:
+    """The blocks that are there, what would be found under each mistake, how many nodes there are, and the graph."""
     graph = build(case).graph
     mistakes = {name: triples(graph, rules) for name, rules in FINDING.items()}
-    return triples(graph), mistakes, len(graph.nodes)
+    return triples(graph), mistakes, len(graph.nodes), str(graph)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
@@ -285,9 +326,15 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if rows is None or any(not isinstance(row, list) for row in rows):
         yield "no list of triples", f"(found a {evidence.values['kind']})"
         return
-    wanted, mistakes, size = known(case)
+    wanted, mistakes, size, graph = known(case)
     right, found = [softmax for _, softmax, _ in wanted], [str(row[1]) for row in rows]
+    if not evidence.values["own"]:
+        yield "nodes of another graph", ""
+        return
     if accepted(wanted, rows):
+        if evidence.values["after"] != graph:
+            yield "changed the graph", ""
+            return
         same = {named(name) for name, other in mistakes.items() if accepted(other, rows)}
         excluded = {named(name) for name in mistakes} - same
         if right and case.parameters["kind"] != "bert":

@@ -37,11 +37,14 @@ def make_ahead() -> None:
 
 
 def probe(case: Case, find_attention: Any) -> Evidence:
-    """Let the learner search; the names of the nodes travel."""
+    """Let the learner search; what travels: the nodes' names, whether they are the graph's, and the graph as text."""
     graph_module = build(case)
+    graph = graph_module.graph
     found = find_attention(graph_module)
     rows = [_names(row) for row in found] if isinstance(found, (list, tuple)) else None
-    return Evidence({"found": rows, "kind": type(found).__name__})
+    nodes = [node for row in found for node in row] if rows and all(isinstance(row, list) for row in rows) else []
+    own = all(node.graph is graph for node in nodes)
+    return Evidence({"found": rows, "kind": type(found).__name__, "own": own, "after": str(graph)})
 
 
 def _names(row: Any) -> list[str] | str:

@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
         "Your last or first row holds more than a layer: nodes that belong to no layer (embeddings, pooler) do not "
         "count."
     ),
+    "changed the graph": (
+        "You were given the same graph a second time, and counted something else. Counting must leave the graph as it "
+        "is, and begin at 0 each time."
+    ),
     "wrong formula": "Your formula does not give what a layer costs.",
     "wrong count": "Your count over the graph is not what a layer costs.",
 }
@@ -54,8 +58,12 @@ UNNAMED = ("wrong formula", "wrong count")
 """Say what is wrong, and name no mistake."""
 
 
+SIZES = ([1, 1, 6, 7], [1, 9, 4, 5], [3, 1, 5, 8], [2, 5, 8, 2], [48, 509, 1021, 4093])
+"""Sizes for the formula alone: one text, one token, a narrow inner part, and a large model, whose figure is long."""
+
+
 def hidden_cases(random: Random) -> list[Case]:
-    """Other sizes of both models."""
+    """Other sizes of both models, one text of one token, linear layers around the layers, and sizes for the formula."""
     cases = []
     for kind, heads in (("bert", 2), ("gpt2", 4)):
         sizes: dict[str, Any] = {
@@ -66,23 +74,32 @@ def hidden_cases(random: Random) -> list[Case]:
         sizes |= {"layers": random.randint(2, 3)}
         batch, length = random.randint(3, 5), random.randint(7, 11)
         seed = random.randrange(2**31)
-        cases.append(transformer(f"hidden {kind}", kind, batch=batch, length=length, seed=seed, **sizes))
+        around = {"around": True} if kind == "gpt2" else {}
+        cases.append(transformer(f"hidden {kind}", kind, batch=batch, length=length, seed=seed, **sizes, **around))
+        cases[-1].parameters["sizes"] = [list(one) for one in SIZES]
         sizes["inners"] = random.sample(range(18, 60), sizes["layers"])
         sizes["inner"] = sizes["inners"][0]
         cases.append(
             transformer(f"hidden {kind}, layers that differ", kind, batch=2, length=length, seed=seed, **sizes)
         )
-    inners = random.sample(range(5, 30), 11)  # more than ten: as texts, "10" comes before "2"
+    inners = random.sample(range(5, 30), 10)
+    inners.append(inners[3])  # eleven: as texts, "10" comes before "2"; two that cost the same are two
     sizes = {"heads": 2, "width": 4, "layers": len(inners), "inner": inners[0], "inners": inners}
     cases.append(transformer("hidden eleven layers", "gpt2", batch=2, length=3, seed=random.randrange(2**31), **sizes))
+    sizes = {"heads": 2, "width": 4, "layers": 1, "inner": 7}
+    cases.append(transformer("hidden one text of one token", "gpt2", batch=1, length=1, seed=3, **sizes))
     return cases
 
 
 def explanations(case: Case, inner: int | None = None) -> dict[str, int]:
     """The right figure, under the empty name, and what each mistake comes to; of a layer of another `inner` width."""
     given, form = case.parameters, case.parameters["form"]
-    batch, length, width = given["batch"], given["length"], form["width"]
     inner = form["inner"] if inner is None else inner
+    return explained(given["batch"], given["length"], form["width"], inner, form["heads"], given["kind"])
+
+
+def explained(batch: int, length: int, width: int, inner: int, heads: int, kind: str) -> dict[str, int]:
+    """The right figure of a layer of these sizes, under the empty name, and what each mistake comes to."""
     tokens = batch * length
     linear = 2 * tokens * (4 * width * width + 2 * width * inner)
     products = 2 * 2 * tokens * length * width
@@ -92,12 +109,12 @@ def explanations(case: Case, inner: int | None = None) -> dict[str, int]:
         "forgot the attention products": linear,
         "forgot the linear layers": products,
         "forgot the batch": (linear + products) // batch,
-        "one head only": linear + products // form["heads"],
+        "one head only": linear + products // heads,
         "one token only": linear // tokens + products,
         "inner width assumed": 2 * tokens * 12 * width * width + products,
         "three projections only": linear - 2 * tokens * width * width + products,
         # BERT has none, so that who overlooks it is right there.
-        **({"overlooked addmm": products} if given["kind"] == "gpt2" else {}),
+        **({"overlooked addmm": products} if kind == "gpt2" else {}),
     }
 
 
@@ -116,7 +133,21 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         fits = tuple(name for name, value in known.items() if value == formula)
         yield Deviation("wrong formula", fits, f"(formula {formula}, wanted {wanted})", size)
         return
-    yield Agreement("wrong formula", tuple(known))
+    given = case.parameters
+    for sizes, found in zip(given.get("sizes", []), evidence.values["formulas"], strict=True):
+        batch, length, width, inner = sizes
+        others = explained(batch, length, width, inner, 1, given["kind"])
+        if found != (figure := others.pop("")):
+            fits = tuple(name for name, value in others.items() if value == found)
+            said = (
+                f"(formula for batch {batch}, length {length}, width {width}, inner {inner}: {found}, wanted {figure})"
+            )
+            yield Deviation("wrong formula", fits, said, size)
+            return
+    yield Agreement("wrong formula", tuple(name for name, value in known.items() if value != wanted))
+    if costs == right and evidence.values["again"] != right:
+        yield "changed the graph", f"(counted {costs}, then {evidence.values['again']})"
+        return
     if costs == right:
         yield Agreement("wrong count", tuple(name for name in known if [table[name] for table in tables] != right))
         return

@@ -36,12 +36,18 @@ def layer_of(node: fx.Node) -> int | None:
 
 
 def probe(case: Case, layer_formula: Any, layer_costs: Any) -> Evidence:
-    """Both functions on the case's model."""
+    """Both functions on the case's model, the formula on further sizes, and the count once more on the same graph."""
     given, form = case.parameters, case.parameters["form"]
     formula = layer_formula(given["batch"], given["length"], form["width"], form["inner"])
-    costs = layer_costs(build(case))
-    rows = list(costs) if isinstance(costs, (list, tuple)) else None
-    return Evidence({"formula": _number(formula), "costs": None if rows is None else [_number(row) for row in rows]})
+    graph_module = build(case)
+    values = {"formula": _number(formula), "costs": _numbers(layer_costs(graph_module))}
+    values["formulas"] = [_number(layer_formula(*sizes)) for sizes in given.get("sizes", [])]
+    values["again"] = _numbers(layer_costs(graph_module))
+    return Evidence(values)
+
+
+def _numbers(costs: Any) -> list[int | None] | None:
+    return [_number(cost) for cost in costs] if isinstance(costs, (list, tuple)) else None
 
 
 def _number(value: Any) -> int | None:

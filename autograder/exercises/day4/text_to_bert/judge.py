@@ -21,6 +21,7 @@ from autograder.exercises.day4.text_to_bert.visible import (
     build,
     model_inputs,
     positions_of,
+    vocabulary_of,
     wanted_difference,
 )
 
@@ -105,6 +106,10 @@ MISCONCEPTIONS = {
     "no float": (
         "`greatest_difference` must return a float. A tensor of one number is none: take `float(…)` or `.item()` of it."
     ),
+    "changed the inputs": (
+        "Your code changed `inputs`: afterwards the dictionary, or a tensor in it, is not what it was. Whoever hands "
+        "it in goes on with it, so work on a copy."
+    ),
     "wrong comparison": "`greatest_difference` does not return by how much the outputs differ at most.",
 }
 
@@ -133,6 +138,8 @@ def hidden_cases(random: Random) -> list[Case]:
         "NaN in the last": [[1, random.random(), None]],
         "NaN beside": [[0, 0.0, None], [0, 1.0, large], [1, 0.0, small]],
         SWAPPED: [[0, random.random(), None]],
+        "the last of three": [[0, 0.0, small], [2, random.random(), -large]],
+        "the only one": [[0, random.random(), large]],
     }
     cases = []
     for number in range(2):
@@ -148,8 +155,13 @@ def hidden_cases(random: Random) -> list[Case]:
             **({"positions": POSITIONS + 16} if number == 0 else {}),  # not those of the model that the check shows
             "offsets": offsets,
             "swapped": [SWAPPED],
+            "outputs": {"the last of three": 3, "the only one": 1},
         }
         cases.append(Case(f"hidden {number}", parameters))
+    others = ["the zebra reads", "", "no graph", "the zebra reads"]
+    for name, texts in (("hidden other numbers", others), ("hidden one text", ["no graph no pass"])):
+        parameters = {"texts": texts, "most": 15, "seed": 3, "exports": False, "offsets": {}, "first word": 11}
+        cases.append(Case(name, parameters))
     return cases
 
 
@@ -158,6 +170,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     findings = [judge_tokens(case, evidence), judge_comparison(case, evidence)]
     if case.parameters["exports"]:
         findings.append(judge_program(case, evidence))
+    if not evidence.values["kept"]:
+        findings.append(iter([("changed the inputs", "")]))
     for finding in findings:
         if first := next(finding, None):
             yield first
@@ -173,7 +187,7 @@ def judge_tokens(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "no tensors", f"(found {', '.join(evidence.tensors) or evidence.values['encoded']})"
     elif tokens.shape[0] != right_tokens.shape[0]:
         yield "no tensors", f"({tokens.shape[0]} rows for {right_tokens.shape[0]} texts)"
-    elif not bool((tokens == 2).any()):
+    elif not bool((tokens == vocabulary_of(case).index("[CLS]")).any()):
         yield "no special tokens", ""
     elif tokens.shape[1] > case.parameters["most"]:
         yield "too long for the model", f"({tokens.shape[1]} tokens, at most {case.parameters['most']})"
@@ -185,7 +199,8 @@ def judge_tokens(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "other tokens", ""
     elif not agrees(mask, right_mask):
         name = "mask of ones" if bool(mask.all()) else "other tokens"
-        name = "mask made of the tokens" if torch.equal(mask, (tokens != 0).long()) else name
+        pad = vocabulary_of(case).index("[PAD]")
+        name = "mask made of the tokens" if torch.equal(mask, (tokens != pad).long()) else name
         yield name, f"(the mask has {int(mask.sum())} ones)"
 
 
@@ -206,6 +221,7 @@ def judge_comparison(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]
         yield "overlooked NaN", said
         return
     rows, length = model_inputs(case)["input_ids"].shape
+    finite = [name for name in finite if name not in case.parameters.get("outputs", {})]  # what has two outputs
     sizes = [int(rows * length) * WIDTH, int(rows) * WIDTH]
     fits = {
         name

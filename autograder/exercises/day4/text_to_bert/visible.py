@@ -41,12 +41,12 @@ OFFSETS = {
 """Programs that are off for certain: for each its changes, as output, place (0 to 1), and what is added there."""
 
 
-def build_tokenizer() -> Any:
-    """A tokenizer of words that puts `[CLS]` before each text and `[SEP]` behind it."""
+def build_tokenizer(words: Sequence[str] = VOCABULARY) -> Any:
+    """A tokenizer of words, numbered in this order, that puts `[CLS]` before each text and `[SEP]` behind it."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    numbers = {word: number for number, word in enumerate(VOCABULARY)}
+    numbers = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     ends = [(name, numbers[name]) for name in ("[CLS]", "[SEP]")]
@@ -88,14 +88,23 @@ def positions_of(case: Case) -> int:
     return int(case.parameters.get("positions", POSITIONS))
 
 
+def vocabulary_of(case: Case) -> tuple[str, ...]:
+    """The words of the case's tokenizer, in the order of their numbers."""
+    first = case.parameters.get("first word", 0)
+    return VOCABULARY[first:] + VOCABULARY[:first]
+
+
 def model_inputs(case: Case) -> dict[str, torch.Tensor]:
     """The texts of the case as tokens and mask, both `int64` of shape (texts, longest)."""
+    numbers = {word: number for number, word in enumerate(vocabulary_of(case))}
+    pad, unknown, begin, end = (numbers[word] for word in SPECIAL)
     rows = [
-        [2, *map(VOCABULARY.index, text.split())][: case.parameters["most"] - 1] for text in case.parameters["texts"]
+        [begin, *(numbers.get(word, unknown) for word in text.split())][: case.parameters["most"] - 1]
+        for text in case.parameters["texts"]
     ]
-    rows = [[*row, 3] for row in rows]
+    rows = [[*row, end] for row in rows]
     longest = max(map(len, rows))
-    tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    tokens = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
     return {"input_ids": tokens, "attention_mask": mask}
 
@@ -103,7 +112,7 @@ def model_inputs(case: Case) -> dict[str, torch.Tensor]:
 def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: Any) -> Evidence:
     """Let the learner encode, export and compare: with a program that is right, and with one that is not."""
     given = case.parameters
-    encoded = encode_texts(build_tokenizer(), list(given["texts"]), given["most"])
+    encoded = encode_texts(build_tokenizer(vocabulary_of(case)), list(given["texts"]), given["most"])
     evidence = Evidence({"encoded": type(encoded).__name__, "kind": "program"})
     for name in ("input_ids", "attention_mask"):
         value = encoded[name] if hasattr(encoded, "keys") and name in encoded else None
@@ -111,6 +120,7 @@ def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: 
             evidence.tensors[name] = value
     inputs = model_inputs(case)
     _compare(case, evidence, greatest_difference, inputs)
+    evidence.values["kept"] = _same(inputs, model_inputs(case))
     # Exporting takes a second, and asks the same of every text; what is wrong already is wrong without it.
     if not given["exports"] or not _right_so_far(case, evidence):
         return evidence
@@ -124,6 +134,7 @@ def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: 
             raise
         evidence.values |= {"kind": "refused", "text": f"{type(error).__name__}: {error}"[:6000]}
         return evidence
+    evidence.values["kept"] &= _same(inputs, model_inputs(case))
     if not isinstance(program, ExportedProgram):
         evidence.values["kind"] = type(program).__name__
         return evidence
@@ -133,6 +144,10 @@ def probe(case: Case, encode_texts: Any, export_bert: Any, greatest_difference: 
     except GraphFormatError as error:
         evidence.values |= {"kind": "unreadable", "text": str(error)[:500]}
     return evidence
+
+
+def _same(inputs: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> bool:
+    return inputs.keys() == wanted.keys() and all(torch.equal(inputs[name], wanted[name]) for name in wanted)
 
 
 class _Module(nn.Module):
@@ -148,18 +163,28 @@ class _Module(nn.Module):
 
 
 def _compare(case: Case, evidence: Evidence, greatest_difference: Any, inputs: dict[str, torch.Tensor]) -> None:
-    """What the learner's comparison says of a faithful program, and of some that are not."""
-    model = build(case).eval()
+    """What the learner's comparison says of a faithful program, and of some that are not.
+
+    Programs and models return the model's outputs, and where the case says so a third one, or the first one alone.
+    """
+    bert = build(case).eval()
     kinds = set()
 
     def run(name: str, changes: list[list[float]]) -> float:
+        count = case.parameters.get("outputs", {}).get(name, 2)
+
+        def returned(**arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            first, second = bert(**arguments)
+            return (first, second, first - 1)[:count]
+
         def program(**arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            outputs = tuple(output.clone() for output in model(**arguments))
+            outputs = tuple(output.clone() for output in returned(**arguments))
             for output, place, offset in changes:
                 flat = outputs[int(output)].view(-1)
                 flat[int(place * (flat.numel() - 1))] += NAN if offset is None else offset
             return outputs
 
+        model: nn.Module = bert if count == 2 else _Module(returned)
         with torch.no_grad():
             swapped = name in case.parameters.get("swapped", ())
             value = greatest_difference(*((model, _Module(program)) if swapped else (program, model)), inputs)
