@@ -57,7 +57,7 @@ MISCONCEPTIONS = {
     "compared the wrong way round": (
         "Saved per call is eager minus compiled. You have it, or the quotient, the wrong way round."
     ),
-    "rounded": "The break-even is the quotient as it is: do not round it to a whole number of calls.",
+    "rounded": "The break-even is the quotient as it is: do not round it, and add no call to it.",
     "free is no exception": (
         "A compilation that costs nothing pays at once when a call saves time (after 0 calls), and never when it saves "
         "nothing."
@@ -69,15 +69,17 @@ UNNAMED = ("wrong median", "wrong spread", "wrong break-even", "wrong number of 
 
 FREE = [
     *([0.0, 0.5, 0.2], [0.0, 0.2, 0.2], [0.0, 0.2, 0.5], [3.0, 0.25, 0.125], [1.0, 0.75, 0.25], [0.5, 2.0, 0.5]),
-    *([2.0, 7e-7, 4e-7], [5.0, 1.0, 1.0 - 1e-9]),
+    *([2.0, 7e-7, 4e-7], [5.0, 1.0, 1.0 - 2**-33], [1e-7, 0.375, 0.0625]),
 ]
-"""Compilations that cost nothing; quotients that are whole numbers or less than 1; calls that save next to nothing."""
+"""Compilations that cost nothing, or next to nothing; quotients that are whole numbers or less than 1; calls that save
+next to nothing."""
 
 SCRIPTS = (
     ("two timed calls", 1, [0.7, 0.3, 0.25, 0.1]),
     ("an even number of calls", 0, [0.8, 0.11, 0.4, 0.13, 0.1, 0.16, 0.12]),
     ("equal calls", 2, [0.6, 0.5, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1]),
     ("slow ones first", 1, [0.9, 0.8, 0.5, 0.4, 0.2, 0.125, 0.1]),
+    ("short calls", 1, [2e-3, 1e-3, 7.89e-5, 1.23e-5, 4.56e-5]),
 )
 """Warm-up calls, and how long each call runs; with the compilation the first."""
 
@@ -96,7 +98,8 @@ def hidden_cases(random: Random) -> list[Case]:
         Case(
             "hidden a device at work already",
             {"warmup": 1, "repeats": 3, "comparisons": FREE},
-            kept={"compile_seconds": 4.0, "run_seconds": [0.5, 0.4, 0.1, 0.2, 0.125], "pending_seconds": 0.75},
+            # Nothing to compile: the first call is none of the long ones.
+            kept={"compile_seconds": 0.0, "run_seconds": [0.1, 0.4, 0.1, 0.2, 0.125], "pending_seconds": 0.75},
         )
     )
     for number in range(2):
@@ -252,6 +255,7 @@ def break_evens_under_mistakes(cost: float, eager: float, compiled: float) -> di
         under["compared the wrong way round"] += [-cost / saved, *([saved / cost] if cost else [])]
     if math.isfinite(right):
         under["rounded"] = [math.ceil(right), math.floor(right), round(right), math.floor(right) + 1]
+        under["rounded"] += [round(right, digits) for digits in range(1, 10)]
     return under
 
 

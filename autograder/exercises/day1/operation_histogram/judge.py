@@ -12,7 +12,7 @@ from torch import fx
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form.nodes import own_nodes
 from autograder.exchange.verdict import Agreement, Deviation
-from autograder.exercises.day1.operation_histogram.visible import FUNCTIONS, METHODS, MODULES, build
+from autograder.exercises.day1.operation_histogram.visible import FUNCTIONS, METHODS, MODULES, build, one_less
 from autograder.exercises.explaining import compared
 from fxopt_core.graphs.names import OPERATIONS
 
@@ -50,7 +50,11 @@ MISCONCEPTIONS = {
     ),
     "graphs used up": (
         "After your count, the graphs are no longer what they were: you took them out of the list, or changed their "
-        "nodes. The next who reads them needs them whole. Loop over the list, and only look."
+        "nodes or modules. The next who reads them needs them whole. Loop over the list, and only look."
+    ),
+    "remembers": (
+        "You counted right the first time, but not when asked again after a graph had changed; or the second call "
+        "changed what the first one had returned. Count anew in each call, into a mapping of its own."
     ),
     "names without graphs": "Without any graph there is nothing to count: the mapping must be empty, without names.",
     "forms merged": (
@@ -75,7 +79,10 @@ FIXED: dict[str, list[list[str]]] = {
         ["module ReLU", "same", "function relu", "twin"],
         ["module ReLU", "module GraphModule", "same"],
     ],
-    "writes that nobody reads": [["unread add_", "unread relu_", "function neg", "unread abs"], ["unread add_"]],
+    "writes that nobody reads": [
+        ["unread method add_", "unread method relu_", "function neg", "unread function tanh", "unread module ReLU"],
+        ["unread method add_"],
+    ],
     "names that mislead": [
         ["function tanh as relu", "method abs as tanh", "function neg as tanh_1", "method exp as output_1", "weight"],
         ["function relu as placeholder", "method relu as weight_1"],
@@ -88,7 +95,7 @@ FIXED: dict[str, list[list[str]]] = {
     "one path, another class": [
         ["module ReLU", "module Tanh"],
         ["module Tanh", "module Hardtanh", "module Gate"],
-        ["module Gate", "same", "module ReLU"],
+        ["module Gate", "same", "module ReLU", "top Tanh"],
     ],
     "every operation, one of each": [
         [f"function {name}" for name in FUNCTIONS],
@@ -109,7 +116,7 @@ def hidden_cases(random: Random) -> list[Case]:
             steps += [f"module {name}" for name in random.choices(sorted(MODULES), k=random.randint(1, 4))]
             steps += ["weight"] * random.randint(1, 2)
             random.shuffle(steps)
-            steps.insert(random.randrange(1 + len(steps)), f"unread {random.choice(METHODS)}")
+            steps.insert(random.randrange(1 + len(steps)), f"unread method {random.choice(METHODS)}")
             steps += ["module Tanh", "same"]
             graphs.append(steps)
         cases.append(Case(f"hidden {number}", {"graphs": graphs}))
@@ -154,6 +161,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     asked = f"{len(graphs)} graphs" if len(graphs) != 1 else "one graph"
     size = sum(wanted.values())
     yield compared("wrong counts", found, wanted, under, f"({asked}", size)
+    if found == wanted and graphs:
+        one_less(graphs[0])
+        now = dict(count(graphs, name_of, OPERATIONS))
+        again = {name: number for name, number in evidence.values["again"] if number != 0}
+        if again != now:
+            yield "remembers", f"({asked}, after a change: expected {now}, found {again})"
+        elif not evidence.values["counts left"]:
+            yield "remembers", f"({asked}: after a second call the first mapping is no longer {wanted})"
 
 
 def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ FUNCTIONS: dict[str, Any] = {
     "iadd": operator.iadd,
     "getitem": operator.getitem,
     "add.Tensor": torch.ops.aten.add.Tensor,
+    "_shape_as_tensor": torch._shape_as_tensor,
 }
 OF_TWO = ("iadd", "getitem", "add.Tensor")
 METHODS = ("abs", "exp", "sigmoid", "relu", "add_", "relu_", "getitem")
@@ -43,6 +45,7 @@ class Blocks:
 MODULES: dict[str, type[nn.Module]] = {
     "ReLU": nn.ReLU,
     "Hardtanh": nn.Hardtanh,
+    "ReLU6": nn.ReLU6,
     "Tanh": nn.Tanh,
     "Gate": Blocks.Gate,
 }
@@ -77,7 +80,7 @@ def visible_cases() -> list[Case]:
         ),
         Case(
             "one module called twice, a write that nobody reads, a name that misleads",
-            {"graphs": [["module Tanh", "same", "unread add_", "function tanh as relu", "same", "method add_"]]},
+            {"graphs": [["module Tanh", "same", "unread method add_", "function tanh as relu", "same", "method add_"]]},
         ),
     ]
 
@@ -86,8 +89,8 @@ def build(case: Case) -> list[fx.GraphModule]:
     """The case's graphs: chains of nodes, each reading the one before.
 
     `weight` adds a stored tensor (`get_attr`), `same` calls the last module once more, `twin` does under another path,
-    `unread` makes a method call whose value nobody reads, and `as` gives a node another name. A graph of the one step
-    `again` is the very graph before it.
+    `top` puts a module under a path of one name, `unread` makes a call whose value nobody reads, and `as` gives a node
+    another name. A graph of the one step `again` is the very graph before it.
     """
     graphs: list[fx.GraphModule] = []
     for steps in case.parameters["graphs"]:
@@ -102,48 +105,81 @@ def build_graph(steps: list[str]) -> fx.GraphModule:
     root.blocks = nn.ModuleList()
     value = graph.placeholder("x")
     for step in steps:
-        kind, _, rest = step.partition(" ")
+        unread = step.startswith("unread ")
+        kind, _, rest = step.removeprefix("unread ").partition(" ")
         name, _, called = rest.partition(" as ")
         if kind == "function":
             arguments = (value, value) if name in OF_TWO else (value,)
-            value = graph.create_node("call_function", FUNCTIONS[name], arguments, name=called or None)
+            new = graph.create_node("call_function", FUNCTIONS[name], arguments, name=called or None)
         elif kind == "method":
-            value = graph.create_node("call_method", name, (value,), name=called or None)
-        elif kind == "unread":
-            graph.call_method(name, (value, 1))
+            new = graph.create_node("call_method", name, (value, 1) if unread else (value,), name=called or None)
+        elif kind == "top":
+            setattr(root, f"top_{name}", LAYERS[name]())
+            new = graph.call_module(f"top_{name}", (value,))
         elif kind == "module":
             root.blocks.append(nn.Sequential(LAYERS[name]()))
-            value = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
+            new = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
         elif kind in ("same", "twin"):
             if kind == "twin":
                 root.blocks.append(root.blocks[-1])
-            value = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
+            new = graph.call_module(f"blocks.{len(root.blocks) - 1}.0", (value,))
         else:
-            value = graph.call_function(operator.add, (value, graph.get_attr("weight")))
+            new = graph.call_function(operator.add, (value, graph.get_attr("weight")))
+        value = value if unread else new
     graph.output(value)
     return fx.GraphModule(root, graph)
 
 
 def probe(case: Case, operation_histogram: Any) -> Evidence:
-    """Ask for the histogram of all graphs, and see whether they are still there."""
+    """Ask for the histogram of all graphs, see whether they are as before, then change the first one and ask again."""
     given = build(case)
     graphs = list(given)
-    before = [nodes_of(graph) for graph in graphs]
+    before = [state_of(graph) for graph in graphs]
     found = operation_histogram(given)
     values = {
         "kind": "mapping" if isinstance(found, Mapping) else type(found).__name__,
         "counts": [],
+        "again": [],
         "list left": len(given) == len(graphs) and all(map(operator.is_, given, graphs)),
-        "graphs left": [nodes_of(graph) for graph in graphs] == before,
+        "graphs left": [state_of(graph) for graph in graphs] == before,
     }
     if isinstance(found, Mapping):
-        values["counts"] = [[str(name), count if type(count) is int else None] for name, count in found.items()]
+        values["counts"] = pairs_of(found)
+        if graphs:
+            one_less(graphs[0])
+        again = operation_histogram(list(graphs))
+        values["again"] = pairs_of(again) if isinstance(again, Mapping) else []
+        values["counts left"] = pairs_of(found) == values["counts"]
     return Evidence(values)
 
 
-def nodes_of(graph_module: fx.GraphModule) -> list[str]:
-    """The nodes of a graph in text, with what each reads."""
-    return [f"{node.op} {node.name} {node.target} {node.args}" for node in graph_module.graph.nodes]
+def one_less(graph_module: fx.GraphModule) -> None:
+    """Take the last operation out: what somebody may do who counts before and after a change.
+
+    Whoever counted rightly for a wrong reason does so afterwards, too; only what is remembered shows.
+    """
+    graph, output = graph_module.graph, graph_module.graph.output_node()
+    for node in reversed(graph.nodes):
+        if node.op.startswith("call_") and set(node.users) <= {output}:
+            output.replace_input_with(node, node.all_input_nodes[0])
+            graph.erase_node(node)
+            break
+    graph_module.recompile()
+
+
+def pairs_of(found: Mapping[Any, Any]) -> list[list[Any]]:
+    """Each name with its count; without one that is no whole number."""
+    whole = {name: isinstance(count, Integral) and not isinstance(count, bool) for name, count in found.items()}
+    return [[str(name), int(count) if whole[name] else None] for name, count in found.items()]
+
+
+def state_of(graph_module: fx.GraphModule) -> list[Any]:
+    """The nodes of a graph, with what each reads and what is noted with it, and the modules with their modes."""
+    nodes = [
+        f"{node.op} {node.name} {node.target} {node.args} {node.kwargs} {node.type} {sorted(node.meta)}"
+        for node in graph_module.graph.nodes
+    ]
+    return [nodes, [(path, module.training) for path, module in graph_module.named_modules(remove_duplicate=False)]]
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -17,6 +18,10 @@ MISCONCEPTIONS = {
     "returned nothing callable": (
         "Your backend must return something callable: Dynamo calls it in place of the Python code that it replaced. "
         "Recording is a side effect; `return graph_module.forward` hands the graph back unchanged."
+    ),
+    "not a sequence": (
+        "`graphs` must be a list or another sequence: whoever looks at it wants to know how many graphs there are, and "
+        "to ask for the first one with `graphs[0]`."
     ),
     "nothing recorded": (
         "Your recorder's `graphs` is empty after the model ran: append each graph module to `self.graphs`."
@@ -42,9 +47,17 @@ MISCONCEPTIONS = {
         "Called under `no_grad`, the compiled model returns inference tensors, with which nothing can be trained any "
         "more. The model itself returns ordinary ones: leave the modes of autograd to the caller."
     ),
+    "gradients switched on": (
+        "Called under `no_grad`, the compiled model records for autograd all the same. The model itself does not: "
+        "leave the modes of autograd to the caller."
+    ),
     "ran while compiling": (
         "The model wrote into its buffers more often than it was called: you ran the graph while it was compiled. Only "
         "record it, and return what is to run later."
+    ),
+    "random numbers used up": (
+        "Your backend moved the stream of random numbers while it recorded: it ran the graph, or set the seed. A model "
+        "that draws then draws others than it would without you. Only record."
     ),
     "writes lost": (
         "The compiled model writes into its buffers less often than it was called. Either what ran was given copies, "
@@ -54,8 +67,8 @@ MISCONCEPTIONS = {
         "You switched a graph module between training and evaluation. Keep each one as it was handed to you."
     ),
     "shared between recorders": (
-        "A new recorder already holds the graphs of another one: `graphs` is an attribute of the class, shared by all "
-        "instances. Create the list in `__init__`."
+        "Two recorders share their graphs: a new one already holds those of another, or the other loses its own. The "
+        "list belongs to the class or to the module. Create it in `__init__`, as `self.graphs`."
     ),
     "recorded late": (
         "A graph stands in `graphs` only once it has run. Keep it when it is handed to you, in `__call__`, not in what "
@@ -78,25 +91,39 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Each model once, in other widths, with other activations."""
-    return [
-        Case(
-            f"hidden {name}",
-            {
-                "model": name,
-                "width": random.randint(3, 9),
-                "activation": random.choice(sorted(ACTIVATIONS)),
-                "batch": random.randint(2, 5),
-                "seed": random.randrange(2**31),
-            },
-        )
-        for name in MODELS
-    ]
+    """Each model once, in other widths, with other activations; one is captured anew for a larger batch."""
+    cases = []
+    for name in MODELS:
+        parameters = {
+            "model": name,
+            "width": random.randint(3, 9),
+            "activation": random.choice(sorted(ACTIVATIONS)),
+            "batch": random.randint(2, 5),
+            "seed": random.randrange(2**31),
+        }
+        more = {"second_batch": parameters["batch"] + 1} if name == "twice_interrupted" else {}
+        cases.append(Case(f"hidden {name}", parameters | more))
+    return cases
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The judge's own capture of a case.
+
+    Attributes:
+        graphs: each with its example inputs.
+        of_the_first: how many of them are captured for the first input.
+        expected: what calling the model in eager mode comes to.
+    """
+
+    graphs: list[tuple[torch.fx.GraphModule, list[Any]]]
+    of_the_first: int
+    expected: dict[str, torch.Tensor]
 
 
 @once_a_case
-def capture(case: Case) -> tuple[list[tuple[torch.fx.GraphModule, list[Any]]], dict[str, torch.Tensor]]:
-    """The judge's own capture, graphs with their example inputs; and what calling the model in eager mode comes to."""
+def capture(case: Case) -> Captured:
+    """The judge's own capture."""
     model, inputs = build(case)
     captured: list[tuple[torch.fx.GraphModule, list[Any]]] = []
 
@@ -105,15 +132,21 @@ def capture(case: Case) -> tuple[list[tuple[torch.fx.GraphModule, list[Any]]], d
         return graph_module.forward
 
     torch._dynamo.reset()
-    torch.compile(model, backend=backend)(inputs[0])
+    compiled = torch.compile(model, backend=backend, dynamic=False)
+    compiled(inputs[0])
+    of_the_first = len(captured)
+    compiled(inputs[1])
     torch._dynamo.reset()
     untouched, _ = build(case)
-    return captured, of_calls(untouched, untouched, inputs)
+    expected = of_calls(untouched, untouched, inputs)
+    with torch.no_grad():
+        expected["output without gradients"] = untouched(inputs[0])
+    return Captured(captured, of_the_first, expected)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Names of misconceptions with the figures of this case, the most telling first."""
-    captured, expected = capture(case)
+    captured = capture(case).graphs
     values = evidence.values
     recorded, kinds = values["recorded"], values["kinds"]
     kept, again = (sorted(n for n in evidence.graphs if n.startswith(name)) for name in ("graph", "fresh"))
@@ -123,11 +156,17 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["held"]:
         yield "shared between recorders", f"(before it has seen any graph, a new recorder holds {values['held']})"
         return
-    if problem := _other_results(expected, evidence.tensors):
+    if problem := _other_results(capture(case).expected, evidence.tensors):
         yield problem
         return
-    if values["inference"]:
-        yield "inference tensors", ""
+    if values["inference"] or values["trained"]:
+        yield ("inference tensors" if values["inference"] else "gradients switched on"), ""
+        return
+    if any(values["drew"]):
+        yield "random numbers used up", ""
+        return
+    if values["kind"] != "sequence":
+        yield "not a sequence", f"(found {values['kind']})"
         return
     if recorded == 0:
         yield "nothing recorded", ""
@@ -143,16 +182,20 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "recorded when running", f"(captured {len(captured)}, kept {recorded})"
         return
     for name, found in (("graph", kept), ("fresh", again)):
-        if len(found) > len(captured):
+        # A fresh recorder has seen one call only, for which the graphs of the first input were captured.
+        due = captured if name == "graph" else captured[: capture(case).of_the_first]
+        if len(found) > len(due):
             yield "other graph", f"(a fresh recorder holds {len(found)})"
             return
-        theirs = [evidence.graphs.get(f"{name}{i}") for i in range(len(captured))]
-        same = [one is not None and _same_function(one, *ours) for one, ours in zip(theirs, captured, strict=True)]
+        theirs = [evidence.graphs.get(f"{name}{i}") for i in range(len(due))]
+        same = [one is not None and _same_function(one, *ours) for one, ours in zip(theirs, due, strict=True)]
         if not all(same):
-            turned = zip(theirs, reversed(captured), strict=True)
-            reverse = all(one is not None and _same_function(one, *ours) for one, ours in turned)
-            yield ("wrong order" if reverse else "other graph"), f"(graph number {same.index(False)})"
+            elsewhere = all(any(one is not None and _same_function(one, *ours) for one in theirs) for ours in due)
+            yield ("wrong order" if elsewhere else "other graph"), f"(graph number {same.index(False)})"
             return
+    if values["left"] != recorded:
+        yield "shared between recorders", f"(of {recorded} graphs {values['left']} are left once another one is in use)"
+        return
     if not all(values["modes kept"]):
         yield "mode switched", ""
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -42,7 +42,10 @@ class Interrupted(Straight):
 
 
 class TwiceInterrupted(Straight):
-    """The same with two graph breaks: three graphs, the last without parameters."""
+    """The same with two graph breaks: three graphs, the last without parameters.
+
+    That one draws. What it draws is always 1, so that random numbers decide nothing; but the stream moves on.
+    """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, width) to (batch, 3)."""
@@ -50,7 +53,7 @@ class TwiceInterrupted(Straight):
         torch._dynamo.graph_break()
         result = self.second(hidden)
         torch._dynamo.graph_break()
-        return result - result.mean(dim=0) * 0.5
+        return result - result.mean(dim=0) * torch.bernoulli(torch.ones(3)) * 0.5
 
 
 class Repeating(Straight):
@@ -110,57 +113,71 @@ def visible_cases() -> list[Case]:
 
 
 def build(case: Case) -> tuple[nn.Module, list[torch.Tensor]]:
-    """The case's model in eval mode and two different inputs of shape (batch, width)."""
+    """The case's model in eval mode and two different inputs of shape (batch, width), the second perhaps larger.
+
+    For a larger one Dynamo captures anew.
+    """
     given = case.parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
         model = MODELS[given["model"]](given["width"], given["activation"]).eval()
-        inputs = [torch.randn(given["batch"], given["width"]) for _ in range(2)]
+        batches = given["batch"], given.get("second_batch", given["batch"])
+        inputs = [torch.randn(batch, given["width"], requires_grad=True) for batch in batches]
     return model, inputs
 
 
 def probe(case: Case, recorder_class: Any) -> Evidence:
-    """Compile the model with the learner's recorder, call it twice, and report what was recorded."""
+    """Compile the model with the learner's recorder, call it three times, and report what was recorded."""
     model, inputs = build(case)
     recorder = recorder_class()
     returned: list[bool] = []
     handed: list[torch.fx.GraphModule] = []
-    modes_kept: list[bool] = []
+    modes: list[list[bool]] = []
     at_once: list[bool] = []
+    drew: list[bool] = []
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
         handed.append(graph_module)
-        modes = [module.training for module in graph_module.modules()]
+        modes.append(_modes(graph_module))
+        stream = torch.get_rng_state()
         result = recorder(graph_module, example_inputs)
+        drew.append(not torch.equal(stream, torch.get_rng_state()))
         at_once.append(any(graph_module is graph for graph in _as_list(recorder.graphs)))
-        modes_kept.append([module.training for module in graph_module.modules()] == modes)
         returned.append(callable(result))
         return _run_by(result, graph_module)
 
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend=backend)
+    compiled = torch.compile(model, backend=backend, dynamic=False)
     seen = of_calls(model, compiled, inputs)
-    recorded_after_two_calls = _as_list(recorder.graphs)
+    recorded_after_calls = _as_list(recorder.graphs)
+    modes_kept = [_modes(graph) == before for graph, before in zip(handed, modes, strict=True)]
     fresh = recorder_class()
     held = len(_as_list(fresh.graphs))
     torch._dynamo.reset()
     with torch.no_grad():
         untrained = torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
     torch._dynamo.reset()
+    if isinstance(untrained, torch.Tensor):
+        seen["output without gradients"] = untrained.detach()
+    left = _as_list(recorder.graphs)
     evidence = Evidence(
         values={
             "returned_callable": returned,
-            "recorded": len(recorded_after_two_calls),
+            "recorded": len(recorded_after_calls),
+            "kind": type(recorder.graphs).__name__ if not _is_sequence(recorder.graphs) else "sequence",
             "held": held,
+            "left": sum(one is other for one, other in zip(recorded_after_calls, left, strict=False)),
             "inference": isinstance(untrained, torch.Tensor) and untrained.is_inference(),
+            "trained": isinstance(untrained, torch.Tensor) and untrained.requires_grad,
+            "drew": drew,
             "modes kept": modes_kept,
             "at once": at_once,
-            "kinds": [type(graph).__name__ for graph in recorded_after_two_calls],
-            "handed": [any(graph is other for other in handed) for graph in recorded_after_two_calls[:MOST_GRAPHS]],
+            "kinds": [type(graph).__name__ for graph in recorded_after_calls],
+            "handed": [any(graph is other for other in handed) for graph in recorded_after_calls[:MOST_GRAPHS]],
         },
         tensors=seen,
     )
-    for name, graphs in (("graph", recorded_after_two_calls), ("fresh", _as_list(fresh.graphs))):
+    for name, graphs in (("graph", recorded_after_calls), ("fresh", _as_list(fresh.graphs))):
         for i, graph in enumerate(graphs[:MOST_GRAPHS]):
             if isinstance(graph, torch.fx.GraphModule):
                 evidence.graphs[f"{name}{i}"] = encode(graph)
@@ -170,17 +187,22 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
 def of_calls(
     model: nn.Module, compiled: Callable[[torch.Tensor], Any], inputs: list[torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """What the calls of a model return, the gradients of its parameters, and its buffers afterwards, by name."""
-    outputs = [compiled(x) for x in inputs]
+    """What the calls of a model return, on each input and on the first again; gradients, and buffers afterwards."""
+    outputs = [compiled(x) for x in (*inputs, inputs[0])]
     seen = {f"output{i}": output.detach() for i, output in enumerate(outputs) if isinstance(output, torch.Tensor)}
     trained = [output for output in outputs if isinstance(output, torch.Tensor) and output.requires_grad]
     if trained:
-        parameters = dict(model.named_parameters())
+        learned = dict(model.named_parameters()) | {f"of input {i}": x for i, x in enumerate(inputs)}
         loss = torch.stack([output.square().sum() * (i + 1) for i, output in enumerate(trained)]).sum()
-        found = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        pairs = zip(parameters, found, strict=True)
+        found = torch.autograd.grad(loss, list(learned.values()), allow_unused=True)
+        pairs = zip(learned, found, strict=True)
         seen |= {f"gradient {name}": gradient for name, gradient in pairs if gradient is not None}
     return seen | {f"buffer {name}": value.detach().clone() for name, value in model.named_buffers()}
+
+
+def _modes(graph_module: torch.fx.GraphModule) -> list[bool]:
+    """Which of the modules are in training mode."""
+    return [module.training for module in graph_module.modules()]
 
 
 def _run_by(result: Any, graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
@@ -188,8 +210,14 @@ def _run_by(result: Any, graph_module: torch.fx.GraphModule) -> Callable[..., An
     return result if callable(result) else graph_module.forward
 
 
+def _is_sequence(graphs: Any) -> bool:
+    """Whether its items can be counted and asked for by number, as those of a list; of any class."""
+    counted = hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__")
+    return counted and not isinstance(graphs, (str, Mapping, type))
+
+
 def _as_list(graphs: Any) -> list[Any]:
-    return list(graphs) if isinstance(graphs, Sequence) and not isinstance(graphs, str) else []
+    return [graphs[i] for i in range(len(graphs))] if _is_sequence(graphs) else []
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

@@ -16,7 +16,7 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import ask, decode, run
 from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exchange.graph_form.questions import gradients, gradients_of
-from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build
+from autograder.exercises.day1.remove_graph_breaks.visible import MARGIN, BrokenModel, build, in_eager_mode
 
 Tensors = dict[str, torch.Tensor]
 Graph = Callable[[Tensors, torch.Tensor], torch.Tensor]
@@ -48,6 +48,10 @@ MISCONCEPTIONS = {
         "nothing there is optimised: write the function with operations that Dynamo captures."
     ),
     "not one graph": "Your model must be captured in exactly one graph that runs once for each call.",
+    "captured again": (
+        "For the second input, of the same size, Dynamo captured your model once more: something in Python changes "
+        "from call to call, such as a counter or a list that the model keeps. One graph must serve all calls."
+    ),
     "no tensor of the graph returned": "Your model must return the tensor that the graph computes.",
     "other shape or dtype": "The output has another shape or dtype than the given model's.",
     "scale dropped": (
@@ -79,7 +83,9 @@ MISCONCEPTIONS = {
         "each element, row or column by itself: the condition must be a tensor without dimensions."
     ),
     "computes something else": "For some inputs your graph does not compute what the given model computes.",
-    "eager mode differs": "Run in eager mode, without `torch.compile`, your model computes something else.",
+    "eager mode differs": (
+        "Run in eager mode, without `torch.compile`, your model computes something else, or passes other gradients on."
+    ),
     "gradient lost": (
         "The outputs agree, but a gradient that the given model has is missing or zero in yours: something is detached "
         "(`detach`, `no_grad`, `.data`) that training needs."
@@ -108,7 +114,7 @@ NUMBERS = {"item", "tolist", "_local_scalar_dense"}
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other sizes and parameters, examples on both sides."""
+    """Other sizes and parameters, examples on both sides, a batch of one."""
     return [
         Case(
             f"hidden {i}",
@@ -119,7 +125,8 @@ def hidden_cases(random: Random) -> list[Case]:
                 "relu_side": i % 2 == 0,
                 "seed": random.randrange(2**31),
                 "training": i != 1,
-            },
+            }
+            | ({"batch": 1} if i == 2 else {}),
         )
         for i in range(3)
     ]
@@ -151,13 +158,26 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     findings = list(_compare(case, given, inputs, TheirGraph(graph_module, evidence)))
     yield from findings
-    if not findings and not all(
-        f"eager{i}" in evidence.tensors and _close(evidence.tensors[f"eager{i}"], _given_output(given, x))
-        for i, x in enumerate(inputs)
-    ):
-        yield "eager mode differs", ""
-    elif not findings and evidence.values["taken out in eager mode"]:
+    if findings:
+        return
+    if wrong := _other_in_eager_mode(case, evidence):
+        yield "eager mode differs", f"(in {', '.join(wrong)})"
+    elif values["taken out in eager mode"]:
         yield "number taken out", "(in eager mode)"
+    elif values["graphs for both"] != 1:
+        yield "captured again", f"(graphs for two inputs: {values['graphs for both']})"
+
+
+def _other_in_eager_mode(case: Case, evidence: Evidence) -> list[str]:
+    """What the given model returns in eager mode, or passes on as gradients, and the learner's does not."""
+    with redirect_stdout(io.StringIO()):
+        wanted = in_eager_mode(*build(case))
+    wrong = []
+    for name, want in wanted.items():
+        found = evidence.tensors.get(name)
+        same = _same_gradient(want, found) if "gradient" in name else found is not None and _close(want, found)
+        wrong += [] if same else [name]
+    return wrong
 
 
 def _takes_numbers_out(graph_module: torch.fx.GraphModule) -> bool:
@@ -392,12 +412,13 @@ def _explain(
 ) -> list[str]:
     """The misconceptions that explain every output of the learner's graph, where only these do."""
     frozen = float(given.first(example).detach().abs().max())
-    explained = []
+    explained: list[list[str]] = []
     for scale, scale_name in SCALES.items():
         for side, side_name in SIDES.items():
             variant = _variant(scale, side, frozen=frozen)
             if all(_close(variant(*sample).detach(), theirs) for sample, theirs in zip(samples, found, strict=True)):
-                explained.append([name for name in (scale_name, side_name) if name])
+                names = [name for name in (scale_name, side_name) if name]
+                explained += [] if names in explained else [names]  # of one row, columns are elements
     fewest = min(map(len, explained), default=0)
     simplest = [names for names in explained if len(names) == fewest]  # some mistakes show only beside others
     return simplest[0] if len(simplest) == 1 else ["computes something else"]

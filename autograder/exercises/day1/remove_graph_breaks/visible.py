@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -80,18 +82,8 @@ def probe(case: Case, model_class: Any) -> Evidence:
     if state != {name: list(value.shape) for name, value in given.state_dict().items()}:
         return evidence
     model.load_state_dict(given.state_dict())
-    taken: list[torch.Tensor] = []
-    item = torch.Tensor.item
-
-    def noted(tensor: torch.Tensor) -> Any:
-        taken.append(tensor)
-        return item(tensor)
-
-    with patch.object(torch.Tensor, "item", noted):
-        for i, x in enumerate(inputs):
-            output = model(x)
-            if isinstance(output, torch.Tensor):
-                evidence.tensors[f"eager{i}"] = output
+    with numbers_noted() as taken:
+        evidence.tensors |= in_eager_mode(model, inputs)
     evidence.values["taken out in eager mode"] = len(taken)
     captured: list[torch.fx.GraphModule] = []
     calls: list[tuple[tuple[Any, ...], Any]] = []
@@ -108,17 +100,20 @@ def probe(case: Case, model_class: Any) -> Evidence:
 
     torch._dynamo.reset()
     try:
-        result = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)(inputs[0])
+        compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
+        result = compiled(inputs[0])
+        evidence.values["graphs"] = len(captured)
+        compiled(inputs[1])
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
         evidence.values["break"] = str(error)[:4000]
         return evidence
     finally:
         torch._dynamo.reset()
-    evidence.values["graphs"] = len(captured)
-    if len(calls) != 1:
+    evidence.values["graphs for both"] = len(captured)
+    if evidence.values["graphs"] != 1 or len(calls) != 2:
         return evidence
     try:
-        evidence.graphs["graph"] = encode(captured[0])
+        evidence.graphs["graph"] = encode(with_detach(captured[0]))
     except GraphFormatError as error:
         evidence.values["opaque"] = str(error)[:500]
         return evidence
@@ -138,6 +133,58 @@ def probe(case: Case, model_class: Any) -> Evidence:
     evidence.values["placeholders"] = placeholders
     evidence.values["output"] = next((i for i, output in enumerate(outputs) if output is result), None)
     return evidence
+
+
+@contextmanager
+def numbers_noted() -> Iterator[list[str]]:
+    """How often code outside of PyTorch makes numbers of tensors; printing a tensor does so inside of PyTorch."""
+    taken: list[str] = []
+
+    def noting(name: str, original: Any) -> Callable[..., Any]:
+        def noted(tensor: torch.Tensor) -> Any:
+            if not str(sys._getframe(1).f_globals.get("__name__", "")).startswith("torch"):
+                taken.append(name)
+            return original(tensor)
+
+        return noted
+
+    with ExitStack() as stack:
+        for name in ("item", "tolist", "__float__", "__int__"):
+            stack.enter_context(patch.object(torch.Tensor, name, noting(name, getattr(torch.Tensor, name))))
+        yield taken
+
+
+def in_eager_mode(model: nn.Module, inputs: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What the model returns without `torch.compile`, with the gradients of its parameters and its input, by name.
+
+    Then once more with the first layer at 0, so that the mean is exactly 0. Both sides return 0 there, and their
+    gradients differ.
+    """
+    seen: dict[str, torch.Tensor] = {}
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    for i, x in enumerate([*inputs, inputs[0]]):
+        if i == len(inputs):
+            model.load_state_dict({name: value * (0 if "first" in name else 1) for name, value in state.items()})
+        x = x.clone().requires_grad_()
+        output = model(x)
+        if not isinstance(output, torch.Tensor):
+            continue
+        seen[f"eager{i}"] = output.detach()
+        learned = dict(model.named_parameters()) | {"input": x}
+        if output.requires_grad:
+            found = torch.autograd.grad(output.square().sum(), list(learned.values()), allow_unused=True)
+            pairs = zip(learned, found, strict=True)
+            seen |= {f"eager{i} gradient of {name}": gradient for name, gradient in pairs if gradient is not None}
+    model.load_state_dict(state)
+    return seen
+
+
+def with_detach(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph with `detach` in the place of `.data`, which Dynamo captures as a function that has no public name."""
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and getattr(node.target, "__name__", "") == "_get_data_attr":
+            node.op, node.target = "call_method", "detach"
+    return graph_module
 
 
 def _essence(message: str) -> str:

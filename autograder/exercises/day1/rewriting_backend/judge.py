@@ -30,8 +30,8 @@ MISCONCEPTIONS = {
         "the result: that is what runs each time."
     ),
     "example inputs not passed on": (
-        "`compile_inner` needs the example inputs that your backend was handed, all of them in the same order: "
-        "compilers read shapes and dtypes from them."
+        "`compile_inner` needs the example inputs that your backend was handed, themselves and all of them, in the "
+        "same order: compilers read shapes and dtypes from them, and which of them are parameters."
     ),
     "compiled code thrown away": (
         "You called `compile_inner` but did not return its result: the model still runs the graph itself, and what "
@@ -91,6 +91,10 @@ MISCONCEPTIONS = {
     "other operations changed": (
         "Operations other than exact GELU have changed: only nodes whose target is GELU may be rewritten."
     ),
+    "GELU gone": (
+        'There are fewer GELUs in your graph than before. Each exact one must become `gelu(x, approximate="tanh")`, '
+        "the same function with another keyword, not a formula of your own. The others stay, read or not."
+    ),
     "moved": (
         "A GELU of yours is in another place than the one that was there: what it reads is written in between, so it "
         "computes with other values. Change the node where it stands, or put the new one in front of it."
@@ -108,8 +112,11 @@ MISCONCEPTIONS = {
 UNNAMED = ("GELUs left",)
 
 FIXED: dict[str, dict[str, Any]] = {
-    "a GELU that reads a GELU": {"activations": ["exact of exact", "exact", "exact of exact"]},
-    "no GELU": {"activations": ["relu", "sigmoid"]},
+    "a GELU that reads a GELU": {
+        "activations": ["exact of exact", "exact, read by several", "exact of exact"],
+        "bare": True,
+    },
+    "no GELU": {"activations": ["relu", "sigmoid"], "idle": True},
     "the second graph has none": {"activations": ["exact", "relu", "sigmoid"], "breaks": 1},
     "every form in both graphs": {
         "activations": ["exact", "exact, said so", "exact, by keyword"] * 2,
@@ -249,6 +256,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if values["received"] != [[list(value.shape) for value in given] for _, given in captured]:
         yield "example inputs not passed on", f"(the graph takes {len(captured[0][1])})"
         return
+    if not all(values["very same"]):
+        yield "example inputs not passed on", "(others of the same shapes)"
+        return
     theirs = [decode(graph) for graph in received if graph is not None]
     left = _left(theirs, [graph for graph, _ in captured])
     yield left
@@ -302,6 +312,8 @@ def _changed(
     if before != after:
         gone = ", ".join((before - after).keys()) or "nothing"
         written = [name for name in before - after if name.endswith("_")]
+        if "gelu" in before - after and not written:
+            return "GELU gone", f"(no longer there: {gone})"
         return ("write lost" if written else "other operations changed"), f"(no longer there: {gone})"
     if any(is_gelu(node) and not node.all_input_nodes for node in all_nodes(theirs)):
         return "argument lost", ""

@@ -16,11 +16,19 @@ from autograder.exchange.graph_form import encode
 SIGNATURE = 3.0
 """What the stand-in compiler multiplies every output with, so that one sees whether its result is what ran."""
 
+
+def read_by_several(x: torch.Tensor) -> torch.Tensor:
+    """A GELU that one node reads within a list, and another by name."""
+    once = functional.gelu(x)
+    return torch.stack([once, torch.sigmoid(input=once)]).sum(dim=0)
+
+
 FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "exact": functional.gelu,
     "exact, said so": lambda x: functional.gelu(x, approximate="none"),
     "exact module": nn.GELU(),
     "exact, by keyword": lambda x: functional.gelu(input=x),
+    "exact, read by several": read_by_several,
     "exact of exact": lambda x: functional.gelu(functional.gelu(x)),
     "tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "relu": torch.relu,
@@ -43,6 +51,8 @@ class Stack(nn.Module):
         misleading: whether Python variables are called like the function that is sought, and like another.
         writes: whether it counts its calls in a buffer, which nobody reads.
         overwrites: whether what an activation read is overwritten before anybody reads its result.
+        bare: whether an activation's result is handed on as it is.
+        idle: whether there are operations that write nothing and whose results nobody reads.
     """
 
     count: torch.Tensor
@@ -55,12 +65,14 @@ class Stack(nn.Module):
         misleading: bool = False,
         writes: bool = False,
         overwrites: bool = False,
+        bare: bool = False,
+        idle: bool = False,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.activations = tuple(activations)
         self.breaks, self.misleading, self.writes = breaks, misleading, writes
-        self.overwrites = overwrites
+        self.overwrites, self.bare, self.idle = overwrites, bare, idle
         self.register_buffer("count", torch.zeros(1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -80,6 +92,8 @@ class Stack(nn.Module):
             hidden = self.layers[number](x)
             scaled = hidden * 2.0
             past = hidden - 1.0  # stands between the activation and what it reads
+            if self.idle:
+                torch.sigmoid(scaled)
             if self.misleading:
                 gelu = torch.relu(scaled)
                 relu = FORMS[name](scaled)
@@ -88,6 +102,8 @@ class Stack(nn.Module):
                 gelu = FORMS[name](scaled)
                 scaled.neg_()
                 x = gelu + past
+            elif self.bare:
+                x = FORMS[name](scaled)
             else:
                 x = FORMS[name](scaled) + past
             if self.writes:
@@ -141,6 +157,8 @@ def build(case: Case) -> tuple[Stack, list[torch.Tensor]]:
             given.get("misleading", False),
             given.get("writes", False),
             given.get("overwrites", False),
+            given.get("bare", False),
+            given.get("idle", False),
         ).eval()
         batches = given["batch"], given.get("second_batch", given["batch"])
         inputs = [torch.randn(batch, given["widths"][0]) * 2 for batch in batches]
@@ -153,11 +171,14 @@ def probe(case: Case, make_backend: Any) -> Evidence:
     evidence = Evidence({"another": False})
     received: list[list[list[int]] | None] = []
     made: list[Callable[..., Any]] = []
+    given: list[Any] = []
+    very_same: list[bool] = []
 
     def compile_inner(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Callable[..., Any]:
         if len(received) < MOST_GRAPHS:
             evidence.graphs[f"received{len(received)}"] = encode(graph_module)
         received.append(_shapes(example_inputs))
+        very_same.append(_are(example_inputs, given))
         # What the handed-over module really computes is its compiled `forward`, which may lag behind its graph.
         forward = graph_module.forward
 
@@ -180,6 +201,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
     def recording(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
         # Dynamo's own module writes its code when it first runs; a plain one has it already, as most graph modules do.
         graph_module = torch.fx.GraphModule(graph_module, graph_module.graph)
+        given[:] = example_inputs
         result = backend(graph_module, example_inputs)
         returned.append(callable(result))
         wrapped.append(not any(result is run for run in made))
@@ -197,7 +219,7 @@ def probe(case: Case, make_backend: Any) -> Evidence:
         outputs = []
     finally:
         torch._dynamo.reset()
-    evidence.values |= {"returned_callable": returned, "received": received, "wrapped": wrapped}
+    evidence.values |= {"returned_callable": returned, "received": received, "very same": very_same, "wrapped": wrapped}
     evidence.tensors = {f"output{i}": output for i, output in enumerate(outputs)} | {"count": model.count.clone()}
     return evidence
 
@@ -207,6 +229,13 @@ def _shapes(example_inputs: Any) -> list[list[int]] | None:
     if not isinstance(example_inputs, Sequence) or not all(isinstance(value, torch.Tensor) for value in example_inputs):
         return None
     return [list(value.shape) for value in example_inputs]
+
+
+def _are(example_inputs: Any, given: list[Any]) -> bool:
+    """Whether these are the very inputs that were given, and not copies of them."""
+    if not isinstance(example_inputs, Sequence) or len(example_inputs) != len(given):
+        return False
+    return all(one is other for one, other in zip(example_inputs, given, strict=True))
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

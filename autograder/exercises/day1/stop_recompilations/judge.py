@@ -17,6 +17,7 @@ from autograder.exercises.day1.stop_recompilations.visible import (
     BatchAware,
     build,
     build_counted,
+    change_weights,
     counted,
     gradients,
 )
@@ -65,6 +66,19 @@ MISCONCEPTIONS = {
         "Your one graph holds the batch size of the first input as a number: for other batches it computes something "
         "else, or fails. Have it traced with a size that varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
     ),
+    "configuration changed": (
+        "After `compile_once` was called, `count_compilations` counts something else: you changed Dynamo's "
+        "configuration for everybody. Say it to `torch.compile`, mark the inputs, or use `torch._dynamo.config.patch` "
+        "around a call."
+    ),
+    "gradients switched on": (
+        "Called under `no_grad`, the compiled model records for autograd all the same. The model itself does not: "
+        "leave the modes of autograd to the caller."
+    ),
+    "results remembered": (
+        "After a step of training, called on an input that it has seen, the compiled model returns something else than "
+        "the model. You keep results or weights of before: run the graph in each call."
+    ),
     "ran without the graph": (
         "Some calls ran without the compiled graph: it has to serve every batch size from 2 up, with no limit above."
     ),
@@ -93,7 +107,11 @@ GRAPHS = {"interrupted": 2, "repeating": 3, "unchanging": 0}
 """How many graphs a model is captured in, where it is not one."""
 
 FIXED = (
-    ("small and large batches", [2, 3, 2, 5000], [["aware", [1, 3, 1, 4]], ["aware", []], ["interrupted", [4]]]),
+    (
+        "small and large batches",
+        [2, 3, 2, 70_000],
+        [["aware", [1, 3, 1, 4]], ["aware", []], ["interrupted", [4]], ["aware", [6, 4, 1]]],
+    ),
     (
         "models that ask",
         [9, 2],
@@ -153,6 +171,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     for (name, batches), counts, expected in given:
         yield from _judge_count(batches, counts, expected, name)
     yield from _judge_compiling(case, evidence, *build(case))
+    afterwards = evidence.values.get("count afterwards")
+    if afterwards is not None and evidence.values["counts"][0] == [true_counts(case)[0]] * 2 != [afterwards] * 2:
+        yield "configuration changed", f"(first {true_counts(case)[0]}, afterwards {afterwards})"
 
 
 def _judge_count(
@@ -197,12 +218,22 @@ def _judge_compiling(
     if not _serves_other_batches(case, evidence, model):
         yield "frozen batch size", ""
         return
-    if values["runs"] != len(inputs):
-        yield "ran without the graph", f"({values['runs']} of {len(inputs)} calls ran it)"
+    if not all(values["runs"][: len(inputs)]):
+        yield "ran without the graph", f"({sum(map(bool, values['runs']))} of {len(inputs)} calls ran it)"
         return
     wanted = gradients(model, [model(x) for x in inputs], inputs)
     if wrong := [name for name, want in wanted.items() if not _same_gradient(evidence.tensors.get(name), want)]:
         yield "gradients lost", f"({', '.join(wrong)})"
+        return
+    change_weights(model)
+    with torch.no_grad():
+        if not agrees(evidence.tensors.get("output later"), model(inputs[0]), absolute=1e-6):
+            yield "results remembered", ""
+            return
+    if values["later for autograd"]:
+        yield "gradients switched on", ""
+    elif not all(values["runs"]):
+        yield "ran without the graph", "(under `no_grad`)"
 
 
 def _changed(output: torch.Tensor | None, model: BatchAware, x: torch.Tensor) -> str:

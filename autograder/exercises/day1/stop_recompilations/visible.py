@@ -103,7 +103,10 @@ MODELS: dict[str, type[BatchAware]] = {
 def visible_cases() -> list[Case]:
     """Batches that repeat and grow, batches that do not change, and a model with a graph break."""
     return [
-        Case("six calls, four batch sizes", {"width": 11, "batches": [3, 3, 5, 5, 6, 7], "seed": 0}),
+        Case(
+            "six calls, four batch sizes",
+            {"width": 11, "batches": [3, 3, 5, 5, 6, 7], "seed": 0, "count afterwards": True},
+        ),
         Case("four calls, one batch size", {"width": 13, "batches": [4, 4, 4, 4], "seed": 1}),
         Case(
             "a model with a graph break",
@@ -154,6 +157,10 @@ def probe(case: Case, count_compilations: Any, compile_once: Any) -> Evidence:
     evidence = compiling(*build(case), compile_once)
     torch._dynamo.reset()
     evidence.values["counts"] = counts
+    if case.parameters.get("count afterwards"):
+        with torch.no_grad():
+            model, inputs = build_counted(case, *counted(case)[0])
+            evidence.values["count afterwards"] = int(count_compilations(model, inputs))
     return evidence
 
 
@@ -167,7 +174,8 @@ def leave_traces(model: BatchAware, inputs: Sequence[torch.Tensor]) -> None:
 
 def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: Any) -> Evidence:
     """What reaches the backend that `compile_once` is given, and what the compiled model returns."""
-    evidence = Evidence(values={"wrong_dimension": False, "runs": 0})
+    runs: list[int] = []
+    evidence = Evidence(values={"wrong_dimension": False, "runs": runs})
     captured: list[torch.fx.GraphModule] = []
     first_arguments: list[tuple[Any, ...]] = []
 
@@ -175,7 +183,8 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
         captured.append(graph_module)
 
         def run(*arguments: Any) -> Any:
-            evidence.values["runs"] += 1
+            if runs:
+                runs[-1] += 1
             if not first_arguments:
                 first_arguments.append(arguments)
             return graph_module(*arguments)
@@ -186,6 +195,7 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
     compiled = compile_once(model, backend)
     try:
         for number, x in enumerate(inputs):
+            runs.append(0)
             output = compiled(x)
             if isinstance(output, torch.Tensor):
                 evidence.tensors[f"output{number}"] = output.detach()
@@ -205,7 +215,22 @@ def compiling(model: BatchAware, inputs: Sequence[torch.Tensor], compile_once: A
         return evidence
     parameters = dict(model.named_parameters())
     evidence.values["placeholders"] = [_role(value, parameters, inputs[0]) for value in first_arguments[0]]
+    if not evidence.values["wrong_dimension"]:
+        change_weights(model)
+        runs.append(0)
+        with torch.no_grad():
+            later = compiled(inputs[0])
+        if isinstance(later, torch.Tensor):
+            evidence.tensors["output later"] = later.detach()
+            evidence.values["later for autograd"] = later.requires_grad
     return evidence
+
+
+def change_weights(model: BatchAware) -> None:
+    """What a step of training does: other numbers in the same parameters."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.5)
 
 
 def gradients(

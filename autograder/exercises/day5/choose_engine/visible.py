@@ -20,14 +20,26 @@ MOST_NUMBERS, LARGEST = 1000, 1e100
 
 KINDS = (
     *("right", "near", "caches", "remembers", "rounds", "above", "earlier", "later", "below"),
-    *("not a number", "longer", "shorter", "turned", "refuses", "fails", "stops", "overwrites", "alternates"),
+    *(
+        "one value",
+        "not a number",
+        "endless",
+        "longer",
+        "shorter",
+        "turned",
+        "refuses",
+        "fails",
+        "stops",
+        "overwrites",
+        "alternates",
+    ),
 )
 """What an engine may be: right; off by 5e-5 of the largest value, up and down; right, with the list that it returned
 for an equal input; with the first result for every input of that length; with three digits; too large by a thousandth
-of the largest value, for every input, for the first or for all others; too small by as much; with a NaN at the end;
-with a value too many or too few; with the values the other way round; with a ValueError for inputs of another length
-than the first; with a RuntimeError for all; with a ZeroDivisionError for all; with one list for all results; with two
-lists in turn."""
+of the largest value, for every input, for the first or for all others; too small by as much; with one value in the
+middle that is too large; with a NaN or infinity at the end; with a value too many or too few; with the values the other
+way round; with a ValueError for inputs of another length than the first; with a RuntimeError or a ZeroDivisionError for
+all; with one list for all results; with two lists in turn."""
 
 RIGHT = ("right", "near", "caches")
 """The kinds that are within the tolerance on every input."""
@@ -143,6 +155,11 @@ def _flawed(kind: str, right: Values) -> Values:
             return [value + 1e-3 * largest for value in right]
         case "below":
             return [value - 1e-3 * largest for value in right]
+        case "one value":
+            middle = len(right) // 2
+            return [*right[:middle], right[middle] + 1e-3 * largest, *right[middle + 1 :]]
+        case "endless":
+            return [*right[:-1], math.inf]
         case "not a number":
             return [*right[:-1], math.nan]
         case "longer":

@@ -1,0 +1,32 @@
+"""wrong median
+
+Rounds to microseconds, of which a short call has few.
+"""
+
+import math
+import statistics
+
+
+def measure(function, clock, synchronize, warmup, repeats):
+    def timed():
+        synchronize()
+        started = clock()
+        function()
+        synchronize()
+        return clock() - started
+
+    compile_seconds = timed()
+    for _ in range(warmup):
+        function()
+    seconds = [timed() for _ in range(repeats)]
+    first, _, third = statistics.quantiles(seconds, n=4, method="inclusive")
+    return {
+        "compile_seconds": compile_seconds,
+        "median_seconds": round(statistics.median(seconds), 6),
+        "spread_seconds": third - first,
+    }
+
+
+def break_even_calls(compile_seconds, eager_seconds, compiled_seconds):
+    saved = eager_seconds - compiled_seconds
+    return compile_seconds / saved if saved > 0 else math.inf
