@@ -36,7 +36,8 @@ def test_a_few_hundred_calls_go_the_same_way_in_pytorch_and_in_the_model_that_na
     for case in programs(4):
         steps = case.parameters["steps"]
         for right, run in zip(dispatching.right_runs(steps), run_steps(steps, Model()), strict=True):
-            assert (right["log"], right.get("missing")) == (run["log"], run.get("missing"))
+            assert (right["log"], right["keys"]) == (run["log"], run["keys"])
+            assert right.get("missing") == run.get("missing")
             kernels.update(name.partition("/")[2] for name in right["log"])
             missing += "missing" in right
     assert sum(kernels.values()) > 500
@@ -49,8 +50,8 @@ def test_a_few_hundred_calls_go_the_same_way_in_pytorch_and_in_the_model_that_na
 def test_a_fallback_fills_what_is_empty_from_the_moment_it_is_registered() -> None:
     (case,) = (case for case in dispatching.hidden_cases(Random(0)) if case.name == "a fallback later")
     before, after = dispatching.right_runs(case.parameters["steps"])
-    assert before == {"log": [], "missing": ["f", "AutogradCPU"]}
-    assert after == {"log": ["f/CPU"], "value": 1}
+    assert before == {"log": [], "keys": [], "missing": ["f", "AutogradCPU"]}
+    assert after == {"log": ["f/CPU"], "keys": [["CPU", "Dense"]], "value": 0}
 
 
 def test_each_flaw_of_the_model_shows_in_some_case_and_is_named() -> None:
@@ -70,7 +71,7 @@ def test_each_flaw_of_the_model_shows_in_some_case_and_is_named() -> None:
 def _handed_over(run: dict[str, Any]) -> dict[str, Any]:
     if "missing" in run:
         return {**run, "missing": " ".join(run["missing"])}
-    return run if {"failed", "endless"} & set(run) else {**run, "value": 1}
+    return run if {"failed", "endless"} & set(run) else {**run, "value": 0}
 
 
 def test_keys_are_named_as_pytorch_names_them() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from random import Random
 from typing import Any
 
 import torch
@@ -20,8 +19,9 @@ from torch.library import _scoped_library, fallthrough_kernel
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.u3.own_dispatcher.cases import hidden_cases
 from autograder.exercises.u3.own_dispatcher.model import Model, run_steps
-from autograder.exercises.u3.own_dispatcher.visible import PLAIN, Step, call, register
+from autograder.exercises.u3.own_dispatcher.visible import COUNTS, START, Step
 
 MISCONCEPTIONS = {
     "asked PyTorch": "Your dispatcher asks PyTorch's. Write down its rules: that is the whole task.",
@@ -89,15 +89,26 @@ MISCONCEPTIONS = {
         "`below` takes out the functionality itself and everything above it. With its own key still in the set, a "
         "kernel calls itself."
     ),
+    "below keeps what is above": (
+        "`below` takes out the functionality and everything above it, also where the functionality itself is not "
+        "among the keys."
+    ),
     "below drops too much": (
         "`below` keeps every lower functionality, and all backends: without a backend no kernel can be found."
     ),
     "old table": (
-        "A kernel or a fallback that is registered after a call must count from then on: an entry kept from before is "
-        "out of date."
+        "A kernel or a fallback that is registered after a call, or in place of another one, must count from then on: "
+        "an entry kept from before is out of date."
     ),
     "nothing there": "Where an entry is empty, raise `NotImplementedError`.",
     "unnamed": "The error must name the operator and the key for which it has no kernel.",
+    "other keys": (
+        "The right kernels ran, and one of them was given other keys than in PyTorch. It gets those that are left, or "
+        "just those that `redispatch` was given."
+    ),
+    "all keys handed over": (
+        "A kernel gets the keys that are left: of the call's keys all but those that fall through."
+    ),
     "value lost": "A call returns what the kernel returned.",
     "wrong kernels": "Other kernels ran than in PyTorch, or in another order.",
 }
@@ -112,210 +123,9 @@ BITS = {
 }
 """PyTorch's names of the functionalities, from the lowest to the highest."""
 
-PER_BACKEND = ("Dense", "Sparse", "Autograd")
+__all__ = ["MISCONCEPTIONS", "hidden_cases", "judge"]
 
 _numbers = count()
-
-
-def hidden_cases(random: Random) -> list[Case]:
-    """One case for each rule that is easily forgotten, then random programs."""
-    explicit, implicit = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
-    cuda = ["CUDA", "Dense", "ADInplaceOrView", "Autograd"]
-    sparse = ["CPU", "Sparse", "ADInplaceOrView", "Autograd", "AutocastCPU"]
-    inner = register("inner", "CPU")
-    fixed: dict[str, list[Step]] = {
-        "all arguments": [
-            register("f", "CPU"),
-            register("f", "CUDA"),
-            register("f", "SparseCUDA"),
-            register("f", "Autograd", "below", "Autograd"),
-            call("f", PLAIN, cuda),
-            call("f", cuda, PLAIN),
-            call("f", PLAIN, PLAIN, sparse, cuda),
-            call("f", ["CPU", "Dense"], PLAIN),
-        ],
-        "the thread's sets": [
-            register("f", "CPU"),
-            register("f", "AutocastCPU", "calls", "g", ["AutocastCPU"], []),
-            register("f", "BackendSelect", "below", "BackendSelect"),
-            register("g", "CPU"),
-            register("g", "AutocastCPU", "below", "AutocastCPU"),
-            register("g", "ADInplaceOrView", "below", "ADInplaceOrView"),
-            call("f", PLAIN),
-            call("f", PLAIN, blocks=[["including", "AutocastCPU"]]),
-            call("g", ["CPU", "Dense"]),
-            call("g", ["CPU", "Dense"], blocks=[["excluding", "ADInplaceOrView"], ["including", "ADInplaceOrView"]]),
-            call("g", ["CPU", "Dense"], blocks=[["including", "Autograd"]]),
-        ],
-        "blocks end": [
-            register("f", "CPU"),
-            register("f", "Autograd", "below", "Autograd"),
-            register("raises", "Autograd", "fails", ["Autograd", "ADInplaceOrView"], ["Sparse"]),
-            register("h", implicit, "calls", "f", ["Autograd"], []),
-            call("f", PLAIN, blocks=[["excluding", "Autograd"]]),
-            call("f", PLAIN),
-            call("raises", PLAIN),
-            call("f", PLAIN),
-            call("h", PLAIN, blocks=[["excluding", "Autograd"]]),
-            call("h", PLAIN),
-            call("f", PLAIN, blocks=[["excluding", "Autograd"], ["excluding", "Autograd"]]),
-            call("f", PLAIN),
-        ],
-        "precedence": [
-            inner,
-            register("f", explicit),
-            register("f", implicit, "calls", "inner", [], []),
-            register("f", "Autograd", "below", "Autograd"),
-            call("f", PLAIN),
-            call("f", PLAIN, blocks=[["excluding", "Autograd"]]),
-            register("g", implicit, "calls", "inner", [], []),
-            register("g", "Autograd", "below", "Autograd"),
-            call("g", PLAIN),
-            register("open", implicit, "calls", "inner", [], []),
-            register("open", "ADInplaceOrView", "below", "ADInplaceOrView"),
-            call("open", PLAIN),
-            register("k", explicit),
-            register("k", "CPU"),
-            call("k", PLAIN),
-            call("k", cuda),
-        ],
-        "composite and a kernel": [
-            inner,
-            register("inner", "CUDA"),
-            register("f", implicit, "calls", "inner", [], []),
-            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
-            call("f", PLAIN),
-            register("f", "SparseCPU"),
-            call("f", PLAIN),
-            call("f", sparse),
-            register("g", implicit, "calls", "inner", [], []),
-            register("g", "ADInplaceOrView", "below", "ADInplaceOrView"),
-            register("g", "CPU"),
-            call("g", PLAIN),
-            call("g", cuda),
-            call("g", PLAIN, cuda),
-        ],
-        "keys without backend": [
-            inner,
-            register("f", implicit, "calls", "inner", [], []),
-            register("f", "AutocastCPU", "below", "AutocastCPU"),
-            register("g", explicit),
-            register("g", "CPU"),
-            call("f", PLAIN, blocks=[["including", "AutocastCPU"]]),
-            call("g", ["CPU"]),
-            call("g", PLAIN),
-            call("f", [], blocks=[["excluding", "ADInplaceOrView"]]),
-        ],
-        "nothing there": [
-            register("f", "CUDA"),
-            register("f", "Autograd", "below", "Autograd"),
-            call("f", sparse),
-            call("f", PLAIN),
-            call("f", ["CPU"]),
-            call("lonely", PLAIN),
-            register("lonely", "AutocastCPU", "below", "AutocastCPU"),
-            call("lonely", cuda),
-        ],
-        "fallthrough": [
-            register("f", "Autograd", "fallthrough"),
-            register("f", "CPU"),
-            register("f", "BackendSelect", "below", "BackendSelect"),
-            call("f", PLAIN),
-            register("g", "AutogradCPU", "fallthrough"),
-            register("g", "Autograd", "below", "Autograd"),
-            register("g", explicit),
-            call("g", PLAIN),
-            call("g", cuda),
-            register("h", "AutogradCUDA", "fallthrough"),
-            register("h", "Autograd", "below", "Autograd"),
-            register("h", explicit),
-            call("h", PLAIN),
-            call("h", cuda),
-            call("h", PLAIN, cuda),
-            register("k", explicit, "fallthrough"),
-            register("k", "CPU"),
-            call("k", PLAIN),
-        ],
-        "included by the thread": [
-            register("f", "CPU"),
-            register("f", "Autograd", "below", "Autograd"),
-            call("f", ["CPU", "Dense"]),
-            call("f", ["CPU", "Dense"], blocks=[["including", "Autograd"]]),
-            call("f", ["CPU", "Dense"]),
-            call("f", ["CPU", "Dense"], blocks=[["including", "Autograd"], ["including", "Autograd"]]),
-        ],
-        "redispatch within a block": [
-            register("f", "CPU"),
-            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
-            register("f", "Autograd", "below within", "Autograd", ["ADInplaceOrView"], []),
-            call("f", PLAIN),
-            register("g", "CPU"),
-            register("g", "ADInplaceOrView", "below within", "ADInplaceOrView", [], ["Autograd"]),
-            register("g", "Autograd", "below", "Autograd"),
-            call("g", PLAIN),
-        ],
-        "registered later": [
-            inner,
-            register("f", implicit, "calls", "inner", [], []),
-            call("f", PLAIN),
-            register("f", "CPU"),
-            call("f", PLAIN),
-            register("f", "Autograd", "below", "Autograd"),
-            call("f", PLAIN),
-            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
-            call("f", PLAIN),
-        ],
-        "a fallback later": [
-            register("f", "CPU"),
-            call("f", PLAIN),
-            ["fallback", "AutogradCPU"],
-            call("f", PLAIN),
-        ],
-    }
-    keysets = [
-        ["Dense", "CUDA", "CPU"],
-        ["Sparse", "Dense", "CPU"],
-        ["Sparse", "Dense", "CUDA", "CPU", "Autograd"],
-        ["BackendSelect", "Dense", "CPU"],
-        ["ADInplaceOrView", "BackendSelect"],
-        ["CUDA", "AutocastCPU", "Autograd"],
-        ["CUDA"],
-        [],
-    ]
-    cases = [Case("keys", {"keysets": keysets, "steps": []})]
-    cases += [Case(name, {"keysets": [], "steps": steps}) for name, steps in fixed.items()]
-    drawn = [[step for number in range(4) for step in random_steps(random, number)] for _ in range(4)]
-    return cases + [Case(f"random {number}", {"keysets": [], "steps": steps}) for number, steps in enumerate(drawn)]
-
-
-def random_steps(random: Random, number: int) -> list[Step]:
-    """An operator with random kernels, and six calls of it with random keys."""
-    name, inner = f"f{number}", f"inner{number}"
-    steps = [register(inner, "CPU"), register(inner, "CUDA"), register(inner, "Autograd", "below", "Autograd")]
-    calls = ["calls", inner, random.choice([[], [], ["Autograd"]]), random.choice([[], ["AutocastCPU"]])]
-    choices: list[list[Any]] = [[key, "compute"] for key in ("CPU", "CUDA", "SparseCPU", "CompositeExplicitAutograd")]
-    choices += [["CompositeImplicitAutograd", *calls], ["AutogradCPU", "below", "Autograd"]]
-    choices += [["Autograd", "below", "Autograd"], ["AutocastCPU", "below", "AutocastCPU"]]
-    choices += [["ADInplaceOrView", "below", "ADInplaceOrView"], ["BackendSelect", "below", "BackendSelect"]]
-    chosen = random.sample(choices, random.randint(2, 5))
-    # PyTorch does not renew autograd's entries where the explicit kernel comes after the implicit one: it comes first.
-    chosen.sort(key=lambda choice: choice[0] != "CompositeExplicitAutograd")
-    *early, late = [register(name, *choice) for choice in chosen]
-    return [*steps, *early, *_random_calls(random, name, 3), late, *_random_calls(random, name, 3)]
-
-
-def _random_calls(random: Random, name: str, most: int) -> list[Step]:
-    found = []
-    for _ in range(most):
-        keysets = []
-        for _ in range(random.randint(1, 2)):
-            keys = [random.choice(["CPU", "CPU", "CUDA"]), random.choice(["Dense", "Dense", "Sparse"])]
-            keys += [key for key in ("ADInplaceOrView", "Autograd", "AutocastCPU") if random.random() < 0.7]
-            keysets.append(keys)
-        functionality = random.choice(["Autograd", "ADInplaceOrView", "BackendSelect"])
-        block = [random.choice(["excluding", "including"]), functionality]
-        found.append(call(name, *keysets, blocks=[block] if random.random() < 0.4 else []))
-    return found
 
 
 def bits(names: Any) -> DispatchKeySet:
@@ -329,10 +139,15 @@ def bits(names: Any) -> DispatchKeySet:
     return keys
 
 
+def names_in(keys: DispatchKeySet) -> list[str]:
+    """Which functionalities and backends are in a key set."""
+    return sorted(name for name in (*BITS, "CPU", "CUDA") if bits([name]).raw_repr() & keys.raw_repr())
+
+
 def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
     """What each call does: PyTorch's tables, thread-local sets and redispatch, with kernels that note their names."""
     space = f"fxopt_u3_{next(_numbers)}"
-    log: list[str] = []
+    log: list[tuple[str, list[str]]] = []
     runs: list[dict[str, Any]] = []
     given: list[list[str]] = []
     tensor = torch.ones(1)
@@ -361,7 +176,7 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
 
         def kernel(operator: str, name: str, does: list[Any]) -> Callable[..., torch.Tensor]:
             def run(keys: DispatchKeySet, x: torch.Tensor) -> torch.Tensor:
-                log.append(name)
+                log.append((name, names_in(keys)))
                 kind, *rest = does
                 if kind == "compute":
                     return x
@@ -401,14 +216,15 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
                         if block == "excluding"
                         else torch._C._IncludeDispatchKeyGuard(getattr(DispatchKey, BITS[functionality]))
                     )
-                runs.append({**_outcome(partial(invoke, operator)), "log": list(log)})
+                end = _outcome(partial(invoke, operator))
+                runs.append({**end, "log": [name for name, _ in log], "keys": [keys for _, keys in log]})
     return runs
 
 
 def right_runs(steps: list[Step]) -> list[dict[str, Any]]:
     """What each call does. PyTorch's fallbacks are there from the start: without one, the model is asked."""
     if any(step[0] == "fallback" for step in steps):
-        return [{"value": 1, **run} if "missing" not in run else run for run in run_steps(steps, Model())]
+        return [{"value": START + COUNTS, **run} if "missing" not in run else run for run in run_steps(steps, Model())]
     return by_pytorch(steps)
 
 
@@ -429,7 +245,7 @@ def _outcome(question: Callable[[], torch.Tensor]) -> dict[str, Any]:
         if named is None and undefined is None:
             raise
         return {"missing": [named[1], named[2]] if named else [undefined[1] if undefined else "", "Undefined"]}
-    return {"value": 1}
+    return {"value": START + COUNTS}
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
@@ -447,13 +263,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     for step, right, run in zip(calls, wanted_runs, found_runs, strict=True):
         if not told and (name := _difference(right, run)) is not None:
             told = True
-            figures = f"({_in_words(step)}: found {_outcome_words(run)}, wanted {_outcome_words(right)})"
-            if name == "wrong kernels":
-                yield Deviation(name, tuple(_leading_to(steps, found_runs)), figures, len(steps))
+            keys = name == "other keys"
+            figures = f"({_in_words(step)}: found {_outcome_words(run, keys)}, wanted {_outcome_words(right, keys)})"
+            if name in ("wrong kernels", "other keys"):
+                yield Deviation(name, tuple(_leading_to(steps, found_runs, keys=keys)), figures, len(steps))
             else:
                 yield name, figures
     if not told and steps:
-        yield Agreement("wrong kernels", tuple(set(Model.FLAWS) - set(_leading_to(steps, found_runs))))
+        excluded = set(Model.FLAWS) - set(_leading_to(steps, found_runs))
+        yield Agreement("wrong kernels", tuple(excluded))
+        yield Agreement("other keys", tuple(set(Model.FLAWS) - set(_leading_to(steps, found_runs, keys=True))))
     if not told and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 
@@ -478,16 +297,20 @@ def _difference(wanted: dict[str, Any], found: dict[str, Any]) -> str | None:
         return "wrong kernels"
     if "failed" in wanted:
         return None if "failed" in found else "wrong kernels"
-    return None if found.get("value") == wanted["value"] else "value lost"
+    if found.get("value") != wanted["value"]:
+        return "value lost"
+    return None if found["keys"] == wanted["keys"] else "other keys"
 
 
-def _leading_to(steps: list[Step], found: list[dict[str, Any]]) -> list[str]:
-    """The mistakes that lead to these kernels in all calls, each in one of the ways to make it."""
-    return [
-        name
-        for name, ways in Model.FLAWS.items()
-        if any(all(map(_alike, run_steps(steps, Model(flaw)), found)) for flaw in ways)
-    ]
+def _leading_to(steps: list[Step], found: list[dict[str, Any]], *, keys: bool = False) -> list[str]:
+    """The mistakes that lead to these kernels (and keys) in all calls, each in one of the ways to make it."""
+
+    def leads(flaw: str) -> bool:
+        runs = run_steps(steps, Model(flaw))
+        return all(map(_alike, runs, found)) and (not keys or [run["keys"] for run in runs] == given)
+
+    given = [run["keys"] for run in found]
+    return [name for name, ways in Model.FLAWS.items() if any(map(leads, ways))]
 
 
 def _alike(run: dict[str, Any], found: dict[str, Any]) -> bool:
@@ -506,8 +329,14 @@ def _in_words(step: Step) -> str:
     return f"{operator} with the keys {keys}{within}"
 
 
-def _outcome_words(run: dict[str, Any]) -> str:
+def _outcome_words(run: dict[str, Any], keys: bool) -> str:
+    """Which kernels ran and how it ended; with the keys that each of them got, where these are what matters."""
     missing = run.get("missing")
     end = f" and no kernel for {missing[1]}" if isinstance(missing, list) else " and an error" if missing else ""
     end += " and so on without end" if "endless" in run else ""
-    return (" → ".join(run["log"]) or "no kernel") + end
+    kernels = list(map(_given, run["log"], run["keys"])) if keys else run["log"]
+    return (" → ".join(kernels) or "no kernel") + end
+
+
+def _given(name: str, keys: list[str] | None) -> str:
+    return f"{name} (given {'no set of keys' if keys is None else '{' + ', '.join(keys) + '}'})"

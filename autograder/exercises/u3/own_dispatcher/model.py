@@ -36,9 +36,10 @@ class Model:
         "any kernel counts": ("any kernel counts", "any backend counts", "sparse counts"),
         "autograd before implicit": ("autograd before implicit",),
         "composite for every key": ("composite for every key",),
-        "no fallback": ("no fallback",),
+        "no fallback": ("no fallback", "no fallback on backends", "fallback at autograd only"),
         "fallback too early": ("fallback too early",),
         "fallthrough ends the walk": ("fallthrough ends the walk",),
+        "all keys handed over": ("all keys handed over",),
         "redispatch starts anew": (
             "redispatch starts anew",
             "redispatch adds the sets",
@@ -46,6 +47,7 @@ class Model:
             "redispatch excludes",
         ),
         "below keeps its own key": ("below keeps its own key",),
+        "below keeps what is above": ("below drops its own key only", "below needs its own key"),
         "below drops too much": ("below drops too much",),
         "old table": (
             "old table",
@@ -53,6 +55,10 @@ class Model:
             "old table, but for the operator",
             "old misses",
             "old table, but for kernels",
+            "first kernel stays",
+            "first fallback stays",
+            "first one stays",
+            "fallbacks of before",
         ),
         "no functionality": ("no functionality",),
         "parts not joined": ("parts not joined",),
@@ -65,6 +71,7 @@ class Model:
         self.fallbacks: dict[str, Any] = dict.fromkeys(("BackendSelect", "ADInplaceOrView", "AutocastCPU"), FALLTHROUGH)
         self.sets = {"including": {"BackendSelect", "ADInplaceOrView"}, "excluding": {"AutocastCPU"}}
         self.known: dict[tuple[str, str], Any] = {}
+        self.fallbacks_of: dict[str, dict[str, Any]] = {}
         self.depth = 0
 
     def _pass_on(self, operator: str, keys: frozenset[str]) -> None:
@@ -83,6 +90,10 @@ class Model:
 
     def below(self, keys: frozenset[str], functionality: str) -> frozenset[str]:
         """The keys without a functionality and what is above it."""
+        if self.flaw == "below drops its own key only":
+            return keys - {functionality}
+        if self.flaw == "below needs its own key" and functionality not in keys:
+            return keys
         least = FUNCTIONALITIES.index(functionality) + (self.flaw == "below keeps its own key")
         if self.flaw == "below drops too much":
             return frozenset(key for key in keys if key in FUNCTIONALITIES[: max(least - 1, 0)] or key in BACKENDS)
@@ -100,6 +111,9 @@ class Model:
 
     def _computed(self, operator: str, key: str) -> Any:
         own, flaw = self.registered.get(operator, {}), self.flaw
+        fallbacks = self.fallbacks
+        if flaw == "fallbacks of before":
+            fallbacks = self.fallbacks_of.get(operator, fallbacks)
         autograd, backend = key in ON_AUTOGRAD, key in ON_BACKENDS
         everywhere = flaw == "composite for every key" and not autograd
         order = [key, EXPLICIT, IMPLICIT, "Autograd", "fallback"]
@@ -122,8 +136,11 @@ class Model:
         }
         for one in order:
             if one == "fallback":
-                if key in self.fallbacks and flaw != "no fallback":
-                    return self.fallbacks[key]
+                left_out = flaw == "no fallback" or (flaw == "no fallback on backends" and key in ON_BACKENDS)
+                if flaw == "fallback at autograd only" and fallbacks.get(key) != FALLTHROUGH:
+                    left_out = not autograd
+                if key in fallbacks and not left_out:
+                    return fallbacks[key]
             elif one in own and serves.get(one, True):
                 return own[one]
         return None
@@ -141,7 +158,10 @@ class Model:
 
     def register(self, operator: str, key: str, kernel: Any) -> None:
         """A kernel, or that there is none to choose, for a key or an alias."""
-        self.registered.setdefault(operator, {})[key] = kernel
+        own = self.registered.setdefault(operator, {})
+        self.fallbacks_of[operator] = dict(self.fallbacks)
+        if key not in own or self.flaw not in ("first kernel stays", "first one stays"):
+            own[key] = kernel
         if self.flaw == "old table, but for kernels":
             self.known = {}
         elif self.flaw == "old table, but for the key":
@@ -149,13 +169,14 @@ class Model:
         elif self.flaw == "old table, but for the operator" and key not in (EXPLICIT, IMPLICIT, "Autograd"):
             self.known = {one: kernel for one, kernel in self.known.items() if one[0] != operator}
 
-    def register_fallback(self, key: str) -> None:
-        """A kernel that goes on below autograd, for all operators that have nothing else for the key."""
-        self.fallbacks[key] = self._pass_on
+    def register_fallback(self, key: str, kernel: Any = None) -> None:
+        """A kernel (else one that goes on below autograd) for all operators that have nothing else for the key."""
+        if key not in self.fallbacks or self.flaw not in ("first fallback stays", "first one stays"):
+            self.fallbacks[key] = kernel or self._pass_on
 
     def call(self, operator: str, keysets: list[frozenset[str]]) -> None:
         """A call with arguments of these keys."""
-        keys = set(keysets[0]) if self.flaw == "first argument only" else set().union(*keysets)
+        keys = set().union(*(keysets[:1] if self.flaw == "first argument only" else keysets))
         self.redispatch(operator, self._effective(operator, keys), anew=True)
 
     def _effective(self, operator: str, keys: set[str]) -> frozenset[str]:
@@ -163,8 +184,12 @@ class Model:
             keys = (keys - self.sets["excluding"]) | self.sets["including"]
         elif self.flaw != "thread sets forgotten":
             keys = (keys | self.sets["including"]) - self.sets["excluding"]
-        if self.flaw == "fallthrough ends the walk":
+        if self.flaw in ("fallthrough ends the walk", "all keys handed over"):
             return frozenset(keys)
+        return self._left(operator, frozenset(keys))
+
+    def _left(self, operator: str, keys: frozenset[str]) -> frozenset[str]:
+        """The keys without what falls through."""
         backends = keys & set(BACKENDS)
         return frozenset(
             key
@@ -180,7 +205,7 @@ class Model:
             keys = keys | self.sets["including"]
         if self.flaw in ("redispatch adds the sets", "redispatch excludes") and not anew:
             keys = keys - self.sets["excluding"]
-        key = self.runtime_key(keys)
+        key = self.runtime_key(self._left(operator, keys) if self.flaw == "all keys handed over" else keys)
         kernel = self.entry(operator, key)
         if kernel is None or kernel == FALLTHROUGH:
             raise NotImplementedError(operator, key)
@@ -215,13 +240,16 @@ class Model:
 
 def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
     """What a dispatcher does with a program: for each call the kernels, and whether one was missing."""
-    log: list[str] = []
+    log: list[tuple[str, list[str]]] = []
     runs: list[dict[str, Any]] = []
     given: list[frozenset[str]] = []
 
-    def kernel(name: str, does: list[Any]) -> Callable[..., None]:
+    def kernel(name: str, does: list[Any]) -> Callable[..., None] | str:
+        if does == [FALLTHROUGH]:
+            return FALLTHROUGH
+
         def run(operator: str, keys: frozenset[str]) -> None:
-            log.append(name)
+            log.append((name, sorted(keys)))
             kind, *rest = does
             if kind == "below":
                 model.redispatch(operator, model.below(keys, *rest))
@@ -246,12 +274,11 @@ def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
             model.register_fallback(key)
     for kind, operator, *rest in steps:
         if kind == "fallback":
-            model.register_fallback(operator)
+            model.register_fallback(operator, kernel(*rest) if rest else None)
             continue
         if kind == "register":
             key, name, does = rest
-            entry = FALLTHROUGH if does == [FALLTHROUGH] else kernel(name, does)
-            model.register(operator, key, entry)
+            model.register(operator, key, kernel(name, does))
             continue
         keysets, blocks = rest
         given[:] = [frozenset(keys) for keys in keysets]
@@ -268,5 +295,6 @@ def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
                 end = {"endless": True}
             except ZeroDivisionError:
                 end = {"failed": True}
-            runs.append({"log": log[:LONGEST_LOG], **end})
+            ran = log[:LONGEST_LOG]
+            runs.append({"log": [name for name, _ in ran], "keys": [keys for _, keys in ran], **end})
     return runs

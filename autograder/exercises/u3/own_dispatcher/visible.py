@@ -19,6 +19,9 @@ FALLBACKS = {"BackendSelect": FALLTHROUGH, "ADInplaceOrView": FALLTHROUGH, "Auto
 PASSES_ON = ("AutogradCPU", "AutogradCUDA")
 """Keys for which the fallback goes on below autograd."""
 
+START = -1
+"""The value of each call. What comes of it is 0, which is a value like any other."""
+
 COUNTS = 1
 """What a kernel that computes adds to its value."""
 
@@ -32,7 +35,8 @@ Step = list[Any]
 """`["register", operator, key, name, does]`, where `does` is `["compute"]`, `["below", functionality]`,
 `["below within", functionality, excluded, included]`,
 `["calls", operator, excluded, included]`, `["fails", excluded, included]` or `["fallthrough"]`;
-`["fallback", key]`, which enters the fallback for one of `PASSES_ON` then and not before; or
+`["fallback", key]`, which enters the fallback for one of `PASSES_ON` then and not before;
+`["fallback", key, name, does]`, which enters another one; or
 `["call", operator, key sets, blocks]`, where a block is `["including", functionality]` or `["excluding", …]`."""
 
 PLAIN = ["CPU", "Dense", "ADInplaceOrView", "Autograd", "AutocastCPU"]
@@ -129,7 +133,7 @@ class _FailedError(Exception):
 
 def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str, Any]]:
     dispatcher = dispatcher_class()
-    log: list[str] = []
+    log: list[tuple[str, Any]] = []
     given: list[frozenset[str]] = []
     for key, kernel in FALLBACKS.items():
         dispatcher.register_fallback(key, kernel)
@@ -143,12 +147,11 @@ def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str,
     runs = []
     for kind, operator, *rest in steps:
         if kind == "fallback":
-            dispatcher.register_fallback(operator, passes_on)
+            dispatcher.register_fallback(operator, _kernel(dispatcher, below, log, given, *rest) if rest else passes_on)
             continue
         if kind == "register":
             key, name, does = rest
-            entry = FALLTHROUGH if does == [FALLTHROUGH] else _kernel(dispatcher, below, log, given, name, does)
-            dispatcher.register(operator, key, entry)
+            dispatcher.register(operator, key, _kernel(dispatcher, below, log, given, name, does))
             continue
         keysets, blocks = rest
         log.clear()
@@ -156,8 +159,16 @@ def _run(steps: list[Step], dispatcher_class: Any, below: Any) -> list[dict[str,
         with ExitStack() as stack:
             for block, functionality in blocks:
                 stack.enter_context(getattr(dispatcher, block)(functionality))
-            runs.append({**_outcome(partial(dispatcher.call, operator, list(given), 0)), "log": log[:LONGEST_LOG]})
+            end = _outcome(partial(dispatcher.call, operator, list(given), START))
+            ran = log[:LONGEST_LOG]
+            runs.append({**end, "log": [name for name, _ in ran], "keys": [_sorted(keys) for _, keys in ran]})
     return runs
+
+
+def _sorted(keys: Any) -> list[str] | None:
+    if not isinstance(keys, (set, frozenset, list, tuple)) or not all(isinstance(key, str) for key in keys):
+        return None
+    return sorted(key[:LONGEST] for key in keys)
 
 
 def _outcome(question: Callable[[], Any]) -> dict[str, Any]:
@@ -173,10 +184,13 @@ def _outcome(question: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _kernel(
-    dispatcher: Any, below: Any, log: list[str], given: list[frozenset[str]], name: str, does: list[Any]
-) -> Callable[..., Any]:
+    dispatcher: Any, below: Any, log: list[tuple[str, Any]], given: list[frozenset[str]], name: str, does: list[Any]
+) -> Callable[..., Any] | str:
+    if does == [FALLTHROUGH]:
+        return FALLTHROUGH
+
     def run(operator: str, keys: Any, value: Any) -> Any:
-        log.append(name)
+        log.append((name, keys))
         kind, *rest = does
         if kind == "compute":
             return value + COUNTS
