@@ -98,10 +98,10 @@ def hidden_cases(random: Random) -> list[Case]:
             "model": name,
             "width": random.randint(3, 9),
             "activation": random.choice(sorted(ACTIVATIONS)),
-            "batch": random.randint(2, 5),
+            "batch": (batch := random.randint(2, 5)),
             "seed": random.randrange(2**31),
         }
-        more = {"second_batch": parameters["batch"] + 1} if name == "twice_interrupted" else {}
+        more = {"second_batch": batch + 1} if name == "twice_interrupted" else {}
         cases.append(Case(f"hidden {name}", parameters | more))
     return cases
 

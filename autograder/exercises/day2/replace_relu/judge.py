@@ -297,9 +297,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "more operations", f"({operations(original)} operations before, {operations(theirs)} after)"
         return
     if more < forms.total():
-        came = sorted(_others(theirs) - _others(original))
-        told = f"(ReLUs before: {forms.total()}; SiLUs that came: {more}; others: {', '.join(came) or 'none'})"
-        yield ("something else" if came else "lost a SiLU"), told
+        new = sorted(_others(theirs) - _others(original))
+        counts = f"(ReLUs before: {forms.total()}; SiLUs that came: {more}; others: {', '.join(new) or 'none'})"
+        yield ("something else" if new else "lost a SiLU"), counts
         return
     if lost := _others(original) - _others(theirs):
         yield "lost other operations", f"(gone: {', '.join(sorted(lost))})"
