@@ -111,12 +111,12 @@ def draw_input(model: GivenModel, batch: int, positive: bool, generator: torch.G
 
 
 def direct_calls(case: Case) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """With what the model is called without being exported: the example, the other side, and zeros."""
+    """With what the model is called without being exported: the other side, zeros, and the example last."""
     model, x, steps = build(case)
     generator = torch.Generator().manual_seed(case.parameters["seed"] + 3)
     other = draw_input(model, 2, not case.parameters["positive"], generator)
     most = torch.tensor(model.most_steps)
-    return [(x, steps), (other, most), (torch.zeros(3, model.first.in_features), most)]
+    return [(other, most), (torch.zeros(3, model.first.in_features), most), (x, steps)]
 
 
 def probe(case: Case, model_class: Any) -> Evidence:
