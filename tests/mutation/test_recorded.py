@@ -34,7 +34,7 @@ MUTANTS_A_TASK = 6
 MUTANTS_OF_CHANGED_TASKS = 36
 """How many mutants `make test` tries of all changed tasks together, unless that is fewer than `FEWEST` of each."""
 
-FEWEST = 6
+FEWEST = 4
 """How many mutants are tried of each changed task, however many there are."""
 
 UNRECORDED = frozenset(
