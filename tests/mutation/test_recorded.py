@@ -44,7 +44,7 @@ UNRECORDED = frozenset(
     dynamic_export extract_any text_to_bert find_attention fuse_attention dynamic_gpt2 compile_profile
     dynamic_sizes pipeline choose_engine static_graph find_your_way own_module toy_backend
     composite_or_explicit in_place_errors forward_mode longest_run soft_clip gaussian silu_dropout stable_decay
-    caching_allocator read_trace own_exporter before_shipping add_operator operator_tests first_bad_commit
+    caching_allocator read_trace own_exporter before_shipping add_operator operator_tests
     minimal_reproducer
     """.split()
 )
