@@ -121,7 +121,7 @@ def test_malformed_evidence_is_one_line(sandboxed: Grader, room: Classroom, name
 
 
 def test_evidence_that_is_too_large_says_so(sandboxed: Grader, room: Classroom) -> None:
-    large = when_called("import torch\nreturn lambda *x: (torch.zeros(20_000_000),)")
+    large = when_called("import torch\nreturn lambda *x: (torch.zeros(7_000_000),)")
     outcome, _ = run(sandboxed, room, large, seconds=20.0)
     assert outcome.status == "wrong"
     assert "too large" in outcome.messages[0]

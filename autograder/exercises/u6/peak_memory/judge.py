@@ -63,7 +63,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "a part of a larger input": step(64, 32, 16, "tanh", 4, sliced=True),
         "two inputs in one tensor": step(64, 40, 16, "tanh", 64, together=True),
         "a node that nobody reads": step(8, 16, 32, "tanh", 4, unread=True),
-        "two results that nobody reads": step(4, 256, 64, "tanh", 4, sorts=True),
+        "two results that nobody reads": step(4, 256, 64, "tanh", 4, pairs=True),
         "arguments by keyword": step(16, 64, 128, "residual", 8, keywords=True),
         "one row": step(48, 1, 32, "tanh", 16, update="none", returns_output=True),
     }

@@ -25,7 +25,7 @@ Spec = dict[str, Any]
 (`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, `returns_output`, `sliced` (whether
 the input is a part of a larger tensor), `together` (whether
 the input and the target are two parts of one tensor), `unread` (whether the graph has a node that nobody reads),
-`sorts` (whether it has one of two results that nobody reads), and `keywords` (whether it has a node that reads another
+`pairs` (whether it has one of two results that nobody reads), and `keywords` (whether it has a node that reads another
 one by keyword only)."""
 
 BODIES: dict[str, Callable[[Any], Any]] = {
@@ -45,7 +45,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
 def step(features: int, rows: int, *layers: str | int, **more: Any) -> Spec:
     """A training step; a number among the layers is a linear one with so many features."""
     given = {"update": "sgd", "loss": "square", "dtype": "float32", "returns_output": False}
-    given |= {"sliced": False, "together": False, "unread": False, "sorts": False, "keywords": False}
+    given |= {"sliced": False, "together": False, "unread": False, "pairs": False, "keywords": False}
     listed = [["linear", one] if isinstance(one, int) else [one] for one in layers]
     return {"features": features, "rows": rows, "layers": listed, **given, **more}
 
@@ -66,8 +66,8 @@ def graph_of(given: Spec) -> tuple[fx.GraphModule, list[torch.Tensor]]:
     module = make_fx(run, tracing_mode="fake")(*inputs)
     if given["unread"]:
         _put_unread(module)
-    if given["sorts"]:
-        _put_sort(module)
+    if given["pairs"]:
+        _put_pair(module)
     if given["keywords"]:
         _put_keywords(module)
     return module, inputs
@@ -85,13 +85,13 @@ def _put_unread(module: fx.GraphModule) -> None:
     module.recompile()
 
 
-def _put_sort(module: fx.GraphModule) -> None:
+def _put_pair(module: fx.GraphModule) -> None:
     """Put a node with two results behind the largest one; nobody takes them apart, and the second is the larger."""
     operators = [node for node in module.graph.nodes if node.op == "call_function"]
     largest = max(operators, key=lambda node: node.meta["val"].numel())
     with module.graph.inserting_after(largest), largest.meta["val"].fake_mode:
-        pair = module.graph.call_function(torch.ops.aten.sort.default, (largest,))
-        pair.meta["val"] = torch.ops.aten.sort.default(largest.meta["val"])
+        pair = module.graph.call_function(torch.ops.aten.cummax.default, (largest, 0))
+        pair.meta["val"] = torch.ops.aten.cummax.default(largest.meta["val"], 0)
     module.recompile()
 
 
