@@ -260,8 +260,7 @@ check.day4.fuse_attention(fuse_attention)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layer_costs-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 4. What each layer costs, counted and by formula
 #
-# *12 minutes, medium.* How many operations does one layer of a transformer take? Answer twice, so that one answer
-# checks the other:
+# *12 minutes, medium.* How many operations does one layer of a transformer take? Say it twice:
 #
 # 1. `layer_formula(batch, length, width, inner)` says it from the sizes alone. Attention has four linear layers of `width` ×
 #    `width` and two products of matrices; the feed-forward part has two linear layers, from `width` to `inner` and back.
