@@ -235,13 +235,9 @@ def _safe_outputs(cell: NotebookNode, room: int) -> int:
     """Rebuild the outputs of a code cell; how many characters the cells after it may still show."""
     kept: list[NotebookNode] = []
     for output in cell.get("outputs", []):
-        if room > 0:
-            safe = _safe_output(output)
-            size = sum(len(str(value)) for value in [*safe.get("data", {}).values(), safe.get("text", "")])
-            size += sum(map(len, safe.get("traceback", [])))
-            # What was rendered counts also where nothing is left of it: rendering is what takes time.
-            size = max(size, sum(min(len(output.get("data", {}).get(kind, "")), TEXT_SHOWN) for kind in RENDERED))
-        if room <= 0 or size > room:
+        safe = _safe_output(output) if room > 0 else None
+        size = 0 if safe is None else max(_shown(safe), _rendered(output))
+        if safe is None or size > room:
             kept.append(NotebookNode(output_type="stream", name="stderr", text="… further output was left out\n"))
             room = 0
             break
@@ -249,6 +245,17 @@ def _safe_outputs(cell: NotebookNode, room: int) -> int:
         kept.append(safe)
     cell.outputs = kept
     return room
+
+
+def _shown(safe: NotebookNode) -> int:
+    """How many characters of an output are shown."""
+    size = sum(len(str(value)) for value in [*safe.get("data", {}).values(), safe.get("text", "")])
+    return size + sum(map(len, safe.get("traceback", [])))
+
+
+def _rendered(output: NotebookNode) -> int:
+    """How many characters of an output were rendered, which takes time also where nothing is left of them."""
+    return sum(min(len(output.get("data", {}).get(kind, "")), TEXT_SHOWN) for kind in RENDERED)
 
 
 def _safe_output(output: NotebookNode) -> NotebookNode:

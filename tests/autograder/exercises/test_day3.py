@@ -67,8 +67,10 @@ def test_inputs_of_the_judge_try_both_sides_and_all_steps(case: Case) -> None:
             # Misconceptions are recognised by comparing with variants; one that is off itself would name the wrong one.
             assert control.close(control.variant(model, x, "right", count), model(x, torch.tensor(count)))
     most = model.most_steps
-    counts = range(most + 1) if most < control.MANY_STEPS else (0, 1, most // 2, most - 1, most)
-    assert seen == {(side, count) for side in (True, False) for count in counts}
+    for side in (True, False):
+        counts = {count for other, count in seen if other is side}
+        # Of a long loop not every number of steps, but more than its ends.
+        assert counts == {*range(most + 1)} if most < 10 else len(counts) > 4 and {0, 1, most - 1, most} <= counts
 
 
 @pytest.mark.parametrize("bias", [-50.0, 50.0])
