@@ -30,8 +30,8 @@ COMMON = {
     ),
     "does not run": "The graph that you return does not run: an operation in it fails, though the original ran.",
     "changed the model": (
-        "Besides the graph, your function changed the model: whether a module is in training, what is a parameter and "
-        "what is a buffer must stay as it was."
+        "Besides the graph, your function changed the model: whether a module is in training, what is a parameter or a "
+        "buffer, and which parameters require gradients must stay as it was."
     ),
     "not idempotent": (
         "Run on its own result, your function changes the graph once more. After one run nothing must be left to do."
@@ -214,7 +214,7 @@ def difference(
 
 
 def changed_modules(original: fx.GraphModule, theirs: fx.GraphModule) -> Difference | None:
-    """Whether modes or kinds changed: a module in another mode, a parameter that was none or is a buffer.
+    """What changed of the model: a module in another mode, a parameter that was none, is a buffer, or is frozen or not.
 
     Modules, parameters and buffers count under the names that both graphs have; new parameters count, too.
     """
@@ -223,13 +223,16 @@ def changed_modules(original: fx.GraphModule, theirs: fx.GraphModule) -> Differe
     called = {str(node.target) for node in all_nodes(theirs) if node.op == "call_module"} | {""}
     for name, module in theirs.named_modules():
         if name in called and modes.get(name, module.training) != module.training:
-            said = ["evaluation", "training"]
+            mode = ["evaluation", "training"]
             which = f"the module {name!r}" if name else "the graph module"
-            return Difference("training mode", which, said[modes[name]], said[module.training])
+            return Difference("training mode", which, mode[modes[name]], mode[module.training])
     parameters = dict(original.named_parameters(remove_duplicate=False))
-    for name, _ in theirs.named_parameters(remove_duplicate=False):
+    said = ["frozen", "requires a gradient"]
+    for name, parameter in theirs.named_parameters(remove_duplicate=False):
         if name not in parameters:
             return Difference("parameters", name, "no parameter of this name", "a new one")
+        if parameter.requires_grad != parameters[name].requires_grad:
+            return Difference("training", name, said[parameters[name].requires_grad], said[parameter.requires_grad])
     for name, _ in theirs.named_buffers(remove_duplicate=False):
         if name in parameters:
             return Difference("parameters", name, "a parameter", "a buffer")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import fx
+from torch import fx, nn
 
 from autograder.course.judges import hidden_cases, judge_module
 from autograder.course.task import Task
@@ -16,7 +16,7 @@ from autograder.course.tasks import tasks_of_notebook
 from autograder.exchange.evidence import Evidence
 from autograder.exchange.graph_form import decode
 from autograder.exercises.day2.programs import build, inputs_of, make_module, program, rewrite_evidence, trace
-from autograder.exercises.graph_comparison import difference, stale, unusable
+from autograder.exercises.graph_comparison import changed_modules, difference, stale, unusable
 
 TABLE = "torch.tensor([[1.0, 2.0, 3.0, 4.0]])"
 
@@ -117,3 +117,11 @@ def test_the_programs_of_hidden_cases_run_whatever_the_seed(task: Task) -> None:
         for case in judge_module(task).hidden_cases(Random(seed)):
             assert difference(build(case), build(case), inputs_of(case, 11), absolute=1e-6) is None, case
     assert len(hidden_cases(task, "any")) >= 3
+
+
+def test_a_parameter_that_is_frozen_or_trained_again_is_a_change_of_the_model() -> None:
+    original, same = fx.symbolic_trace(nn.Linear(2, 2)), fx.symbolic_trace(nn.Linear(2, 2))
+    assert changed_modules(original, same) is None
+    same.get_parameter("bias").requires_grad_(False)
+    for one, other in ((original, same), (same, original)):
+        assert "bias" in str(changed_modules(one, other))

@@ -172,8 +172,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield from _judge_count(batches, counts, expected, name)
     yield from _judge_compiling(case, evidence, *build(case))
     afterwards = evidence.values.get("count afterwards")
-    if afterwards is not None and evidence.values["counts"][0] == [true_counts(case)[0]] * 2 != [afterwards] * 2:
-        yield "configuration changed", f"(first {true_counts(case)[0]}, afterwards {afterwards})"
+    right = true_counts(case)[0]
+    if afterwards not in (None, right) and all(count == right for count in evidence.values["counts"][0]):
+        yield "configuration changed", f"(first {right}, afterwards {afterwards})"
 
 
 def _judge_count(

@@ -95,10 +95,6 @@ MISCONCEPTIONS = COMMON | {
         "You folded an operation that comes after a switch of the mode (gradients, autocast). Leave all that comes "
         "after one, also once the mode is switched back: in another mode the same operation may have another dtype."
     ),
-    "froze the model": (
-        "You changed which parameters of the model require gradients. Whoever trains it later needs them as they were: "
-        "compute under `torch.no_grad()`, and store `value.detach()`."
-    ),
     "folded too little": "An operation is left that reads nothing but constants, and could be computed beforehand.",
     "stopped halfway": (
         "An operation is left that reads nothing but constants: what was folded is a constant to its readers."
@@ -168,10 +164,6 @@ def _storing(evidence: Evidence, original: fx.GraphModule, theirs: fx.GraphModul
     """What is wrong with the way in which constants are stored."""
     if changed := changed_modules(original, theirs):
         yield ("stored a parameter" if changed.kind == "parameters" else "changed the model"), f"({changed})"
-        return
-    required = {name: weight.requires_grad for name, weight in theirs.named_parameters(remove_duplicate=False)}
-    if frozen := [name for name, one in original.named_parameters() if required.get(name, True) != one.requires_grad]:
-        yield "froze the model", f"({', '.join(sorted(frozen))})"
         return
     known = {str(node.target) for node in all_nodes(original) if node.op == "get_attr"}
     buffers = dict(theirs.named_buffers(remove_duplicate=False))

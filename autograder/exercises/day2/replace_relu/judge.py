@@ -81,7 +81,6 @@ MISCONCEPTIONS = COMMON | {
         "Operations are gone that are no ReLU. Leave the rest alone, also what nobody reads: to remove dead code is "
         "another rewrite."
     ),
-    "froze the model": ("You changed which parameters of the model require gradients. Leave the model as it is."),
     "left the old node": "The SiLU is there, but so is the old ReLU: erase it.",
     "left readers": (
         "The SiLU is there, but some nodes still read the old ReLU: those that hold it in a list or by keyword, and "
@@ -289,10 +288,6 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if changed := changed_modules(original, theirs):
         yield "changed the model", f"({changed})"
         return
-    before, after = _trained(original), _trained(theirs)
-    if frozen := [name for name in before if after.get(name, before[name]) != before[name]]:
-        yield "froze the model", f"({', '.join(sorted(frozen))})"
-        return
     if operations(theirs) > operations(original):
         yield "more operations", f"({operations(original)} operations before, {operations(theirs)} after)"
         return
@@ -317,10 +312,6 @@ def _others(graph_module: fx.GraphModule) -> Counter[str]:
     """The operations that read a value and are neither ReLU nor SiLU, by name."""
     calls = (node for node in all_nodes(graph_module) if is_operation(node) and form_of(node) is None)
     return Counter(operation_name(node) for node in calls if node.all_input_nodes and not _is_silu(node))
-
-
-def _trained(graph_module: fx.GraphModule) -> dict[str, bool]:
-    return {name: weight.requires_grad for name, weight in graph_module.named_parameters(remove_duplicate=False)}
 
 
 def _classes(graph_module: fx.GraphModule) -> dict[str, str]:

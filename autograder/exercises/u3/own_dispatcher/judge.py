@@ -23,6 +23,8 @@ from autograder.exercises.u3.own_dispatcher.cases import hidden_cases
 from autograder.exercises.u3.own_dispatcher.model import Model, run_steps
 from autograder.exercises.u3.own_dispatcher.visible import COUNTS, START, Step
 
+__all__ = ["MISCONCEPTIONS", "hidden_cases", "judge"]
+
 MISCONCEPTIONS = {
     "asked PyTorch": "Your dispatcher asks PyTorch's. Write down its rules: that is the whole task.",
     "not a key": "`runtime_key` returns the name of a key: a string.",
@@ -122,8 +124,6 @@ BITS = {
     "AutocastCPU": "AutocastCPU",
 }
 """PyTorch's names of the functionalities, from the lowest to the highest."""
-
-__all__ = ["MISCONCEPTIONS", "hidden_cases", "judge"]
 
 _numbers = count()
 

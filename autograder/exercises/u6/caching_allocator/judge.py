@@ -77,7 +77,7 @@ MISCONCEPTIONS = {
     "cache kept": "`empty_cache` gives every segment back to the device that is entirely free.",
     "small segments kept": "`empty_cache` gives back segments of the small pool, too.",
     "freed twice": "Freeing an address that is not in use must be refused with a `ValueError`.",
-    "freed from within": ("No block begins at this address: it lies within one. Refuse it with a `ValueError`."),
+    "freed from within": "No block begins at this address: it lies within one. Refuse it with a `ValueError`.",
     "0 is no address": (
         "Addresses are whole numbers, and 0 is one. It is false, too: ask `is None`, or whether it is `in` your "
         "dictionary."

@@ -1,4 +1,4 @@
-"""froze the model
+"""changed the model
 
 Switches gradients off in the model itself.
 """

@@ -1,4 +1,4 @@
-"""froze the model
+"""changed the model
 
 Wants no gradients while it rewrites, and leaves it so.
 """
