@@ -226,9 +226,9 @@ class CallSignature:
         new = [name for name in names if name not in self.names]
         found = f"{len(names)} values"
         found += f"; without {', '.join(lost[:5])}" if lost else ""
-        found += f"; with {', '.join(new[:5])}" if new else ""
+        found += f"; with {', '.join(new[:5])}" if new else "" if lost else " in other containers, or in another order"
         expected = f"arguments nested as in the example ({len(self.names)} values)"
-        advice = "Pass containers of the same kinds, lengths and keys, or capture again with these."
+        advice = "Pass containers of the same kinds and lengths, the example's keys in its order, or capture again."
         return next(iter([*lost, *new]), "the arguments"), expected, found, advice
 
     def _about_tensor(self, name: str, expected: TensorFacts, found: TensorFacts) -> Iterator[_Objection]:

@@ -204,6 +204,12 @@ FACTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], str
         ({"b": ones(3)},),
         r"batch\['a'\]: expected arguments nested as in the example",
     ),
+    "keys in another order": (
+        lambda batch: torch.cat([*batch.values()]),
+        ({"a": ones(3), "b": torch.zeros(3)},),
+        ({"b": torch.zeros(3), "a": ones(3)},),
+        "the arguments: .*got 2 values in other containers, or in another order. Pass .* keys in its order",
+    ),
     "a parameter": (
         lambda x: x * 2 if isinstance(x, nn.Parameter) else x * 3,
         (ones(3),),
