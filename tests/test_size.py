@@ -23,7 +23,8 @@ MOST = {
     "costs": 439,
     "graphs": 2169,
     "optimizer": 582,
-    "passes": 3111,
+    # 8 more since a pass runs with the garbage collector paused (1.4 times as fast where nearly every node matches).
+    "passes": 3119,
     "verification": 1060,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""

@@ -23,6 +23,9 @@ from autograder.traps.trap import EVENTS
 LARGE = 3e38
 SPECIAL = (0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e-40, 1.0, -1.0, LARGE, 0.5)
 
+ROUNDING = 2e-6
+"""16 units in the last place of 1 in float32."""
+
 Observation = dict[str, Any]
 """What was seen, by name: tensors as they are, anything else as something comparable."""
 
@@ -58,7 +61,8 @@ def differences(
         original: what is right. Its state changes.
         transformed: what is to do the same. Its state changes.
         inputs: positional arguments; not changed.
-        tolerance: error allowed, as a share of the largest magnitude of each tensor.
+        tolerance: error allowed, as a share of the largest magnitude of each tensor. Where there is one, `ROUNDING`
+            is allowed, too: a tensor may be nothing but what is left of larger numbers, as in the tail of gelu.
         state_may_change: whether the caller may load other parameters and persistent buffers in between.
         keeps_state: whether the keys of `state_dict` have to stay; if not, those that stay are compared.
         same_state: whether the state has to be the same at all.
@@ -322,7 +326,8 @@ def _same_values(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> bo
         return False
     finite = one[one.isfinite()].double().abs()
     scale = float(finite.max()) if finite.numel() else 0.0
-    return bool((same | (one == other) | ((one.double() - other.double()).abs() <= tolerance * scale)).all())
+    allowed = max(tolerance * scale, ROUNDING)
+    return bool((same | (one == other) | ((one.double() - other.double()).abs() <= allowed)).all())
 
 
 def metadata_differences(original: fx.GraphModule, transformed: fx.GraphModule, inputs: tuple[Any, ...]) -> list[str]:

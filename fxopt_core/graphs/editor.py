@@ -255,12 +255,13 @@ class GraphEditor:
         self._require_usable((place,))
         self._require_usable(nodes_in((args, kwargs)), place)
         with self.graph.inserting_before(place):
-            node = self.graph.create_node(op, target, args, kwargs)
-        node.meta = {name: like.meta[name] for name in KEPT_META if name in like.meta}
+            node = self.graph.create_node(op, target, (), kwargs)
+        # Not with the node: `create_node` walks through what it is given, to warn of symbolic numbers, which are meant.
+        node.args = args
+        node.meta.update((name, like.meta[name]) for name in KEPT_META if name in like.meta)
         if op == "call_function":
-            inputs = node.all_input_nodes
             for name in EXAMPLE_META:
-                value = self._examples.value(node, inputs, name, like)
+                value = self._examples.value(node, node.all_input_nodes, name, like)
                 if value is not None:
                     node.meta[name] = value
         log.after.append(snapshot(node))

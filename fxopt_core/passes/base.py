@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
@@ -133,7 +134,16 @@ class OptimizationPass(ABC):
         Raises:
             PassError: the graph is not what the pass promises.
         """
-        denied = frozenset(denied)
+        # The collector would walk through all that the process holds as often as a pass finds a lot, and find nothing.
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return self._run(editor, frozenset(denied))
+        finally:
+            if was_on:
+                gc.enable()
+
+    def _run(self, editor: GraphEditor, denied: frozenset[str]) -> PassResult:
         analysis = self.analyze(editor)
         first = len(editor.rewrites)
         for opportunity in analysis.opportunities:

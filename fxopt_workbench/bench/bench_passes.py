@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 CANNOT = 2
 """Exit code for bad input."""
 
-"""Columns of a table that goes into a pipe or file."""
-
 WARM_UP_NODES = 300
 
 

@@ -298,6 +298,17 @@ def test_runs_are_interleaved_on_copies_in_both_states_of_the_collector() -> Non
     assert {len(graph_module.graph.nodes): str(graph_module.graph) for graph_module in graph_modules} == before
 
 
+def test_what_only_asserts_a_dtype_does_not_count_as_a_call() -> None:
+    def folded(graph_module: fx.GraphModule) -> fx.Graph:
+        graph = timed_passes()["constant_folding"].work(graph_module)
+        assert any(map(is_check, graph.nodes))
+        return graph
+
+    peer = PEERS["constant_folding"][0]
+    for row in compare("constant_folding", [synthetic_aten_graph(300)], folded, [peer], repeats=1):
+        assert row.removed == row.peer_removed > 0
+
+
 def test_a_pass_without_a_peer_has_rows_of_its_own() -> None:
     rows = compare("mine", [synthetic_aten_graph(300)], lambda module: module.graph, (), repeats=1)
     assert [(row.collector, row.peer, row.ratio, row.removed) for row in rows] == [
@@ -370,6 +381,7 @@ def test_doing_nothing_meets_no_demand() -> None:
         ("dead_code", "eliminate_dead_code", 1_000, 1),
         ("one_pattern_rewrite", "replace_pattern", 50_000, 50),
         ("one_pattern_rewrite", "Inductor's PatternMatcherPass", 50_000, 1),
+        ("dense_pattern_rewrite", "Inductor's PatternMatcherPass", 50_000, 1.5),
         ("inference_preset", "GraphModule.recompile", 10_000, 0.5),
     ],
 )

@@ -62,7 +62,8 @@ def observe(module: nn.Module, *inputs: torch.Tensor, seed: int = 0) -> dict[str
     finally:
         for tensor, value in before:
             if tensor.shape != value.shape:  # an `out=` of another size
-                tensor.set_(tensor.untyped_storage(), 0, value.shape, value.stride())
+                with torch.no_grad():
+                    tensor.set_(tensor.untyped_storage(), 0, value.shape, value.stride())
             # Where elements overlap (a folded constant may be expanded) nothing was written, and nothing can be copied.
             if bits(tensor) != bits(value):
                 tensor.data.copy_(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
@@ -48,6 +49,31 @@ def test_there_are_traps_of_every_kind() -> None:
     assert len({trap.name for trap in TRAPS}) == len(TRAPS)
     assert sum(trap.must_change is True for trap in TRAPS) >= len(TRAPS) / 4
     assert {trap.pass_name for trap in TRAPS if not available(trap)} == WAITING
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "tolerance", "same"),
+    [
+        (1e-4, 1e-4 + 1e-6, 1e-4, True),  # what is left of larger numbers, as in the tail of gelu
+        (1e-4, 1e-4 + 1e-6, 0.0, False),
+        (1e-4, 1e-4 + 1e-5, 1e-4, False),
+        (1.0, 1.0 + 5e-5, 1e-4, True),
+        (1.0, 1.0 + 2e-4, 1e-4, False),
+        (math.inf, math.nan, 1e-4, False),
+    ],
+)
+def test_what_the_oracle_takes_for_rounding(value: float, other: float, tolerance: float, same: bool) -> None:
+    found = differences(_Adds(value), _Adds(other), (torch.zeros(2),), tolerance=tolerance)
+    assert (found == []) == same, found
+
+
+class _Adds(nn.Module):
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 0 + self.number
 
 
 @cache

@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from fxopt_core.benchmark.measuring import Measurement
+from fxopt_core.graphs.match_legality import is_metadata_assertion
 from fxopt_workbench.bench.passes.graphs import fresh_copy
 from fxopt_workbench.bench.passes.peers import Peer
 
@@ -162,5 +163,10 @@ def _run(
 
 
 def _calls(graph: fx.Graph) -> int:
-    """Calls of ATen operators: what a graph computes, however its constants and tuples are handed around."""
-    return sum(isinstance(node.target, torch._ops.OpOverload) for node in graph.nodes)
+    """Calls of ATen operators: what a graph computes, however its constants and tuples are handed around.
+
+    What only asserts a dtype computes nothing: constant folding guards what it folded with one such call.
+    """
+    return sum(
+        isinstance(node.target, torch._ops.OpOverload) and not is_metadata_assertion(node) for node in graph.nodes
+    )

@@ -35,6 +35,7 @@ DEMANDS = (
     Demand("dead_code", 1),
     Demand("one_pattern_rewrite", 50, "replace_pattern", 50_000),
     Demand("one_pattern_rewrite", 1, "Inductor's PatternMatcherPass", 50_000),
+    Demand("dense_pattern_rewrite", 1.5, nodes=50_000),
     # At most twice as long as the peer; 1 is the goal.
     Demand("inference_preset", 0.5),
 )
