@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
@@ -13,6 +14,7 @@ from fxopt_core.graphs.effects import PURE, Effects, Storage
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 from fxopt_core.graphs.timeline import Timeline
+from fxopt_core.graphs.walks import nodes_in, reached
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
 
@@ -53,6 +55,35 @@ def result_is_not_written(earlier: Computed, now: Computed, storages: Storages) 
     return None
 
 
+@legality("common_subexpressions: a view stays as it is")
+def view_stays(earlier: Computed, now: Computed, storages: Storages) -> str | None:
+    """Written, a view may become another one, by `unsqueeze_` or as an `out=` of another size; its twin must not."""
+    if storages.pure or not storages.effects(now.node).view or now.node.op == "get_attr":
+        return None
+    # Not each value that shares its storage, but those that may be the very same tensor, as `contiguous` gives it back.
+    for tensor in reached(
+        (earlier.node, now.node), lambda one: (user for user in one.users if _may_return(user, one, storages))
+    ):
+        for user in tensor.users:
+            effects = storages.effects(user)
+            if effects.opaque or (tensor in effects.writes and _may_reshape(user, tensor)):
+                return f"{user} may give {tensor} another shape"
+    return None
+
+
+def _may_return(user: fx.Node, given: fx.Node, storages: Storages) -> bool:
+    effects = storages.effects(user)
+    return given in effects.aliases and not effects.view
+
+
+def _may_reshape(user: fx.Node, written: fx.Node) -> bool:
+    """Whether a write may change more of a tensor than its elements."""
+    name = str(getattr(user.target, "__name__", user.target)).partition(".")[0]
+    operator = getattr(torch.ops.aten, name, None) if user.op != "call_module" else None
+    kinds = [getattr(operator, each) for each in operator.overloads()] if operator is not None else ()
+    return written in nodes_in(user.kwargs) or any(torch.Tag.inplace_view in kind.tags for kind in kinds)
+
+
 @legality("common_subexpressions: returned values stay apart")
 def returned_stay_apart(earlier: Computed, now: Computed, storages: Storages, outputs: set[fx.Node]) -> str | None:
     """Two values that the caller gets must not become one: the caller may write to either."""
@@ -85,8 +116,9 @@ class CommonSubexpressions(OptimizationPass):
     where both apply the same function to the same values (nodes by value number; literals by type and bits: 1, 1.0
     and True differ, and so do 0.0 and -0.0; keyword arguments in any order), nothing was written in between to what
     they read, the mode (gradients, autocast) is the same, neither draws random numbers nor writes, neither result
-    is written to later (unless they are views of the same storage), and not both are returned. Exactness: bitwise;
-    a gradient that was the sum of two is accumulated in another order, which may change its last bits.
+    is written to later (unless they are views of the same storage, which keep their shape), and not both are returned.
+    Exactness: bitwise; a gradient that was the sum of two is accumulated in another order, which may change its last
+    bits.
 
     Value numbering with a version for each storage class (Cocke 1970, "Global common subexpression elimination",
     extended by the memory versions of SSA-based compilers); one walk, linear in nodes and edges.
@@ -121,6 +153,7 @@ class CommonSubexpressions(OptimizationPass):
                 same_mode(earlier, now)
                 or inputs_unchanged(earlier, now)
                 or result_is_not_written(earlier, now, storages)
+                or view_stays(earlier, now, storages)
                 or returned_stay_apart(earlier, now, storages, outputs)
             )
             if reason is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import getitem, iadd
 from typing import Any
 
@@ -414,6 +415,53 @@ def equal_views_of_written_storage() -> Program:
         return own, second
 
     return graph_of(build), (numbers(3, 4),)
+
+
+def equal_views_of_which_one_is_changed(change: Callable[[fx.Graph, fx.Node, fx.Node], object]) -> Program:
+    """Two equal views of one storage, one of which becomes another view before both are read."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        own = graph.call_function(aten.clone.default, (x,))
+        one, other = (graph.call_function(aten.view.default, (own, [-1])) for _ in range(2))
+        change(graph, one, x)
+        return tuple(graph.call_function(aten.add.Tensor, (view, 1)) for view in (one, other))
+
+    return graph_of(build), (numbers(3, 4),)
+
+
+@trap(False)
+def a_view_gets_a_dimension() -> Program:
+    """`unsqueeze_` changes the tensor that it is called on, and not what that lies on: its twin keeps its shape."""
+    return equal_views_of_which_one_is_changed(
+        lambda graph, view, x: graph.call_function(aten.unsqueeze_.default, (view, 0))
+    )
+
+
+@trap(False)
+def a_view_is_swapped_by_a_method() -> Program:
+    """The same by a method, and reached through `contiguous`, which gives back the very tensor that it is given."""
+
+    def change(graph: fx.Graph, view: fx.Node, x: fx.Node) -> None:
+        graph.call_method("unsqueeze_", (graph.call_method("contiguous", (view,)), 0))
+
+    return equal_views_of_which_one_is_changed(change)
+
+
+@trap(False)
+def a_view_is_resized_as_a_destination() -> Program:
+    """What is given as `out=` gets the size of the result. Found by fuzzing."""
+    return equal_views_of_which_one_is_changed(
+        lambda graph, view, x: graph.call_function(
+            aten.sin.out, (graph.call_function(aten.select.int, (x, 0, 0)),), {"out": view}
+        )
+    )
+
+
+@trap(False)
+def a_view_is_put_elsewhere() -> Program:
+    """`set_` lets a tensor be another one altogether."""
+    return equal_views_of_which_one_is_changed(lambda graph, view, x: graph.call_method("set_", (view, x)))
 
 
 @trap(False)
