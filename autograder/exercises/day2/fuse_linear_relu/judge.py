@@ -33,6 +33,8 @@ from fxopt_core.graphs import operation_name
 
 FUSED = torch.ops.aten._addmm_activation.default
 LAYERS, ACTIVATIONS = ("Linear", "linear"), ("relu", "ReLU")
+SPELLINGS = (*ACTIVATIONS, "relu_", "method:relu", "method:relu_")
+"""Of a ReLU, those that need not be fused included."""
 
 MISCONCEPTIONS = COMMON | {
     "fused what another reads": (
@@ -408,7 +410,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     shown = ("only one form",) * all(need.values()) + ("second of a row",) * (in_rows < wanted)
     shown += ("first paths only",) * (at_first < wanted)
     yield Agreement("nothing fused", shown)
-    if any(_count(theirs, names) > _count(original, names) - fused for names in (LAYERS, ACTIVATIONS)):
+    if any(_count(theirs, names) > _count(original, names) - fused for names in (LAYERS, SPELLINGS)):
         yield "left the old nodes", ""
         return
     if problem := stale(evidence, theirs):
