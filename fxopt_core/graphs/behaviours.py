@@ -42,6 +42,7 @@ class Behaviour:
         statistics: arguments that are written unless a mode argument is `False`; of a module, its own that it writes.
         outs: arguments, given by name only, into which a call writes its result if it is given them.
         joins: groups of arguments; if all of a group are containers of Python, the result holds what they all hold.
+        reshapes: what it writes may get another shape, too, or be another tensor altogether.
         container: its result may be a container of Python that holds tensors.
         opaque: nothing is known.
     """
@@ -59,6 +60,7 @@ class Behaviour:
     statistics: frozenset[str] = frozenset()
     outs: frozenset[str] = frozenset({"out"})
     joins: tuple[tuple[str, ...], ...] = ()
+    reshapes: bool = False
     container: bool = False
     opaque: bool = False
 
@@ -87,8 +89,7 @@ def _is_tensor(type_: Any) -> bool:
 
 def _is_composite(operator: OpOverload) -> bool:
     """Whether the operator is a function over other operators, whose schema need not name its aliases."""
-    name = operator.name()
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"))
 
 
 RETURNS_NEW_STORAGE = frozenset(
@@ -195,6 +196,8 @@ def behaviour_of_operator(operator: OpOverload) -> Behaviour:
         raises=_raises(operator, name),
         divides=name in _DIVIDES or "rounding_mode" in names,
         container=len(schema.returns) > 1 or any("List" in str(result.type) for result in schema.returns),
+        # A destination gets the size of the result.
+        reshapes=torch.Tag.inplace_view in operator.tags or any(argument.is_out for argument in schema.arguments),
         statistics=frozenset() if keeps else STATISTICS.intersection(names) - writes,
         # One overload takes no argument that its schema does not name.
         outs=frozenset(),
@@ -236,6 +239,7 @@ def behaviour_of_packet(packet: OpOverloadPacket) -> Behaviour:
         checks=all(behaviour.checks for behaviour in behaviours),
         raises=any(behaviour.raises for behaviour in behaviours),
         divides=any(behaviour.divides for behaviour in behaviours),
+        reshapes=any(behaviour.reshapes for behaviour in behaviours),
         statistics=longest.statistics,
         outs=frozenset(outs) if plain else frozenset(),
         container=any(behaviour.container for behaviour in behaviours),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from fxopt_core.graphs.behaviours import EVERY, MODE_ARGUMENTS, Behaviour
+from fxopt_core.graphs.behaviours import MODE_ARGUMENTS, Behaviour
 from fxopt_core.graphs.containers import joins_containers
 from fxopt_core.graphs.examples import attribute_of, value_of
 from fxopt_core.graphs.module_behaviours import behaviour_of_module
@@ -25,6 +25,7 @@ class Effects:
 
     Attributes:
         writes: whose storage it writes.
+        reshapes: what it writes may get another shape, too: by `unsqueeze_`, or as an `out=` of another size.
         aliases: whose storage its value may share.
         view: its value always is a view of `aliases[0]`, and never a copy.
         random: it draws from the random stream.
@@ -35,6 +36,7 @@ class Effects:
     """
 
     writes: tuple[Storage, ...] = ()
+    reshapes: bool = False
     aliases: tuple[Storage, ...] = ()
     view: bool = False
     random: bool = False
@@ -109,14 +111,12 @@ def _at(node: fx.Node, behaviour: Behaviour) -> Effects:
     if given.get("inplace", False) is not False:
         returned += named(behaviour.names[0]) if behaviour.names else everything
     written += returned
-    aliased = list(everything) if behaviour.aliases == EVERY else []
-    for name in behaviour.aliases - EVERY:
-        aliased += named(name)
-    aliased += returned
+    aliased = [value for name in behaviour.aliases for value in named(name)] + returned
     if behaviour.joins and joins_containers(behaviour, node.args):
         aliased += everything
     return Effects(
         writes=tuple(dict.fromkeys(written)),
+        reshapes=behaviour.reshapes or not behaviour.outs.isdisjoint(node.kwargs),
         aliases=tuple(dict.fromkeys(aliased)),
         view=behaviour.view,
         random=behaviour.random and not off and not no_dropout,
@@ -155,10 +155,9 @@ def _may_miss(value: Any, index: Any) -> bool:
 
 def _is_several(node: fx.Node) -> bool:
     """Whether the node calls what always gives as many values as its arguments say."""
-    function = node.op == "call_function"
-    return (function and behaviour_of_function(node.target).container) or (
-        node.op == "call_method" and behaviour_of_method(str(node.target)).container
-    )
+    if node.op == "call_method":
+        return behaviour_of_method(str(node.target)).container
+    return node.op == "call_function" and behaviour_of_function(node.target).container
 
 
 def _of_module(node: fx.Node) -> Effects:

@@ -134,7 +134,7 @@ class OptimizationPass(ABC):
         Raises:
             PassError: the graph is not what the pass promises.
         """
-        # The collector would walk through all that the process holds as often as a pass finds a lot, and find nothing.
+        # As often as a pass finds a lot, the collector would walk through all that there is, for next to nothing.
         was_on = gc.isenabled()
         gc.disable()
         try:

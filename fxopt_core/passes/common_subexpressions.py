@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-import torch
 from torch import fx
 
 from fxopt_core.graphs.aliases import OUTSIDE, Storages
@@ -14,7 +13,7 @@ from fxopt_core.graphs.effects import PURE, Effects, Storage
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.literal_keys import UnknownLiteralError, literal_key
 from fxopt_core.graphs.timeline import Timeline
-from fxopt_core.graphs.walks import nodes_in, reached
+from fxopt_core.graphs.walks import reached
 from fxopt_core.passes.base import Analysis, Opportunity, OptimizationPass
 from fxopt_core.passes.registry import register_pass
 
@@ -66,7 +65,7 @@ def view_stays(earlier: Computed, now: Computed, storages: Storages) -> str | No
     ):
         for user in tensor.users:
             effects = storages.effects(user)
-            if effects.opaque or (tensor in effects.writes and _may_reshape(user, tensor)):
+            if effects.opaque or (effects.reshapes and tensor in effects.writes):
                 return f"{user} may give {tensor} another shape"
     return None
 
@@ -74,14 +73,6 @@ def view_stays(earlier: Computed, now: Computed, storages: Storages) -> str | No
 def _may_return(user: fx.Node, given: fx.Node, storages: Storages) -> bool:
     effects = storages.effects(user)
     return given in effects.aliases and not effects.view
-
-
-def _may_reshape(user: fx.Node, written: fx.Node) -> bool:
-    """Whether a write may change more of a tensor than its elements."""
-    name = str(getattr(user.target, "__name__", user.target)).partition(".")[0]
-    operator = getattr(torch.ops.aten, name, None) if user.op != "call_module" else None
-    kinds = [getattr(operator, each) for each in operator.overloads()] if operator is not None else ()
-    return written in nodes_in(user.kwargs) or any(torch.Tag.inplace_view in kind.tags for kind in kinds)
 
 
 @legality("common_subexpressions: returned values stay apart")

@@ -439,7 +439,7 @@ def a_view_gets_a_dimension() -> Program:
 
 
 @trap(False)
-def a_view_is_swapped_by_a_method() -> Program:
+def a_view_gets_a_dimension_by_a_method() -> Program:
     """The same by a method, and reached through `contiguous`, which gives back the very tensor that it is given."""
 
     def change(graph: fx.Graph, view: fx.Node, x: fx.Node) -> None:
