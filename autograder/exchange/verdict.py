@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -66,12 +66,20 @@ class Deviation:
     size: int = 0
 
 
+Excluded = Collection[str] | Callable[[Collection[str]], Collection[str] | None]
+"""Mistakes, or what finds out which of some mistakes belong here; its `None` says that nobody knows."""
+
+
 @dataclass(frozen=True)
 class Agreement:
-    """For judges: the answer to a question is right in one case, where these mistakes would have given another one."""
+    """For judges: the answer to a question is right in one case, where these mistakes would have given another one.
+
+    To find them out may mean to make every mistake there is. So a function may be given instead. It is called only if
+    the answer to that question is not right in another case, with the mistakes that would explain that one.
+    """
 
     question: str
-    excluded: tuple[str, ...]
+    excluded: Excluded
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ class CaseVerdict:
     hidden: bool
     findings: tuple[Finding, ...]
     figures: dict[str, Any] = field(default_factory=dict)
-    excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    excluded: tuple[tuple[str, Excluded], ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -176,13 +184,15 @@ def _explained(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
                 places[id(finding)] = (case.hidden, finding.size, case.case)
     told: dict[int, tuple[Finding, ...]] = {}
     for question, findings in asked.items():
-        excluded = {
-            name for case in cases for asked_for, names in case.excluded if asked_for == question for name in names
-        }
         messages = dict(pair for finding in findings for pair in finding.fits)
-        fitting = set(messages) - excluded
+        fitting = set(messages)
         for finding in findings:
             fitting &= {name for name, _ in finding.fits}
+        for case in cases:
+            for asked_for, excluded in case.excluded:
+                if fitting and asked_for == question:
+                    names = excluded(sorted(fitting)) if callable(excluded) else excluded
+                    fitting = set() if names is None else fitting - set(names)
         smallest = min(findings, key=lambda finding: places[id(finding)])
         figures = _without_brackets(smallest.detail)
         detail = f"(in the case {places[id(smallest)][2]!r}{': ' * bool(figures)}{figures})"
@@ -191,7 +201,7 @@ def _explained(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
             message = messages[name] if len(fitting) == 1 else finding.message
             told[id(finding)] = (replace(finding, misconception=name, message=message, detail=detail),)
     return [
-        replace(case, findings=tuple(new for old in case.findings for new in told.get(id(old), (old,))))
+        replace(case, findings=tuple(new for old in case.findings for new in told.get(id(old), (old,))), excluded=())
         for case in cases
     ]
 

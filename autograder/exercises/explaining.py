@@ -1,11 +1,40 @@
-"""For judges whose cases ask many small questions: one answer, and the mistakes that would have given just that."""
+"""For judges that explain wrong answers: what each mistake would have given, found out only when somebody asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from autograder.exchange.verdict import Agreement, Deviation
+
+Given = TypeVar("Given")
+
+
+class OnDemand(Mapping[str, Given]):
+    """What each mistake gives in one case: found out for the first who asks, and known from then on.
+
+    Args:
+        names: the mistakes.
+        find: finds out what one of them gives.
+    """
+
+    def __init__(self, names: Iterable[str], find: Callable[[str], Given]) -> None:
+        self._names = tuple(names)
+        self._find = find
+        self._known: dict[str, Given] = {}
+
+    def __getitem__(self, name: str) -> Given:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._known:
+            self._known[name] = self._find(name)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def compared(

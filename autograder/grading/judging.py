@@ -13,9 +13,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -298,8 +299,22 @@ class Judge:
         findings = tuple(
             Finding(**finding | {"fits": tuple(map(tuple, finding["fits"]))}) for finding in answer["findings"]
         )
-        excluded = tuple((question, tuple(names)) for question, names in answer["excluded"])
+        excluded = tuple(
+            (question, partial(self._ruled_out, task, names) if isinstance(names, int) else names)
+            for question, names in answer["excluded"]
+        )
         return CaseVerdict(name, hidden, findings, answer["figures"], excluded)
+
+    def _ruled_out(self, task: Task, kept: int, names: Collection[str]) -> Collection[str] | None:
+        """Which of some mistakes would have shown in a case that is right; `None` where the judge cannot say."""
+        question = {"rule_out": kept, "names": list(names), "task": task.name, "submission": self._submission}
+        try:
+            answer = self._ask(question, 2 * self._limits.judge_seconds)
+        except (ChannelTimeoutError, ChannelClosedError, MalformedMessageError, JudgeOutOfStepError):
+            self._stop()
+            return None
+        excluded: list[str] | None = answer["excluded"]
+        return excluded
 
 
 def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
@@ -328,6 +343,8 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
         channel.send({"ready": True})
         submission = None
         instrument: Instrument | None = None
+        judged: tuple[int, str] | None = None
+        ruling_out: list[Callable[[Collection[str]], Collection[str] | None]] = []
         while True:
             try:
                 header, blob = channel.receive()
@@ -354,6 +371,13 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
                 if more is not None:
                     channel.send(*more.to_message())
                 continue
+            if "rule_out" in header:
+                known = header["rule_out"] < len(ruling_out) and judged == (header["submission"], task.name)
+                found = ruling_out[header["rule_out"]](header["names"]) if known else None
+                channel.send({"id": header["id"], "excluded": None if found is None else list(found)})
+                continue
+            if judged != (header["submission"], task.name):
+                judged, ruling_out = (header["submission"], task.name), []
             if header["submission"] != submission:
                 submission = header["submission"]
                 runner.new_submission()
@@ -363,8 +387,13 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
             except (RunnerError, OSError) as error:  # of this machine: nothing is said of the evidence
                 channel.send({"id": header["id"], "failed": f"{type(error).__name__}: {error}"})
                 continue
+            excluded: list[tuple[str, list[str] | int]] = []
+            for question, names in verdict.excluded:
+                # Most answers are right in all cases, and then nobody asks which mistakes a case rules out.
+                excluded.append((question, len(ruling_out) if callable(names) else list(names)))
+                ruling_out += [names] if callable(names) else []
             findings = [asdict(item) for item in verdict.findings]
-            answer = {"findings": findings, "figures": verdict.figures, "excluded": verdict.excluded}
+            answer = {"findings": findings, "figures": verdict.figures, "excluded": excluded}
             channel.send({"id": header["id"]} | answer)
 
 

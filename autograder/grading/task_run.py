@@ -199,7 +199,10 @@ class TaskRun:
         if further:
             self._go_on(further, cases, verdicts, judge)
         self.running_cell = None
-        return outcome_from_verdicts(self._task.name, self._task.title, [verdict for verdict in verdicts if verdict])
+        with self._judging():  # to say which one mistake explains all that is wrong may mean to ask the judge again
+            return outcome_from_verdicts(
+                self._task.name, self._task.title, [verdict for verdict in verdicts if verdict]
+            )
 
     def _go_on(
         self, further: dict[int, Message], cases: list[Message], verdicts: list[CaseVerdict | None], judge: Judge

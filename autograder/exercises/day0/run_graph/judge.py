@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import once_a_case
 from autograder.exercises.day0.run_graph.cases import composed, hidden_cases
 from autograder.exercises.day0.run_graph.visible import CALLS, build, failure, observed
+from autograder.exercises.explaining import OnDemand
 from autograder.exercises.graph_comparison import same, shown
 
 __all__ = ["MISCONCEPTIONS", "UNNAMED", "composed", "hidden_cases", "judge"]
@@ -408,9 +410,21 @@ def seen(case: Case, run: Run) -> Seen:
 
 
 @once_a_case
-def right_and_mistaken(case: Case) -> tuple[Seen, Mapping[str, list[Seen]]]:
-    """What is right, and what comes of each mistake."""
-    return seen(case, RIGHT), {name: [seen(case, run) for run in runs] for name, runs in MISTAKES.items()}
+def right(case: Case) -> Seen:
+    """What is right."""
+    return seen(case, RIGHT)
+
+
+@once_a_case
+def mistaken(case: Case) -> Mapping[str, list[Seen]]:
+    """What comes of each mistake."""
+    return OnDemand(MISTAKES, lambda name: [seen(case, run) for run in MISTAKES[name]])
+
+
+def shown_by(case: Case, names: Collection[str]) -> list[str]:
+    """Which of some mistakes show in a case."""
+    wanted, known = right(case), mistaken(case)
+    return [name for name in names if all(way.first_difference(wanted) for way in known[name])]
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
@@ -422,15 +436,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if values["recompiled"]:
         yield "wrote the code anew", f"({values['failed']})" if values["failed"] else ""
         return
-    right, mistaken = right_and_mistaken(case)
+    wanted = right(case)
     found = Seen(values["calls"], evidence.tensors, str(values["failed"]))
-    if right.failed and found.failed:  # a check in the graph fails, and what an answer says of it is its own
+    if wanted.failed and found.failed:  # a check in the graph fails, and what an answer says of it is its own
         return
-    if not (difference := right.first_difference(found)):
-        made = [name for name, ways in mistaken.items() if all(way.first_difference(right) for way in ways)]
-        yield Agreement("wrong values", tuple(made))
+    if not (difference := wanted.first_difference(found)):
+        yield Agreement("wrong values", partial(shown_by, case))
         return
-    fits = tuple(name for name, ways in mistaken.items() if not all(way.first_difference(found) for way in ways))
+    fits = tuple(name for name, ways in mistaken(case).items() if not all(way.first_difference(found) for way in ways))
     if not fits and not found.failed and not any(name.startswith("result") for name in evidence.tensors):
         yield "no tensors", f"({difference})"
         return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from autograder.exercises.composed import Original, calls_of, once_a_case
 from autograder.exercises.day2.fold_batchnorm.cases import composed, hidden_cases
 from autograder.exercises.day2.fold_batchnorm.visible import HALF, held_by, parts_of, weights_in, weights_of
 from autograder.exercises.day2.programs import build
+from autograder.exercises.explaining import OnDemand
 from autograder.exercises.graph_comparison import (
     COMMON,
     Difference,
@@ -250,11 +252,20 @@ def original_of(case: Case) -> Original:
 
 
 @once_a_case
-def _mistaken(case: Case) -> dict[str, list[dict[str, Any]]]:
-    """What a caller sees of what each of these mistakes makes, where it is something else."""
+def _mistaken(case: Case) -> Mapping[str, list[dict[str, Any]]]:
+    """What a caller sees of what each of these mistakes makes; nothing, where it may be what is right."""
     known = original_of(case)
-    seen = {name: [own_behaviour(solved(case, name, way), known.calls) for way in (0, 1)] for name in MISTAKES}
-    return {name: ways for name, ways in seen.items() if all(_differs(case, known.behaviour, one) for one in ways)}
+
+    def made(name: str) -> list[dict[str, Any]]:
+        ways = [own_behaviour(solved(case, name, way), known.calls) for way in (0, 1)]
+        return ways if all(_differs(case, known.behaviour, one) for one in ways) else []
+
+    return OnDemand(MISTAKES, made)
+
+
+def _shown(case: Case, names: Collection[str]) -> list[str]:
+    """Which of some mistakes show in this case."""
+    return [name for name in names if _mistaken(case)[name]]
 
 
 def _differs(case: Case, wanted: dict[str, Any], found: dict[str, Any]) -> Difference | None:
@@ -320,7 +331,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         )
         yield Deviation("something else", fits, f"({different})", size)
         return
-    yield Agreement("something else", tuple(_mistaken(case)))
+    yield Agreement("something else", partial(_shown, case))
     for name, weight in weights_in(parts_of(case)).items():
         if not agrees(evidence.tensors.get(f"kept {name}"), weight):
             yield "changed the model's weights", f"({name!r})"

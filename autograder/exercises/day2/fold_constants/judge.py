@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from torch import fx
@@ -15,7 +16,6 @@ from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import original_of
 from autograder.exercises.day2.fold_constants.cases import composed, hidden_cases
 from autograder.exercises.day2.fold_constants.oracle import (
-    BY_TRAP,
     CLOSE,
     after_training,
     behind_a_switch,
@@ -23,7 +23,8 @@ from autograder.exercises.day2.fold_constants.oracle import (
     differs,
     most,
     seen_of,
-    shows,
+    shown_little,
+    shown_much,
     stored,
     too_little,
     too_much,
@@ -138,8 +139,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     ):
         yield "folded in training mode", f"(after a training step {different})"
         return
-    if shows(case):
-        yield Agreement("something else", (BY_TRAP[case.parameters["trap"]],))
+    yield Agreement("something else", partial(shown_much, case))
     if folded := behind_a_switch(case) - found_there:
         names = sorted(getattr(target, "__name__", str(target)) for _, target in folded)
         yield "folded across a switch", f"(expected to stay: {', '.join(names)})"
@@ -150,7 +150,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         figures = f"({left} operations left, {most(case).total()} are needed)"
         yield Deviation("folded too little", fits, figures, size)
         return
-    yield Agreement("folded too little", tuple(too_little(case)))
+    yield Agreement("folded too little", partial(shown_little, case))
     if problem := next(_storing(evidence, original.graph_module, theirs), None) or stale(evidence, theirs):
         yield problem
 

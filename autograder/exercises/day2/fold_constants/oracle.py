@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from autograder.exchange.evidence import Case
 from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.composed import once_a_case, original_of
 from autograder.exercises.day2.programs import inputs_of
+from autograder.exercises.explaining import OnDemand
 from autograder.exercises.graph_comparison import (
     first_difference,
     own_behaviour,
@@ -216,10 +218,14 @@ def behind_a_switch(case: Case) -> Counted:
 
 
 @once_a_case
-def too_little(case: Case) -> dict[str, Counted]:
-    """What is left by the mistakes that fold too little, where it is more than needed."""
-    left = {name: left_of(case, name) for name in TOO_LITTLE}
-    return {name: found for name, found in left.items() if found != most(case)}
+def too_little(case: Case) -> Mapping[str, Counted]:
+    """What is left by the mistakes that fold too little."""
+    return OnDemand(TOO_LITTLE, lambda name: left_of(case, name))
+
+
+def shown_little(case: Case, names: Collection[str]) -> list[str]:
+    """Which of some mistakes that fold too little leave more than needed."""
+    return [name for name in names if too_little(case)[name] != most(case)]
 
 
 @once_a_case
@@ -252,10 +258,15 @@ def too_much(case: Case) -> dict[str, dict[str, Any]]:
 
 
 @once_a_case
-def shows(case: Case) -> bool:
+def _shows(case: Case) -> bool:
     """Whether the mistake that the case is there for makes a difference in it."""
-    name, right = BY_TRAP.get(case.parameters["trap"]), original_of(case)
-    return name is not None and bool(differs(right.behaviour, own_behaviour(solved(case, name), right.calls)))
+    right, made = original_of(case), solved(case, BY_TRAP[case.parameters["trap"]])
+    return bool(differs(right.behaviour, own_behaviour(made, right.calls)))
+
+
+def shown_much(case: Case, names: Collection[str]) -> list[str]:
+    """Which of some mistakes is the one that the case is there for, if it makes a difference in it."""
+    return [name for name in names if name == BY_TRAP.get(case.parameters["trap"]) and _shows(case)]
 
 
 def differs(wanted: dict[str, Any], found: dict[str, Any]) -> Any:

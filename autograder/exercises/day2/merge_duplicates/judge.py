@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import decode
@@ -12,13 +13,13 @@ from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import original_of
 from autograder.exercises.day2.merge_duplicates.cases import composed, hidden_cases
 from autograder.exercises.day2.merge_duplicates.oracle import (
-    BY_TRAP,
     counted,
     least,
     left_of,
     merged,
     seen_of,
-    shows,
+    shown_little,
+    shown_much,
     too_little,
     too_much,
     unread,
@@ -126,8 +127,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         fits = tuple(name for name, seen in too_much(case).items() if not first_difference(seen, found))
         yield Deviation("something else", fits, f"({different})", size)
         return
-    if shows(case):
-        yield Agreement("something else", (BY_TRAP[case.parameters["trap"]],))
+    yield Agreement("something else", partial(shown_much, case))
     left, wanted = operations(theirs), least(case)
     if left > wanted:
         figures = f"({left} operations left, {wanted} are needed)"
@@ -138,7 +138,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         fits = tuple(name for name, other in too_little(case).items() if other == there)
         yield Deviation("merged too little", fits, figures, size)
         return
-    yield Agreement("merged too little", tuple(too_little(case)))
+    yield Agreement("merged too little", partial(shown_little, case))
     acting = Counter((node.op, node.target) for node, seen in seen_of(case).items() if seen.acts)
     if missing := acting - counted(theirs):
         yield "merged an effect", f"(expected to stay: {', '.join(str(target) for _, target in missing)})"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from autograder.exchange.verdict import Agreement, Deviation
 from autograder.exercises.composed import calls_of, once_a_case
 from autograder.exercises.day2.replace_relu.cases import composed, hidden_cases
 from autograder.exercises.day2.replace_relu.visible import classes_of, graph_of
+from autograder.exercises.explaining import OnDemand
 from autograder.exercises.graph_comparison import (
     COMMON,
     behaviour,
@@ -222,14 +224,21 @@ def _wanted(case: Case) -> dict[str, Any]:
 
 
 @once_a_case
-def _confused(case: Case) -> dict[str, list[dict[str, Any]]]:
+def _confused(case: Case) -> Mapping[str, list[dict[str, Any]]]:
     """What a caller sees of each mistake that shows in this case, in each way in which it can be made."""
-    forms, found = _forms(graph_of(case)), {}
-    for name, ways in OTHERWISE.items():
-        tried = {frozenset(some): way for way in ways if (some := _some(forms, way))}
+    forms = _forms(graph_of(case))
+
+    def made(name: str) -> list[dict[str, Any]]:
+        tried = {frozenset(some): way for way in OTHERWISE[name] if (some := _some(forms, way))}
         seen = [own_behaviour(replaced(graph_of(case), way), calls_of(case)) for way in tried.values()]
-        found[name] = [one for one in seen if first_difference(_wanted(case), one, absolute=1e-6)]
-    return found
+        return [one for one in seen if first_difference(_wanted(case), one, absolute=1e-6)]
+
+    return OnDemand(OTHERWISE, made)
+
+
+def _shown_whole(case: Case, names: Collection[str]) -> list[str]:
+    """Which of some mistakes show in this case in each way in which they can be made."""
+    return [name for name in names if len(_confused(case)[name]) == len(OTHERWISE[name])]
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
@@ -277,8 +286,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         )
         yield Deviation("something else", fits, f"({different})", size)
         return
-    whole = (name for name, ways in OTHERWISE.items() if len(_confused(case)[name]) == len(ways))
-    yield Agreement("something else", tuple(whole))
+    yield Agreement("something else", partial(_shown_whole, case))
     if evidence.values["classes"] != classes_of(case):
         yield "changed the modules", ""
         return

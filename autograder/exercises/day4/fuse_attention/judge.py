@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from autograder.exercises.composed import once_a_case
 from autograder.exercises.day4.blocks import block, build, inputs_of, transformer
 from autograder.exercises.day4.fuse_attention.cases import FIXED, MORE
 from autograder.exercises.day4.fuse_attention.visible import fused_calls
+from autograder.exercises.explaining import OnDemand
 from autograder.exercises.graph_comparison import (
     COMMON,
     Calls,
@@ -147,11 +149,11 @@ def known(case: Case) -> tuple[fx.GraphModule, Calls, dict[str, Any], Counter[st
 
 
 @once_a_case
-def mistaken(case: Case) -> dict[str, dict[str, Any]]:
+def mistaken(case: Case) -> Mapping[str, dict[str, Any]]:
     """What a caller would see in the first call under each mistake that can be made here."""
     first = Calls(known(case)[1].inputs[:1])
     can = [name for name, (concerns, _) in MISTAKES.items() if any(map(concerns, readings(case)))]
-    return {name: own_behaviour(fused(case, name), first) for name in can}
+    return OnDemand(can, lambda name: own_behaviour(fused(case, name), first))
 
 
 def unread(graph_module: fx.GraphModule) -> Counter[str]:
@@ -196,8 +198,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield Deviation("something else", fits, f"({different}; {said[1:]}", size)
         return
     if case.parameters["kind"] == "block":  # these have every mistake that could be taken for another; it takes time
-        others = {named(name) for name in mistaken(case)} - set(_fits(case, seen, tolerance))
-        yield Agreement("something else", tuple(sorted(others)))
+        yield Agreement("something else", partial(_shown, case, seen, tolerance))
     if changed := changed_modules(original, theirs):
         yield "changed the model", f"({changed})"
         return
@@ -215,8 +216,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "not idempotent", ""
 
 
-def _fits(case: Case, seen: dict[str, Any], tolerance: dict[str, float]) -> tuple[str, ...]:
-    """The mistakes that would have shown just what was seen in the first call."""
-    first = seen | {"calls": seen["calls"][:1], "gradients": {}}
-    others = mistaken(case).items()
-    return tuple(sorted({named(name) for name, other in others if not first_difference(other, first, **tolerance)}))
+def _fits(
+    case: Case, seen: dict[str, Any], tolerance: dict[str, float], names: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """The mistakes, or some of them, that would have shown just what was seen in the first call."""
+    first, others = seen | {"calls": seen["calls"][:1], "gradients": {}}, mistaken(case)
+    asked = [name for name in others if names is None or named(name) in names]
+    return tuple(sorted({named(name) for name in asked if not first_difference(others[name], first, **tolerance)}))
+
+
+def _shown(case: Case, seen: dict[str, Any], tolerance: dict[str, float], names: Collection[str]) -> list[str]:
+    """Which of some mistakes can be made here, and would have shown something else."""
+    fits = _fits(case, seen, tolerance, names)
+    return [name for name in set(map(named, mistaken(case))) & set(names) if name not in fits]

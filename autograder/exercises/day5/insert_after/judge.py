@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from random import Random
 from typing import Any
 
@@ -205,12 +205,15 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     calls = Calls([[torch.linspace(-1.3, 0.9, 12).reshape(3, 4)]] * 2)
     found = behaviour(theirs, calls)
     different = _differs(wanted, theirs, found, calls)
-    explained = {name: _differs(make(case), theirs, found, calls) for name, make in MISTAKES.items()}
+
+    def shown(names: Collection[str]) -> list[str]:
+        return [name for name in names if _differs(MISTAKES[name](case), theirs, found, calls)]
+
     if different:
-        fits = tuple(name for name, other in explained.items() if not other)
+        fits = tuple(sorted(MISTAKES.keys() - shown(MISTAKES)))
         yield Deviation("something else", fits, f"({different})", len(own_nodes(wanted)))
         return
-    yield Agreement("something else", tuple(name for name, other in explained.items() if other))
+    yield Agreement("something else", shown)
     if (order := _in_order(theirs)) != (right := _in_order(wanted)):
         yield "not directly behind", f"(found {', '.join(order)}; wanted {', '.join(right)})"
     code = behaviour(decode(evidence.graphs["code"]), calls)

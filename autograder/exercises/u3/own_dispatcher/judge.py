@@ -270,9 +270,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             else:
                 yield name, figures
     if not told and steps:
-        excluded = set(Model.FLAWS) - set(_leading_to(steps, found_runs))
-        yield Agreement("wrong kernels", tuple(excluded))
-        yield Agreement("other keys", tuple(set(Model.FLAWS) - set(_leading_to(steps, found_runs, keys=True))))
+        yield Agreement("wrong kernels", lambda names: set(names) - set(_leading_to(steps, found_runs)))
+        yield Agreement("other keys", lambda names: set(names) - set(_leading_to(steps, found_runs, keys=True)))
     if not told and evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from random import Random
 from typing import Any
@@ -102,11 +102,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     graph = _traced(json.dumps(case.parameters["step"]))
     right = alive(graph)
     most = max(right.values())
-    fits = tuple(flaw for flaw in FLAWS if _is_peak(alive(graph, flaw), size, name))
+
+    def shown(names: Collection[str]) -> list[str]:
+        return [flaw for flaw in names if not _is_peak(alive(graph, flaw), size, name)]
+
     if size == most == right.get(name):
-        excluded = tuple(flaw for flaw in FLAWS if flaw not in fits)
-        yield from (Agreement(question, excluded) for question in ("wrong peak", "wrong node"))
+        yield from (Agreement(question, shown) for question in ("wrong peak", "wrong node"))
         return
+    fits = tuple(flaw for flaw in FLAWS if flaw not in shown(FLAWS))
     places = [node for node, found in right.items() if found == most]
     told = f"(found {size:,} bytes at {name}, wanted {most:,} at {' or '.join(places[:3])})"
     yield Deviation("wrong node" if size == most else "wrong peak", fits, told, len(right))
