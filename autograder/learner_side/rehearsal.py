@@ -36,6 +36,10 @@ COURSE = (
 """Packages of the course that cells and probes of tasks that compile import, as far as no task withholds them."""
 
 
+TOOLS = ("autograder.learner_side.check", "autograder.learner_side.submit_cell")
+"""What every notebook's first cell imports: imported here, it is there for each task, which else reads it anew."""
+
+
 def tasks_in_view() -> list[Task]:
     """The tasks whose folders are in the view."""
     return [task for task in (*all_tasks(), *capstone_tasks().values()) if (task.folder / "visible.py").is_file()]
@@ -46,7 +50,7 @@ def import_ahead(tasks: Sequence[Task]) -> None:
     withheld = {name for task in tasks for name in task.withheld}
     course = COURSE if any(task.compiles for task in tasks) else ()
     names = [name for name in course if not any(f"{name}.".startswith(f"{other}.") for other in withheld)]
-    names += [name for task in tasks for name in task.imports]
+    names += [*TOOLS, *(name for task in tasks for name in task.imports)]
     names += [f"{task.module}.visible" for task in tasks]
     for name in dict.fromkeys(names):
         # A package whose part is withheld may not be importable; whoever needs it is told so then.
