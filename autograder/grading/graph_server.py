@@ -44,6 +44,9 @@ QUESTIONS = (
 )
 """Modules with questions: all that a runner may be asked. They may import nothing that holds an answer."""
 
+LATE = ("torch.fx.experimental.symbolic_shapes", "torch._dynamo", "torch.utils._device", "safetensors.torch")
+"""What PyTorch imports at the first gradient, draw or tensor that is sent: up to 0.7 s in every new runner."""
+
 TEXT_LIMIT = 500
 """Most characters of the text of an exception that are sent."""
 
@@ -250,8 +253,7 @@ def warm_up(names: Sequence[str]) -> None:
     share_no_lock()
     spare_seeding()
     tempfile.gettempdir()
-    # PyTorch imports the second one, and half a second's worth of algebra with it, at the first gradient.
-    for name in (*names, "torch.fx.experimental.symbolic_shapes"):
+    for name in (*names, *LATE):
         import_module(name)
     for table in (functions, methods, operators):
         table()
