@@ -300,14 +300,14 @@ class Judge:
             Finding(**finding | {"fits": tuple(map(tuple, finding["fits"]))}) for finding in answer["findings"]
         )
         excluded = tuple(
-            (question, partial(self._ruled_out, task, names) if isinstance(names, int) else names)
+            (question, partial(self._ruled_out, task, self._submission, names) if isinstance(names, int) else names)
             for question, names in answer["excluded"]
         )
         return CaseVerdict(name, hidden, findings, answer["figures"], excluded)
 
-    def _ruled_out(self, task: Task, kept: int, names: Collection[str]) -> Collection[str] | None:
+    def _ruled_out(self, task: Task, submission: int, kept: int, names: Collection[str]) -> Collection[str] | None:
         """Which of some mistakes would have shown in a case that is right; `None` where the judge cannot say."""
-        question = {"rule_out": kept, "names": list(names), "task": task.name, "submission": self._submission}
+        question = {"rule_out": kept, "names": list(names), "task": task.name, "submission": submission}
         try:
             answer = self._ask(question, 2 * self._limits.judge_seconds)
         except (ChannelTimeoutError, ChannelClosedError, MalformedMessageError, JudgeOutOfStepError):
