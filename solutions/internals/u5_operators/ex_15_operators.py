@@ -382,7 +382,8 @@ check.u5.silu_dropout(silu_dropout_source)
 # `torch/csrc/stable` and `torch/headeronly`.
 #
 # `x` is a matrix of `float32` or `float64`, with any strides, and so is the result. In each row, `y[0] = x[0]` and
-# `y[t] = x[t] + rate * y[t-1]`, infinities and NaN in `x` as they come; `rate` is finite. Other numbers of dimensions and other dtypes must be refused.
+# `y[t] = x[t] + rate * y[t-1]`, infinities and NaN in `x` as they come; `rate` is finite in the dtype of `x`. Other numbers of
+# dimensions and other dtypes must be refused.
 #
 # And the check reads which names the built library expects from outside: none may come from the C++ namespaces `at`, `c10`
 # or `torch`.

@@ -44,7 +44,8 @@ from autograder import check, submit
 #    also write `x.softcap(cap)` and `x.softcap_(cap)`. `softcap` is tagged as pointwise.
 # 2. `softcap_out(self, cap, out)` is the kernel for the CPU. `out` has the right shape and dtype already. Only `out` is
 #    written. It may be `self` itself, and the arguments may broadcast. Far beyond the cap the result is the cap, and near
-#    zero it keeps its digits. In half precision, calculate in single precision and round once.
+#    zero it keeps its digits. Calculate in `out`'s precision or better. In half precision, calculate in single and round
+#    once.
 #
 # For example, `softcap` of 10 with a cap of 5 gives about 4.82.
 #

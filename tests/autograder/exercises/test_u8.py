@@ -240,7 +240,7 @@ def test_programs_fail_and_become_small(seed: int) -> None:
     for case in [*shrinking_visible.visible_cases(), *shrinking.hidden_cases(Random(seed))]:
         program = case.parameters["program"]
         fault = shrinking_visible.fault_of(case.kept["faults"])
-        assert case.parameters["message"].endswith("went wrong"), case.name
+        assert case.parameters["message"] in [one["message"] for one in case.kept["faults"]], case.name
         assert run(program, fault) == case.parameters["message"]
         least = shrunk(case)
         assert len(least) <= 8, case.name

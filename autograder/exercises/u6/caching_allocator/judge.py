@@ -69,6 +69,11 @@ MISCONCEPTIONS = {
     "no second try": (
         "When the device has no more memory, give back every segment that is entirely free, and ask once more."
     ),
+    "lost after the second try": (
+        "After the second try the new segment is missing from the snapshot. In `self.segments.append(…)` Python looks "
+        "up the list first, and only then asks for the segment; if `empty_cache` makes a new list meanwhile, the "
+        "segment goes into the old one. Get the segment first, and append it on the next line."
+    ),
     "only one pool flushed": (
         "When the device has no more memory, give back what is entirely free in *all* pools, of all streams: it "
         "doesn't mind whose it was."
@@ -235,7 +240,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         if right == run:
             continue
         yield (
-            _named(case.parameters, found, number),
+            _named(case.parameters, found, number, right),
             f"(step {number + 1}, {_in_words(step)}: {_difference(right, run)})",
         )
         return
@@ -243,13 +248,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "asked PyTorch", f"(it called {', '.join(evidence.values['torch_calls'])})"
 
 
-def _named(given: dict[str, Any], found: list[dict[str, Any]], number: int) -> str:
-    """The mistake that leads to the same up to the first wrong step, and with luck beyond it."""
+def _named(given: dict[str, Any], found: list[dict[str, Any]], number: int, right: dict[str, Any]) -> str:
+    """The mistake that leads to the same up to the first wrong step, and with luck beyond it.
+
+    Args:
+        given: a trace.
+        found: what came of each step.
+        number: of the first wrong step.
+        right: what should have come of it.
+    """
     run = found[number]
     if given["steps"][number][0] == "malloc" and run["answer"] is None:
         return "not an address"
     if run["snapshot"] is None:
         return "not a snapshot"
+    if _lost(right, run):
+        return "lost after the second try"
     for address, total, _, _, blocks in run["snapshot"]:
         size = sum(size or 0 for size, _ in blocks)
         if total is not None and address is not None and size != total:
@@ -263,6 +277,13 @@ def _named(given: dict[str, Any], found: list[dict[str, Any]], number: int) -> s
         return max(fits)[2]
     states = {state for segment in run["snapshot"] for _, state in segment[4]}
     return "wrong allocation" if states <= {"active_allocated", "inactive"} else "wrong state"
+
+
+def _lost(right: dict[str, Any], run: dict[str, Any]) -> bool:
+    """Whether the device was asked twice, as it should be, and the segment that it gave is not in the snapshot."""
+    twice = sum(call == "malloc" for call, _ in run["device"]) == 2
+    listed = {segment[0] for segment in run["snapshot"]}
+    return twice and run["device"] == right["device"] and any(one[0] not in listed for one in right["snapshot"])
 
 
 def _difference(right: dict[str, Any], run: dict[str, Any]) -> str:

@@ -17,6 +17,10 @@ from autograder.exercises.u6.peak_memory.visible import BODIES, graph_of, step
 
 MISCONCEPTIONS = {
     "not a pair": "Return a pair: the bytes as a whole number, and the name of a node at which they are reached.",
+    "not its name": (
+        "`peak` returns the node itself. Return its name, the text `node.name`: whoever reads your answer may not have "
+        "the graph."
+    ),
     "inputs left out": (
         "Parameters, momenta and the batch take memory as well: they belong to the caller and are there all the time."
     ),
@@ -98,6 +102,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     size, name = evidence.values["bytes"], evidence.values["node"]
     if size is None or name is None:
         yield "not a pair", f"(found {size} and {name})"
+        return
+    if not evidence.values["named"]:
+        yield "not its name", f"(found the node {name})"
         return
     graph = _traced(json.dumps(case.parameters["step"]))
     right = alive(graph)

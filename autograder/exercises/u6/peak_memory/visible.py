@@ -176,6 +176,7 @@ def probe(case: Case, peak: Any) -> Evidence:
         {
             "bytes": size if isinstance(size, int) and not isinstance(size, bool) else None,
             "node": str(name)[:LONGEST] if isinstance(name, str | fx.Node) else None,
+            "named": isinstance(name, str),
         }
     )
 

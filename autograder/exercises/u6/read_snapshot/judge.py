@@ -26,6 +26,10 @@ MISCONCEPTIONS = {
     "rounding of all blocks": (
         "`rounding` is what *allocated* blocks have beyond their `requested_size`. What is free, or waits, is none."
     ),
+    "rounding to 512 only": (
+        "A block may be larger than its request by more than rounding up to 512 bytes: a large one keeps a rest of up "
+        "to 1 MiB. Take what the snapshot says, `size` less `requested_size`."
+    ),
     "waiting is free": (
         "A block that waits for a stream is not free: its segment cannot be given back, and it serves nobody."
     ),
@@ -52,10 +56,23 @@ HANDLE = 0x55D0_1A2B_3C40
 
 def hidden_cases(random: Random) -> list[Case]:
     """One case for each rule that is easily forgotten, then snapshots of allocators in use."""
+
+    def kept_whole(state: str, size: int) -> tuple[str, int, int]:
+        """A block that keeps what is left of it, since the rest is too small to be split off."""
+        return state, size, size - random.randint(KIB, MIB)
+
     fixed = {
         "rounded": (
             [segment(2**29, ("used", 1024, 600), ("pending", 1024, 520), ("free", 1536), ("used", 2 * MIB - 3584))],
             [[0, 1536], [0, 1535], [0, 1537], [0, 1]],
+        ),
+        "kept whole": (
+            [
+                segment(2**29, kept_whole("used", 2 * MIB * random.randint(6, 20))),
+                segment(2**30, kept_whole("used", 4 * MIB), kept_whole("pending", 3 * MIB), ("free", 13 * MIB)),
+                segment(2**31, ("used", 1024, 600), ("free", 2 * MIB - 1024)),
+            ],
+            [[0, 13 * MIB], [0, 14 * MIB]],
         ),
         "waiting": (
             [
@@ -143,7 +160,8 @@ def report(snapshot: Snapshot, flaw: str = "") -> dict[str, int]:
             sizes[block["state"]] += block["size"]
             used = block["state"] == STATES["used"]
             if used or flaw == "rounding of all blocks":  # all that nobody asked for, or asks for any more
-                found["rounding"] += block["size"] - block["requested_size"]
+                beyond = block["size"] - block["requested_size"]
+                found["rounding"] += beyond % 512 if flaw == "rounding to 512 only" else beyond
             if used and flaw == "requested in place of allocated":
                 found["allocated"] += block["requested_size"] - block["size"]
         free = sizes[STATES["free"]] + (sizes[STATES["pending"]] if flaw == "waiting is free" else 0)
@@ -163,6 +181,7 @@ FLAWED_REPORTS = (
     "waiting counted as allocated",
     "requested in place of allocated",
     "rounding of all blocks",
+    "rounding to 512 only",
     "waiting is free",
     "releasable in part",
     "stuck with all that is free",

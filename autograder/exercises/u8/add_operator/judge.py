@@ -80,6 +80,11 @@ MISCONCEPTIONS = {
         "In double precision your result has the digits of single precision. Only half precision is widened to it: "
         "`torch.promote_types(out.dtype, torch.float32)`."
     ),
+    "precision of one argument": (
+        "Your kernel calculates in the precision that one of its arguments has. Both decide together: whole numbers "
+        "with a cap in double precision give a result in double precision. `out` has the dtype that came of it: "
+        "`torch.promote_types(out.dtype, torch.float32)`."
+    ),
     "rounded at each step": (
         "In half precision your kernel rounds after each operator, and the mistakes add up. PyTorch's kernels compute "
         "in single precision (look for `opmath_t` in the headers) and round once, at the end."
@@ -102,6 +107,11 @@ def hidden_cases(random: Random) -> list[Case]:
         x = described(shape, seed(), **({"scale": 5.0} | dtype | more))
         return call(variant, x, positive(cap, seed(), **dtype), out)
 
+    def mixed(x: str, cap: str, *, shape: int = 64, caps: int | None = 64, variant: str = "functional") -> Any:
+        """A call whose arguments have two dtypes."""
+        given = described([shape], seed(), scale=5.0, dtype=x)
+        return call(variant, given, positive([] if caps is None else [caps], seed(), dtype=cap), [shape])
+
     fixed = {
         "in place": [one("inplace", [3, 4], [4], scale=8.0, layout="transposed")],
         "out of another size": [one("out", [2, 5], [], [0])],
@@ -114,6 +124,22 @@ def hidden_cases(random: Random) -> list[Case]:
         "no elements": [one("functional", [0, 3], [3]), one("functional", [], [])],
         "far beyond": [one("inplace", [7], [], scale=1e5, dtype="float64")],
         "near zero": [one("functional", [7], [7], scale=1e-6), one("functional", [2, 3], [], dtype="float64")],
+        # What is calculated in is the dtype of the result, which is none of the arguments' alone.
+        "two dtypes": [
+            mixed(*random.choice([("int64", "float64"), ("int32", "float64"), ("bool", "float64")])),
+            mixed("float32", "float64"),
+            mixed("float64", "float32"),
+            mixed("float64", random.choice(["bfloat16", "float16"]), variant="inplace"),
+            mixed("float64", random.choice(["int64", "float32"]), variant="inplace"),
+            mixed(*random.choice([("float32", "float64"), ("int64", "float64")]), variant="out"),
+        ],
+        "two dtypes, one in half precision": [
+            mixed("float16", "bfloat16"),
+            mixed("bfloat16", "float32"),
+            mixed("float32", "float16"),
+            mixed("int64", "bfloat16", shape=256, caps=256),
+            mixed("bfloat16", "float64", shape=256, caps=None),
+        ],
     }
     cases = [Case(name, {"calls": calls}) for name, calls in fixed.items()]
     for number in range(2):
@@ -245,6 +271,8 @@ def _kind_of(x: torch.Tensor, cap: torch.Tensor, result: torch.Tensor, wanted: t
         return "digits lost near zero"
     if agrees(result, wanted, relative=1e-5, absolute=1e-6):
         if torch.equal(result, result.float().to(result.dtype)):
-            return "single precision for all"
+            return "single precision for all" if x.dtype == cap.dtype else "precision of one argument"
         return "not quite the cap" if bool((quotient[wrong] > 5).all()) else "wrong values"
+    if x.dtype != cap.dtype and agrees(result, wanted, relative=3e-2, absolute=1e-2):
+        return "precision of one argument"
     return "wrong values"

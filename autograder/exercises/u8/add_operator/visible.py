@@ -9,7 +9,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u8.tensors import described, made
-from fxopt_workbench.internals.mirror import BuildError, Structured, read_operators
+from fxopt_workbench.internals.mirror import BuildError, Structured, like_tensor_iterator, read_operators
 
 MOST_CHARACTERS = 6000
 """Length of the entries that become evidence."""
@@ -89,11 +89,12 @@ def run(given: dict[str, Any], kernel: Callable[..., Any]) -> tuple[dict[str, to
             beside = {"beside": operator.functional(made(given["x"]), made(given["cap"]))}
             result = operator.inplace(x, cap)
         elif given["variant"] == "out":
-            out = torch.full(given["out"], MARK, dtype=x.dtype)
+            _, dtype = like_tensor_iterator(x, cap)
+            out = torch.full(given["out"], MARK, dtype=dtype)
             memory = out.untyped_storage()
             out = operator.out(x, cap, out=out)
             # What others see who look at the same memory; the kernel may have given `out` another one.
-            result = torch.empty(0, dtype=x.dtype).set_(memory, out.storage_offset(), out.shape, out.stride())
+            result = torch.empty(0, dtype=dtype).set_(memory, out.storage_offset(), out.shape, out.stride())
         else:
             result = operator.functional(x, cap)
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""Goes through the columns, all rows at once, and reads the result that is there."""
+"""Goes through the columns, all rows at once, reads the result that is there, and gives the rate the dtype of `x`."""
 
 
 def stable_decay_source() -> str:
