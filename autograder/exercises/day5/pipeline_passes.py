@@ -144,17 +144,28 @@ def freeze_batch(graph_module: fx.GraphModule) -> None:
     _behind(graph_module, (aten.view.default, ([3, -1],)))
 
 
-def lift(graph_module: fx.GraphModule) -> None:
-    """Adds what the smallest value exceeds 2 by. Wrong, but only on inputs for which every value is larger than 2."""
+def _added(graph_module: fx.GraphModule, *calls: tuple[Any, tuple[Any, ...]]) -> None:
+    """Add to the result what calls make of it, one after the other."""
     output = graph_module.graph.output_node()
     (value,) = output.all_input_nodes
     with graph_module.graph.inserting_before(output):
-        node: Any = value
-        for function, *more in ((aten.amin.default,), (aten.sub.Tensor, 2), (aten.relu.default,)):
+        node = value
+        for function, more in calls:
             node = graph_module.graph.call_function(function, (node, *more))
-        lifted = graph_module.graph.call_function(aten.add.Tensor, (value, node))
-    output.replace_input_with(value, lifted)
+        added = graph_module.graph.call_function(aten.add.Tensor, (value, node))
+    output.replace_input_with(value, added)
     graph_module.recompile()
+
+
+def lift(graph_module: fx.GraphModule) -> None:
+    """Adds what the smallest value exceeds 2 by. Wrong, but only on inputs for which every value is larger than 2."""
+    _added(graph_module, (aten.amin.default, ()), (aten.sub.Tensor, (2,)), (aten.relu.default, ()))
+
+
+def scratch(graph_module: fx.GraphModule) -> None:
+    """Adds less than a thousandth to the fourth value of the first row. Wrong, and the average error is small."""
+    ones = (aten.mul.Tensor, (0.0,)), (aten.add.Tensor, (1.0,))
+    _added(graph_module, *ones, (aten.triu.default, (3,)), (aten.tril.default, (3,)), (aten.mul.Tensor, (7e-4,)))
 
 
 def cut_above(graph_module: fx.GraphModule) -> None:
@@ -207,7 +218,7 @@ MORE_PASSES = {
     for function in (
         *(leave_alone, refuse, double_weights, break_after_writing, shift, nudge, make_undefined, wrap, freeze_batch),
         *(at_least_eight, at_least_three, at_most_four, double_statistics, lose_a_node),
-        *(lift, cut_above, cut_below, turn_rows, turn_columns),
+        *(lift, scratch, cut_above, cut_below, turn_rows, turn_columns),
     )
 } | {f"drift_{number}": drift for number in range(1, 7)}
 """Further ones, of which the task says nothing."""

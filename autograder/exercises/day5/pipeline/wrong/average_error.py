@@ -1,6 +1,6 @@
 """not every value compared
 
-Compares one number for all values, their sum.
+Asks whether the error is small on average.
 """
 
 import copy
@@ -27,7 +27,7 @@ def pipeline(model, example, others, passes, measure):
         try:
             change(trial)
             right = all(
-                trial(x).shape == reference(x).shape and torch.allclose(trial(x).sum(), reference(x).sum(), rtol=1e-4)
+                trial(x).shape == reference(x).shape and (trial(x) - reference(x)).abs().mean() <= 1e-4
                 for x in [example, *others]
             )
         except Exception:
