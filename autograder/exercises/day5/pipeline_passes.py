@@ -174,7 +174,7 @@ def cut_above(graph_module: fx.GraphModule) -> None:
 
 
 def cut_below(graph_module: fx.GraphModule) -> None:
-    """Makes 0 of the first value in the third row, and of more in each row below. Wrong, and the first two are right."""
+    """Makes 0 of the third row's first value, and of more in each row below. Wrong, but right in two rows."""
     _behind(graph_module, (aten.triu.default, (-1,)))
 
 
