@@ -104,7 +104,7 @@ check.day2.walk_graph(shared_values, critical_path)
 # `F.silu(x, inplace=True)`. Leave the rest alone: no other operation changes or goes, and the modules of the model
 # stay as and where they are. Somebody else may use them.
 #
-# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else? Everything else includes <code>relu6</code>, the module <code>nn.ReLU6</code>, and a module that's merely <em>called</em> <code>relu</code>.</details>
+# <details><summary>Hint 1: a question</summary>For each row of the table: which test tells this form from everything else? Everything else includes <code>relu6</code>, the module <code>nn.ReLU6</code>, a module that's merely <em>called</em> <code>relu</code>, and somebody's own function of that name.</details>
 # <details><summary>Hint 2: the idea</summary>Write a helper that looks at a node and says: no ReLU, a ReLU, or a ReLU that works in place. Then follow the five steps of every rewrite.</details>
 # <details><summary>Hint 3: the shape</summary>The helper returns <code>None</code>, <code>False</code> or <code>True</code>, with one <code>if</code> for each kind of node. The loop takes the input from <code>args</code> or <code>kwargs</code> and makes <code>graph.call_function(F.silu, (value,), {"inplace": writes})</code>. Steps 3 to 5 are yours.</details>
 

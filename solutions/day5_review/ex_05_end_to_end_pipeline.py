@@ -161,7 +161,7 @@ check.day5.branch_evidence(branch_evidence)
 # itself, insert a node that calls `function` with its result. Do so even if nobody reads the result. A method or another
 # function of the same name is not `target`. Then let every reader of the old node read the new one: also readers that
 # have it in a list, a dictionary or a slice, or by keyword, and the output. Return the graph module, and make sure that it
-# runs what its graph says.
+# runs what its graph says. If you return another one, this goes for the given one, too.
 #
 # **Prediction.** After `new = graph.call_function(function, (node,))`, who is in `node.users`? The cell below shows it.
 #

@@ -144,6 +144,50 @@ def freeze_batch(graph_module: fx.GraphModule) -> None:
     _behind(graph_module, (aten.view.default, ([3, -1],)))
 
 
+def _added(graph_module: fx.GraphModule, *calls: tuple[Any, tuple[Any, ...]]) -> None:
+    """Add to the result what calls make of it, one after the other."""
+    output = graph_module.graph.output_node()
+    (value,) = output.all_input_nodes
+    with graph_module.graph.inserting_before(output):
+        node = value
+        for function, more in calls:
+            node = graph_module.graph.call_function(function, (node, *more))
+        added = graph_module.graph.call_function(aten.add.Tensor, (value, node))
+    output.replace_input_with(value, added)
+    graph_module.recompile()
+
+
+def lift(graph_module: fx.GraphModule) -> None:
+    """Adds what the smallest value exceeds 2 by. Wrong, but only on inputs for which every value is larger than 2."""
+    _added(graph_module, (aten.amin.default, ()), (aten.sub.Tensor, (2,)), (aten.relu.default, ()))
+
+
+def scratch(graph_module: fx.GraphModule) -> None:
+    """Adds less than a thousandth to the fourth value of the first row. Wrong, and the average error is small."""
+    ones = (aten.mul.Tensor, (0.0,)), (aten.add.Tensor, (1.0,))
+    _added(graph_module, *ones, (aten.triu.default, (3,)), (aten.tril.default, (3,)), (aten.mul.Tensor, (7e-4,)))
+
+
+def cut_above(graph_module: fx.GraphModule) -> None:
+    """Makes 0 of the first row's values but for the first three. Wrong, and every other row is right."""
+    _behind(graph_module, (aten.tril.default, (2,)))
+
+
+def cut_below(graph_module: fx.GraphModule) -> None:
+    """Makes 0 of the third row's first value, and of more in each row below. Wrong, but right in two rows."""
+    _behind(graph_module, (aten.triu.default, (-1,)))
+
+
+def turn_rows(graph_module: fx.GraphModule) -> None:
+    """Moves each row one place on, the last to the front. Wrong, and no sum tells it."""
+    _behind(graph_module, (aten.roll.default, ([1], [0])))
+
+
+def turn_columns(graph_module: fx.GraphModule) -> None:
+    """Moves each column one place on, the last to the front. Wrong, and no row's sum tells it."""
+    _behind(graph_module, (aten.roll.default, ([1], [1])))
+
+
 def _divide_by(graph_module: fx.GraphModule, function: Any, limit: int) -> None:
     """Divide by the batch size, or by a limit that a function chooses instead."""
     for node in list(graph_module.graph.nodes):
@@ -174,6 +218,7 @@ MORE_PASSES = {
     for function in (
         *(leave_alone, refuse, double_weights, break_after_writing, shift, nudge, make_undefined, wrap, freeze_batch),
         *(at_least_eight, at_least_three, at_most_four, double_statistics, lose_a_node),
+        *(lift, scratch, cut_above, cut_below, turn_rows, turn_columns),
     )
 } | {f"drift_{number}": drift for number in range(1, 7)}
 """Further ones, of which the task says nothing."""

@@ -43,6 +43,11 @@ FIXED = """
 a = F.rrelu(x) + F.threshold(x, 0.0, 0.0) - x.prelu(torch.full((1,), 0.3))
 return self.relu(x) + self.tanh(x) - self.relu(F.leaky_relu(x, 0.0)) + a
 
+== functions that are merely called like one: forms
+h = x - 1
+a = F.softsign(h) + F.tanhshrink(h)
+return a - torch.relu(h), F.tanhshrink(F.relu(a)), F.softsign(h), h
+
 == other functions of one meaning: forms
 return torch.clamp(x, min=0.0) + torch.maximum(x, torch.zeros(4)) - x.clamp_min(0.0) + F.hardtanh(x, 0.0) + x.relu()
 
@@ -207,6 +212,7 @@ return a + torch.rand_like(a), F.relu(F.rrelu(x, training=True))
 """Name, trap and lines of a case for each class, the same for every seed."""
 
 MORE: dict[str, dict[str, Any]] = {
+    "functions that are merely called like one": {"own": True},
     "deep blocks": {"state": {"block": "nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.ReLU6()))"}},
     "training": {"state": ACTS | {"norm": "nn.BatchNorm1d(4)"}, "training": True},
     "double precision": {"inputs": (([4, 4], "float64"),)},

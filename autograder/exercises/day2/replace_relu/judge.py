@@ -60,8 +60,8 @@ MISCONCEPTIONS = COMMON | {
         "Your SiLU works in place where the ReLU did not. Whoever else reads the input now reads changed values."
     ),
     "went by the name": (
-        "You replaced something that is no ReLU: `relu6`, the module `nn.ReLU6`, a `LeakyReLU`, or another module at a "
-        "path called `relu`. Compare targets and classes, not parts of names."
+        "You replaced something that is no ReLU: `relu6`, the module `nn.ReLU6`, a `LeakyReLU`, another module at a "
+        "path called `relu`, or somebody's own function of that name. Compare targets and classes, not names."
     ),
     "changed the modules": (
         "You changed or exchanged a module of the model that the graph came from. Change the node, not the module: "

@@ -7,10 +7,26 @@ from inspect import signature
 from types import FunctionType
 from typing import Any
 
+import torch
 from torch import fx
+from torch.nn import functional
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.day2.programs import build, program, rewrite_evidence, show_rewrite
+
+
+def relu(values: torch.Tensor) -> torch.Tensor:
+    """No ReLU but a softsign: a function of somebody's own, which has the name by chance."""
+    return functional.softsign(values)
+
+
+def relu_(values: torch.Tensor) -> torch.Tensor:
+    """No ReLU either, and it writes nothing."""
+    return functional.tanhshrink(values)
+
+
+OWN = {functional.softsign: relu, functional.tanhshrink: relu_}
+"""Functions of our own that are called like a ReLU, by PyTorch's function that each of them calls."""
 
 
 def visible_cases() -> list[Case]:
@@ -50,7 +66,10 @@ def visible_cases() -> list[Case]:
 
 
 def graph_of(case: Case) -> fx.GraphModule:
-    """The case's graph: with `named` functions get all by keyword, the last first; `renamed` renames nodes."""
+    """The case's graph: with `named` functions get all by keyword, the last first; `renamed` renames nodes.
+
+    With `own` the learner's graph calls functions of ours, which call those that stand here.
+    """
     return _respelled(build(case), case.parameters)
 
 
@@ -64,17 +83,30 @@ def _respelled(graph_module: fx.GraphModule, given: Mapping[str, Any]) -> fx.Gra
     return graph_module
 
 
+def _retargeted(graph_module: fx.GraphModule, targets: Mapping[Any, Any]) -> None:
+    """Let each call of some functions call another one instead."""
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function":
+            node.target = targets.get(node.target, node.target)
+
+
 def probe(case: Case, replace_relu: Any) -> Evidence:
     """What the learner's function makes of the case's graph, and whether the modules that it was given still are."""
     given: dict[str, Any] = {}
     gone: list[str] = []
+    own = OWN if case.parameters.get("own") else {}
 
     def watched(graph_module: Any) -> Any:
         if given:
             return replace_relu(graph_module)
         _respelled(graph_module, case.parameters)
+        _retargeted(graph_module, own)
+        graph_module.recompile()
         given.update(graph_module.named_modules())
         result = replace_relu(graph_module)
+        if isinstance(result, fx.GraphModule):
+            # An encoded graph holds no functions of our own. The code stays as it is: whether it is new is asked later.
+            _retargeted(result, {function: target for target, function in own.items()})
         there = dict(graph_module.named_modules(remove_duplicate=False))
         gone.extend(path for path in given if path not in there)
         return result

@@ -35,6 +35,10 @@ MISCONCEPTIONS = {
     "forgot recompile": (
         "The graph has the new nodes, the module still runs the old code: call `graph_module.recompile()` at the end."
     ),
+    "given one left behind": (
+        "You changed the graph of the module that you were given, and handed back another module. The given one still "
+        "runs its old code. Call `graph_module.recompile()` and return that one, or work on a `copy.deepcopy`."
+    ),
     "nobody reads it": "You inserted nodes that no one reads: the readers of the old node must read the new one.",
     "first reader only": (
         "One reader reads the new node, others still the old one. `node.users` is all of them, the output included."
@@ -219,6 +223,21 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     code = behaviour(decode(evidence.graphs["code"]), calls)
     if first_difference(own_behaviour(wanted, calls), code, absolute=1e-6):
         yield "forgot recompile", ""
+        return
+    if left := _left_behind(case, evidence):
+        yield "given one left behind", left
+
+
+def _left_behind(case: Case, evidence: Evidence) -> str:
+    """What says that the given module has a changed graph and old code, where another module was returned."""
+    if fails := evidence.values.get("given fails"):
+        return f"(it no longer runs: {fails})"
+    if "given" not in evidence.graphs:
+        return ""
+    says, runs = (_in_order(decode(evidence.graphs[name])) for name in ("given", "given code"))
+    if says in (runs, _in_order(graph_of(case))):
+        return ""
+    return f"(its graph says {', '.join(says)}; it runs {', '.join(runs) or 'nothing'})"
 
 
 def _in_order(graph_module: fx.GraphModule) -> list[str]:

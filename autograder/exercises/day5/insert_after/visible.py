@@ -97,6 +97,11 @@ def probe(case: Case, insert_after: Any) -> Evidence:
     except GraphFormatError as error:
         return Evidence({"returned": "foreign", "text": str(error)[:300]})
     evidence.graphs["code"] = encode(_what_runs(result))
+    if result is not graph_module:
+        try:
+            evidence.graphs |= {"given": encode(graph_module), "given code": encode(_what_runs(graph_module))}
+        except Exception as error:  # what an answer has left of the module that it was given may fail in any way
+            evidence.values["given fails"] = f"{type(error).__name__}: {error}"[:300]
     return evidence
 
 

@@ -58,6 +58,14 @@ MISCONCEPTIONS = {
         "You kept a pass that is right on the example and on some of the others, and wrong on another one. Verify on "
         "every one of them."
     ),
+    "not checked on the example": (
+        "You kept a pass that is right on every one of the others, and wrong on the example. Verify on the example, "
+        "too: it is an input like them."
+    ),
+    "not every value compared": (
+        "You kept a pass that spoils a few values, or moves values to other places. Compare value by value "
+        "(`torch.allclose`): a sum, an average or one row does not tell."
+    ),
     "kept what raised": "You kept a pass that raised an error.",
     "rounding taken for a mistake": (
         "You rejected a pass whose result differs in the last digits only. Compare with a tolerance (1e-4)."
@@ -146,6 +154,11 @@ FIXED: dict[str, tuple[list[str], list[str]]] = {
     "the example's batch": (["sin", "layer"], ["freeze_batch", "fold_scale"]),
     "another size": (["layer", "centre"], ["at_least_eight", "fold_scale"]),
     "sizes of the others": (["layer", "centre"], ["at_most_four", "at_least_three", "fold_scale"]),
+    "wrong on the example only": (["layer", "relu"], ["lift", "drop_neutral", "merge_relus"]),
+    "most values are right": (
+        ["layer", "sin"],
+        ["cut_above", "cut_below", "turn_rows", "turn_columns", "scratch", "fold_scale"],
+    ),
     "statistics written": (["layer", "norm"], ["double_statistics", "drop_neutral", "fold_scale"]),
     "an error of another kind": (["sin", "layer"], ["lose_a_node", "fold_scale"]),
     "one after the other": (["layer", "sin"], ["drop_neutral", *(f"drift_{number}" for number in range(1, 7))]),
@@ -308,6 +321,12 @@ KEPT = {
     "at_least_three": "checked on some of the others",
     "at_most_four": "checked on some of the others",
     "lose_a_node": "kept what raised",
+    "lift": "not checked on the example",
+    "scratch": "not every value compared",
+    "cut_above": "not every value compared",
+    "cut_below": "not every value compared",
+    "turn_rows": "not every value compared",
+    "turn_columns": "not every value compared",
 }
 """What it means to keep a pass where it is not right."""
 
