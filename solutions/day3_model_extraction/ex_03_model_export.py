@@ -185,19 +185,19 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
 # model's; or `None` if it finds no such input. A fair input is a finite `float32` tensor of shape `(batch, length, width)`
 # with the width of the example, at least one row and one step, and values from -1000 to 1000. Rounding (1e-4) is no mistake.
-# An error is none either: at least it's loud.
+# An error is none either: at least it's loud. An answer of another shape is wrong.
 #
-# The models are below. Two of them are traced faithfully, one of these up to rounding. For those, `None` is the
-# right answer.
+# The models are below. On three of them the trace is never silently wrong: it's faithful, or faithful up to rounding, or
+# raises an error at every other length. For those, `None` is the right answer.
 #
 # <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
-# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and of both signs, and other lengths. Try candidates until one gives two different answers.</details>
+# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and of both signs, and other lengths. Try candidates until one gives two different answers. <code>allclose</code> raises an error for shapes that don't fit.</details>
 # <details><summary>Hint 3: the shape</summary>Loops over lengths, magnitudes and signs; in them a <code>try</code> around the trace, and one comparison with the model. What do you return when the loops are over?</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "silent_mistake-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day3.silent_mistake import visible as traced_models
 
-for name in ("Threshold", "Recurrent", "Halving", "Faithful", "Rescaled"):
+for name in ("Threshold", "Recurrent", "Halving", "Faithful", "Rescaled", "EachStep", "Greatest"):
     print(inspect.getsource(getattr(traced_models, name)))
 
 
@@ -214,7 +214,8 @@ def find_silent_mistake(model: nn.Module, traced, example: torch.Tensor) -> torc
                     found = traced(x)
                 except RuntimeError:
                     continue
-                if not torch.allclose(found, model(x), rtol=1e-3, atol=1e-3):
+                wanted = model(x)
+                if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3):
                     return x
     return None
     ### END SOLUTION
