@@ -235,7 +235,7 @@ check.day3.silent_mistake(find_silent_mistake)
 #
 # 1. takes `tokens` and `mask`, both of shape (batch, length), and computes what `model.eval()` computes;
 # 2. promises every batch size from 1 to 64 in its `range_constraints` (more is fine);
-# 3. promises exactly the lengths for which the model has an answer. Which are they? Each model has its own.
+# 3. promises exactly the lengths for which the model has an answer. `nan` is none. Which are they? Each model has its own.
 #
 # <details><summary>Hint 1: a question</summary>What happens at length 1? At length 1000? Try it on the model. Which two attributes decide?</details>
 # <details><summary>Hint 2: the idea</summary><code>torch.export.Dim(name, min=…, max=…)</code> once for the batch and once for the length, and the same two for both inputs. An example of one row cannot stand for many.</details>
@@ -323,8 +323,9 @@ check.day3.exportable_control_flow(ExportableModel)
 #
 # *15 minutes, medium.* Your model will run where neither your notebook nor the class of the model exists. Write
 #
-# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. `example`
-#    is one batch of shape (batch, width), perhaps of a single row. The file has to serve batches of any size from one row up.
+# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. A file that's
+#    already there is overwritten. `example` is one batch of shape (batch, width), perhaps of a single row. The file has to
+#    serve batches of any size from one row up.
 # 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows only torch.
 #    The check puts your file into an empty folder and starts `python -c SOURCE model.pt2 inputs.pt outputs.pt` there.
 #    `inputs.pt` is a list of input tensors, perhaps an empty one, written with `torch.save`. Write the list of outputs to
