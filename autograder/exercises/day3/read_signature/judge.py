@@ -56,8 +56,8 @@ MISCONCEPTIONS = {
         "and its kind is `CONSTANT_TENSOR`. It belongs in none of the lists."
     ),
     "program changed": (
-        "Your function changes the program, or keeps something from one call to the next. Read the program and leave it "
-        "as it is: erase nothing from its graph, and sort a copy of a list."
+        "Your function changes the program, or keeps something from one call to the next. Read the program and leave "
+        "it as it is: erase nothing from its graph, and sort a copy of a list."
     ),
     "list is not right": "One of the lists does not name what is in the signature of the program.",
     "other names": "The names are not those in the signature of the program.",

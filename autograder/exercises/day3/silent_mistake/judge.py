@@ -29,9 +29,9 @@ MISCONCEPTIONS = {
         "unrolled as often as the example was long."
     ),
     "other shape overlooked": (
-        "You found nothing, but when there are more steps than the example had, the trace answers for fewer of them than "
-        "the model does. An answer of another shape is wrong. Compare the shapes before the values: `allclose` raises an "
-        "error for shapes that do not fit, and that is not an error of the trace."
+        "You found nothing, but when there are more steps than the example had, the trace answers for fewer of them "
+        "than the model does. An answer of another shape is wrong. Compare the shapes before the values: `allclose` "
+        "raises an error for shapes that do not fit, and that is not an error of the trace."
     ),
     "loud, not silent": (
         "On your input the trace raises an error. That is the harmless kind of mistake: somebody notices. Look for an "

@@ -47,8 +47,8 @@ MISCONCEPTIONS = {
         "count."
     ),
     "changed the graph": (
-        "Your count changes the graph, or goes on where an earlier count ended. Leave the graph as it is, `meta` included: "
-        "keep what you find in a dictionary of your own, and begin at 0 each time."
+        "Your count changes the graph, or goes on where an earlier count ended. Leave the graph as it is, `meta` "
+        "included: keep what you find in a dictionary of your own, and begin at 0 each time."
     ),
     "wrong formula": "Your formula does not give what a layer costs.",
     "wrong count": "Your count over the graph is not what a layer costs.",
