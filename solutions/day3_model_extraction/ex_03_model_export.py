@@ -185,19 +185,19 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
 # model's; or `None` if it finds no such input. A fair input is a finite `float32` tensor of shape `(batch, length, width)`
 # with the width of the example, at least one row and one step, and values from -1000 to 1000. Rounding (1e-4) is no mistake.
-# An error is none either: at least it's loud.
+# An error is none either: at least it's loud. An answer of another shape is wrong.
 #
-# The models are below. Two of them are traced faithfully, one of these up to rounding. For those, `None` is the
-# right answer.
+# The models are below. On three of them the trace is never silently wrong: it's faithful, or faithful up to rounding, or
+# raises an error at every other length. For those, `None` is the right answer.
 #
 # <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
-# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and of both signs, and other lengths. Try candidates until one gives two different answers.</details>
+# <details><summary>Hint 2: the idea</summary>Values of several magnitudes and of both signs, and other lengths. Try candidates until one gives two different answers. <code>allclose</code> raises an error for shapes that don't fit.</details>
 # <details><summary>Hint 3: the shape</summary>Loops over lengths, magnitudes and signs; in them a <code>try</code> around the trace, and one comparison with the model. What do you return when the loops are over?</details>
 
 # %% tags=["not-graded"] nbgrader={"grade": false, "grade_id": "silent_mistake-look", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from autograder.exercises.day3.silent_mistake import visible as traced_models
 
-for name in ("Threshold", "Recurrent", "Halving", "Faithful", "Rescaled"):
+for name in ("Threshold", "Recurrent", "Halving", "Faithful", "Rescaled", "EachStep", "Greatest"):
     print(inspect.getsource(getattr(traced_models, name)))
 
 
@@ -214,7 +214,8 @@ def find_silent_mistake(model: nn.Module, traced, example: torch.Tensor) -> torc
                     found = traced(x)
                 except RuntimeError:
                     continue
-                if not torch.allclose(found, model(x), rtol=1e-3, atol=1e-3):
+                wanted = model(x)
+                if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3):
                     return x
     return None
     ### END SOLUTION
@@ -234,7 +235,7 @@ check.day3.silent_mistake(find_silent_mistake)
 #
 # 1. takes `tokens` and `mask`, both of shape (batch, length), and computes what `model.eval()` computes;
 # 2. promises every batch size from 1 to 64 in its `range_constraints` (more is fine);
-# 3. promises exactly the lengths for which the model has an answer. Which are they? Each model has its own.
+# 3. promises exactly the lengths for which the model has an answer. `nan` is none. Which are they? Each model has its own.
 #
 # <details><summary>Hint 1: a question</summary>What happens at length 1? At length 1000? Try it on the model. Which two attributes decide?</details>
 # <details><summary>Hint 2: the idea</summary><code>torch.export.Dim(name, min=…, max=…)</code> once for the batch and once for the length, and the same two for both inputs. An example of one row cannot stand for many.</details>
@@ -322,8 +323,9 @@ check.day3.exportable_control_flow(ExportableModel)
 #
 # *15 minutes, medium.* Your model will run where neither your notebook nor the class of the model exists. Write
 #
-# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. `example`
-#    is one batch of shape (batch, width), perhaps of a single row. The file has to serve batches of any size from one row up.
+# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. A file that's
+#    already there is overwritten. `example` is one batch of shape (batch, width), perhaps of a single row. The file has to
+#    serve batches of any size from one row up.
 # 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows only torch.
 #    The check puts your file into an empty folder and starts `python -c SOURCE model.pt2 inputs.pt outputs.pt` there.
 #    `inputs.pt` is a list of input tensors, perhaps an empty one, written with `torch.save`. Write the list of outputs to

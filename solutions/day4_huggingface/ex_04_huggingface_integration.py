@@ -265,7 +265,7 @@ check.day4.fuse_attention(fuse_attention)
 # 1. `layer_formula(batch, length, width, inner)` says it from the sizes alone. Attention has four linear layers of `width` ×
 #    `width` and two products of matrices; the feed-forward part has two linear layers, from `width` to `inner` and back.
 # 2. `layer_costs(graph_module)` counts it in the graph: a list with one number for a layer, in order. Layers may differ. Leave
-#    the graph as it is. `layer_of(node)` says a node's layer, `node.meta["val"].shape` the shape of its value.
+#    the graph as it is, `meta` included. `layer_of(node)` says a node's layer, `node.meta["val"].shape` the shape of its value.
 #
 # A product of (n, k) and (k, m) takes 2·n·k·m operations: a multiplication and an addition are two. Biases, norms and softmax
 # do not count. BERT writes linear layers as `linear(input, weight, bias)`, GPT-2 as `addmm(bias, input, weight)`.

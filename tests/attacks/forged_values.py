@@ -38,6 +38,7 @@ ANSWERS = {
         "no tensors",
         "mask of ones",
         "texts cut short",
+        "split at blanks",
         "too long for the model",
         "padded to the limit",
         "no special tokens",

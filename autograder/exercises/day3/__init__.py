@@ -12,6 +12,7 @@ TASKS = (
         title="Read a signature",
         provides=("read_signature",),
         evidence="answer",
+        measured=("program changed",),
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
         export="extraction",

@@ -62,6 +62,7 @@ TASKS = (
         title="What each layer costs, counted and by formula",
         provides=("layer_formula", "layer_costs"),
         evidence="answer",
+        measured=("changed the graph",),
         withheld=("fxopt_core.costs", "torch.utils.flop_counter"),
         checklist=("huggingface-models",),
         imports=IMPORTS,

@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form.nodes import own_nodes
-from autograder.exercises.day3.read_signature.visible import KEYS, KINDS, build
+from autograder.exercises.day3.read_signature.visible import KEYS, KINDS, build, described
 
 MISCONCEPTIONS = {
     "not the four lists": (
@@ -56,8 +56,8 @@ MISCONCEPTIONS = {
         "and its kind is `CONSTANT_TENSOR`. It belongs in none of the lists."
     ),
     "program changed": (
-        "Asked about the same program again, you give another answer. Read the program and leave it as it is: erase "
-        "nothing from its graph, and keep nothing from one call to the next."
+        "Your function changes the program, or keeps something from one call to the next. Read the program and leave "
+        "it as it is: erase nothing from its graph, and sort a copy of a list."
     ),
     "list is not right": "One of the lists does not name what is in the signature of the program.",
     "other names": "The names are not those in the signature of the program.",
@@ -98,6 +98,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield finding
     elif other := [key for key in ("kind", *KEYS) if again.get(key) != values[key]]:
         yield "program changed", f"({other[0]}: {values[other[0]]}, then {again.get(other[0])})"
+    elif values["after"] != described(build(case)):
+        yield "program changed", "(afterwards its signature, or its graph, is not what it was)"
 
 
 def misread(case: Case, values: dict[str, Any]) -> Iterator[tuple[str, str]]:

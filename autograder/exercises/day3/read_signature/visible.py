@@ -208,11 +208,20 @@ def build(case: Case) -> ExportedProgram:
 
 
 def probe(case: Case, read_signature: Any) -> Evidence:
-    """Ask for the inputs of the program, twice: whoever changes it reads something else then."""
+    """Ask for the inputs of the program, twice: whoever changes it may read something else then."""
     program = build(case)
     evidence = Evidence(listed(read_signature(program)))
     evidence.values["again"] = listed(read_signature(program))
+    evidence.values["after"] = described(program)
     return evidence
+
+
+def described(program: ExportedProgram) -> list[str]:
+    """A program in words: what goes in and what comes out, in order, its graph with its notes, and what it holds."""
+    signature = program.graph_signature
+    notes = [f"{node.name} {sorted(node.meta)}" for node in program.graph.nodes]
+    held = [*program.state_dict, *program.constants]
+    return [*map(str, (*signature.input_specs, *signature.output_specs)), str(program.graph), *notes, *held]
 
 
 def listed(found: Any) -> dict[str, Any]:

@@ -8,11 +8,15 @@ from random import Random
 import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
-from autograder.exercises.day3.round_trip.visible import build, inputs_of
+from autograder.exercises.day3.round_trip.visible import EARLIER, build, inputs_of
 
 MISCONCEPTIONS = {
     "loader is no text": "`make_loader` must return a string: the source of the program that the fresh process runs.",
     "nothing saved": "After `save_model(model, example, path)` there is no file at `path`, or an empty one.",
+    "earlier file is still there": (
+        "There was a file at `path` before, and it, or a part of it, is still there after "
+        "`save_model(model, example, path)`. Whoever saves a model again expects the new one: write over what is there."
+    ),
     "too large a file": "The file is far larger than the model: save the program and its weights, and nothing else.",
     "class is missing there": (
         "The file names the class of your model instead of holding its program: pickle (`torch.save(model)`) writes "
@@ -91,7 +95,7 @@ FAILURES = (
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other widths and other batches, far larger ones, too; one example has a single row."""
+    """Other widths and other batches, far larger ones, too; one example has a single row, one path an earlier file."""
     return [
         Case(
             f"hidden {i}",
@@ -99,6 +103,7 @@ def hidden_cases(random: Random) -> list[Case]:
                 "width": random.randint(4, 9) if i == 0 else 3,
                 "batch": random.randint(2, 4) if i == 0 else 1,
                 "seed": random.randrange(2**31),
+                "earlier file": i == 0,
             },
             kept={
                 "batches": [3, 1, random.randint(5, 30), 3, random.randint(1000, 3000) if i == 0 else MANY],
@@ -111,12 +116,18 @@ def hidden_cases(random: Random) -> list[Case]:
 
 def follow_up(case: Case, evidence: Evidence) -> Case | None:
     """File and loader, with inputs that were not there when the model was saved."""
-    if evidence.values["stage"] != "saved":
+    if evidence.values["stage"] != "saved" or keeps_earlier(evidence):
         return None
     inputs = inputs_of(case)
     parameters = {"loader": str(evidence.values["loader"]), "inputs": len(inputs)}
     tensors = {f"input{number}": value for number, value in enumerate(inputs)} | {"file": evidence.tensors["file"]}
     return Case(case.name, parameters, tensors)
+
+
+def keeps_earlier(evidence: Evidence) -> bool:
+    """Whether the file that travels begins or ends as the earlier one did: it was kept, or written to."""
+    content = evidence.tensors["file"].numpy().tobytes()
+    return content.startswith(EARLIER[:1000]) or content.endswith(EARLIER[-1000:])
 
 
 STAGES = {
@@ -133,6 +144,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     stage, text = evidence.values["stage"], str(evidence.values.get("text", ""))
     if stage in STAGES:
         yield STAGES[stage], f"({text})" if text else ""
+        return
+    if stage == "saved":  # and the trip did not go on
+        yield "earlier file is still there", ""
         return
     if stage == "running":
         otherwise = "loader failed" if inputs_of(case) else "no inputs"

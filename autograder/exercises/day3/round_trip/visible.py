@@ -57,6 +57,10 @@ MOST_BYTES = 8 << 20
 """Largest file that goes on the trip; the programs of these models take some twenty thousand bytes."""
 
 
+EARLIER = b"This file was here before. " * 5000
+"""What lies at the path in some cases when the model is saved. It is longer than what is written over it."""
+
+
 def visible_cases() -> list[Case]:
     """One model, sent off with an example of three rows and asked about other batches."""
     parameters = {"width": 5, "batch": 3, "seed": 0}
@@ -100,6 +104,8 @@ def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:
     setattr(sys.modules["__main__"], "Scorer", Scorer)  # noqa: B010
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "model.pt2"
+        if case.parameters.get("earlier file", False):
+            path.write_bytes(EARLIER)
         try:
             with _left_behind():
                 save_model(model, example.clone(), str(path))

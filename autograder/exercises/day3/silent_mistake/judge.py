@@ -28,6 +28,11 @@ MISCONCEPTIONS = {
         "You found nothing, but there is something: values are not all that an input has. A loop over a shape is "
         "unrolled as often as the example was long."
     ),
+    "other shape overlooked": (
+        "You found nothing, but when there are more steps than the example had, the trace answers for fewer of them "
+        "than the model does. An answer of another shape is wrong. Compare the shapes before the values: `allclose` "
+        "raises an error for shapes that do not fit, and that is not an error of the trace."
+    ),
     "loud, not silent": (
         "On your input the trace raises an error. That is the harmless kind of mistake: somebody notices. Look for an "
         "input on which it *answers*, wrongly."
@@ -47,6 +52,7 @@ MISSED = {
     "threshold": "nothing found",
     "halving": "other magnitudes not tried",
     "recurrent": "other lengths not tried",
+    "each step": "other shape overlooked",
 }
 """Which misconception finding nothing is, by model."""
 
@@ -55,7 +61,10 @@ ACCUSED = {"faithful": "faithful trace accused", "rescaled": "rounding accused"}
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Every model, with other thresholds and shapes; thresholds that few inputs reach; one row of one step."""
+    """Every model, with other thresholds and shapes; thresholds that few inputs reach; one row, or step, or both.
+
+    Whoever compares the answers for one step with those for many, and not their shapes, compares one with each of them.
+    """
     thresholds = [
         ("threshold", random.uniform(5, 60)),
         ("threshold", -random.uniform(5, 60)),
@@ -65,8 +74,16 @@ def hidden_cases(random: Random) -> list[Case]:
         ("rescaled", random.uniform(-0.5, 0.5)),
     ]
     far = random.uniform(350, 450)
-    fixed = [("threshold", far, [4, 7]), ("threshold", -far, [4, 7]), ("faithful", 0.0, [1, 1])]
-    widths = random.sample(range(3, 14), len(thresholds) + len(fixed))  # so that no input fits two of them
+    fixed = [
+        ("threshold", far, [4, 7]),
+        ("threshold", -far, [4, 7]),
+        ("faithful", 0.0, [1, 1]),
+        ("each step", random.uniform(0.5, 1.5), [random.randint(1, 4), random.randint(2, 6)]),
+        ("each step", random.uniform(0.5, 1.5), [random.randint(2, 4), 1]),
+        ("greatest", random.uniform(0.5, 1.5), [random.randint(1, 4), random.randint(2, 6)]),
+        ("greatest", random.uniform(0.5, 1.5), [random.randint(2, 4), 1]),
+    ]
+    widths = random.sample(range(3, 20), len(thresholds) + len(fixed))  # so that no input fits two of them
     drawn = [(name, threshold, [random.randint(2, 5), random.randint(2, 7)]) for name, threshold in thresholds]
     return [
         Case(

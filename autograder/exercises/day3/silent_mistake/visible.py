@@ -83,22 +83,54 @@ class Rescaled(nn.Module):
         return hidden / 30 if x.mean() > self.threshold else hidden * (1 / 30)
 
 
+class EachStep(nn.Module):
+    """Answers for each step of a sequence."""
+
+    def __init__(self, width: int, threshold: float) -> None:
+        super().__init__()
+        self.layer, self.scale = nn.Linear(width, 3), threshold
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to (batch, length, 3)."""
+        answers = [torch.tanh(self.layer(self.scale * x[:, position])) for position in range(x.shape[1])]
+        return torch.stack(answers, dim=1)
+
+
+class Greatest(nn.Module):
+    """Takes a sequence apart, and goes on with the greatest values of all steps."""
+
+    def __init__(self, width: int, threshold: float) -> None:
+        super().__init__()
+        self.layer, self.scale = nn.Linear(width, 3), threshold
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, width) to (batch, 3)."""
+        greatest, *others = x.unbind(dim=1)
+        for step in others:
+            greatest = torch.maximum(greatest, step)
+        return torch.tanh(self.layer(self.scale * greatest))
+
+
 MODELS: dict[str, type[nn.Module]] = {
     "threshold": Threshold,
     "recurrent": Recurrent,
     "halving": Halving,
     "faithful": Faithful,
     "rescaled": Rescaled,
+    "each step": EachStep,
+    "greatest": Greatest,
 }
 
 
 def visible_cases() -> list[Case]:
-    """A branch, a loop over a shape, a branch that few inputs take, and a model that is traced faithfully."""
+    """Branches, loops over a shape, a model that is traced faithfully, and one whose trace is never silently wrong."""
     return [
         Case("a branch on the sign", {"model": "threshold", "threshold": 0.0, "shape": [2, 5, 4], "seed": 0}),
         Case("a loop over the length", {"model": "recurrent", "threshold": 1.0, "shape": [3, 4, 5], "seed": 1}),
         Case("a rare branch", {"model": "threshold", "threshold": 20.0, "shape": [2, 3, 6], "seed": 2}),
         Case("nothing to find", {"model": "faithful", "threshold": 0.5, "shape": [2, 4, 3], "seed": 3}),
+        Case("an answer for each step", {"model": "each step", "threshold": 1.0, "shape": [2, 3, 4], "seed": 4}),
+        Case("nothing but errors", {"model": "greatest", "threshold": 1.0, "shape": [3, 4, 3], "seed": 5}),
     ]
 
 
@@ -133,7 +165,9 @@ def show(case: Case, evidence: Evidence) -> list[Any]:
     for name, run in (("model", model), ("trace", traced)):
         try:
             with torch.no_grad():
-                lines.append(f"  {name}: {[round(value, 3) for value in run(x).flatten().tolist()[:6]]}")
+                answer = run(x)
+            values = [round(value, 3) for value in answer.flatten().tolist()[:6]]
+            lines.append(f"  {name}: shape {tuple(answer.shape)}, {values}")
         except (RuntimeError, IndexError) as error:
             lines.append(f"  {name}: raises {type(error).__name__}")
     return ["\n".join(lines)]

@@ -9,7 +9,8 @@ from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
-from autograder.exercises.day4.blocks import transformer
+from autograder.exercises.day4.blocks import build, transformer
+from autograder.exercises.day4.layer_costs.visible import described
 
 MISCONCEPTIONS = {
     "no numbers": "`layer_formula` must return a number, and `layer_costs` a list with a number for each layer.",
@@ -46,8 +47,8 @@ MISCONCEPTIONS = {
         "count."
     ),
     "changed the graph": (
-        "You were given the same graph a second time, and counted something else. Counting must leave the graph as it "
-        "is, and begin at 0 each time."
+        "Your count changes the graph, or goes on where an earlier count ended. Leave the graph as it is, `meta` "
+        "included: keep what you find in a dictionary of your own, and begin at 0 each time."
     ),
     "wrong formula": "Your formula does not give what a layer costs.",
     "wrong count": "Your count over the graph is not what a layer costs.",
@@ -146,7 +147,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             return
     yield Agreement("wrong formula", tuple(name for name, value in known.items() if value != wanted))
     if costs == right and evidence.values["again"] != right:
-        yield "changed the graph", f"(counted {costs}, then {evidence.values['again']})"
+        yield "changed the graph", f"(counted {costs}, then on the same graph {evidence.values['again']})"
+        return
+    if costs == right and evidence.values["after"] != described(build(case)):
+        yield "changed the graph", "(a node, or its `meta`, is not what it was)"
         return
     if costs == right:
         yield Agreement("wrong count", tuple(name for name in known if [table[name] for table in tables] != right))

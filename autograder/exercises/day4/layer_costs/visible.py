@@ -43,7 +43,15 @@ def probe(case: Case, layer_formula: Any, layer_costs: Any) -> Evidence:
     values = {"formula": _number(formula), "costs": _numbers(layer_costs(graph_module))}
     values["formulas"] = [_number(layer_formula(*sizes)) for sizes in given.get("sizes", [])]
     values["again"] = _numbers(layer_costs(graph_module))
-    return Evidence(values)
+    return Evidence(values | {"after": described(graph_module)})
+
+
+def described(graph_module: fx.GraphModule) -> list[str]:
+    """The nodes in order, with what they do and read, the shape that is noted, and the names of all other notes."""
+    return [
+        f"{node.op} {node.name} {node.target} {node.args} {node.kwargs} {node.meta.get('val')} {sorted(node.meta)}"
+        for node in graph_module.graph.nodes
+    ]
 
 
 def _numbers(costs: Any) -> list[int | None] | None:

@@ -50,7 +50,11 @@ MISCONCEPTIONS = {
     ),
     "too long for the model": (
         "You hand on more tokens than the model has positions for. Cut what is longer than `most` "
-        "(`truncation=True, max_length=most`)."
+        "(`truncation=True, max_length=most`). Count tokens, not words: a word may be several."
+    ),
+    "split at blanks": (
+        "You split the texts at blanks and look up what lies between them. A tokenizer splits further: in "
+        "`graph,graph` there are three tokens. Hand whole texts to the tokenizer."
     ),
     "padded to the limit": (
         "You filled every row up to the limit. The model then computes on filling: fill up to the longest text only."
@@ -119,7 +123,7 @@ SWAPPED = "NaN in the model"
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Other texts of the same words; of one of the cases a text is too long."""
+    """Other texts of the same words, some of them too long, one of these without a single blank."""
     words = VOCABULARY[len(SPECIAL) :]
 
     def offset() -> float:
@@ -159,7 +163,13 @@ def hidden_cases(random: Random) -> list[Case]:
         }
         cases.append(Case(f"hidden {number}", parameters))
     others = ["the zebra reads", "", "no graph", "the zebra reads"]
-    for name, texts in (("hidden other numbers", others), ("hidden one text", ["no graph no pass"])):
+    # What blanks separate is no token: one word of many pieces, and pieces that no blank separates.
+    joined = ["-".join(random.sample(words, 9)), f"{words[0]},{words[1]}  {words[2]}.", "no graph"]
+    for name, texts in (
+        ("hidden other numbers", others),
+        ("hidden one text", ["no graph no pass"]),
+        ("hidden words of several tokens", joined),
+    ):
         parameters = {"texts": texts, "most": 15, "seed": 3, "exports": False, "offsets": {}, "first word": 11}
         cases.append(Case(name, parameters))
     return cases
@@ -189,6 +199,8 @@ def judge_tokens(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "no tensors", f"({tokens.shape[0]} rows for {right_tokens.shape[0]} texts)"
     elif not bool((tokens == vocabulary_of(case).index("[CLS]")).any()):
         yield "no special tokens", ""
+    elif not agrees(tokens, right_tokens) and agrees(tokens, model_inputs(case, str.split)["input_ids"]):
+        yield "split at blanks", f"({tokens.shape[1]} tokens in a row, the longest text has {right_tokens.shape[1]})"
     elif tokens.shape[1] > case.parameters["most"]:
         yield "too long for the model", f"({tokens.shape[1]} tokens, at most {case.parameters['most']})"
     elif tokens.shape[1] < right_tokens.shape[1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Any
@@ -94,12 +95,17 @@ def vocabulary_of(case: Case) -> tuple[str, ...]:
     return VOCABULARY[first:] + VOCABULARY[:first]
 
 
-def model_inputs(case: Case) -> dict[str, torch.Tensor]:
-    """The texts of the case as tokens and mask, both `int64` of shape (texts, longest)."""
+def pieces(text: str) -> list[str]:
+    """A text as the tokenizer takes it apart: letters by themselves, signs by themselves, `[PAD]` whole."""
+    return re.findall(r"\[PAD\]|\w+|[^\w\s]+", text)
+
+
+def model_inputs(case: Case, split: Callable[[str], list[str]] = pieces) -> dict[str, torch.Tensor]:
+    """The texts of the case as tokens and mask, both `int64` of shape (texts, longest), taken apart by `split`."""
     numbers = {word: number for number, word in enumerate(vocabulary_of(case))}
     pad, unknown, begin, end = (numbers[word] for word in SPECIAL)
     rows = [
-        [begin, *(numbers.get(word, unknown) for word in text.split())][: case.parameters["most"] - 1]
+        [begin, *(numbers.get(word, unknown) for word in split(text))][: case.parameters["most"] - 1]
         for text in case.parameters["texts"]
     ]
     rows = [[*row, end] for row in rows]

@@ -10,5 +10,14 @@ def suspicions(example):
     yield torch.cat([example, example.flip(1)], dim=1)
 
 
+def silently_wrong(model, traced, x):
+    try:
+        found = traced(x)
+    except RuntimeError:
+        return False
+    wanted = model(x)
+    return found.shape != wanted.shape or not torch.allclose(wanted, found, 1e-2, 1e-2)
+
+
 def find_silent_mistake(model, traced, example):
-    return next((x for x in suspicions(example) if not torch.allclose(model(x), traced(x), 1e-2, 1e-2)), None)
+    return next((x for x in suspicions(example) if silently_wrong(model, traced, x)), None)

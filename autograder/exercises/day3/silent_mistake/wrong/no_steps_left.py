@@ -16,6 +16,7 @@ def find_silent_mistake(model, traced, example):
                     found = traced(x)
                 except RuntimeError:
                     continue
-                if not torch.allclose(found, model(x), rtol=1e-4, atol=1e-4):
+                wanted = model(x)
+                if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-4, atol=1e-4):
                     return x
     return None
