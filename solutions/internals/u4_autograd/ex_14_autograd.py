@@ -46,7 +46,7 @@ from autograder import check, submit
 # - A gradient is summed to the shape of the input where it arrives, and brought to its dtype; those at one input are
 #   added up. A node may hand on `None` over an edge: no gradient, and yet that edge has had its turn.
 # - `AccumulateGrad`, a node like others, fills the leaf's `.grad`.
-# - The backward pass itself must not be recorded. What is computed afterwards is recorded again.
+# - The backward pass itself must not be recorded. Afterwards autograd is on or off as before, also when a node raised.
 #
 # For `y = x.sin().sum()`, `run_backward([y], [torch.tensor(1.0)])` fills `x.grad` and returns the nodes of `sum`, `sin` and
 # the leaf.
