@@ -262,7 +262,7 @@ check.u4.custom_function(Quantize)
 #   if no input asks for any.
 # - The second run draws the same random numbers as the first. The program around it never notices: what it draws afterwards is
 #   what it would have drawn anyway.
-# - In one backward pass the function runs once more, and not before.
+# - In one backward pass the function runs once more, and not before, also where a node reads a saved value twice.
 # - A function may use a checkpoint itself.
 #
 # Only the CPU's generator counts: `torch.get_rng_state()`.

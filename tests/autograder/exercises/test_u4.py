@@ -158,7 +158,7 @@ def test_cases_of_the_quantizer_hold_values_on_the_border_between_two_levels() -
 
 
 def test_pytorchs_own_checkpoint_passes_and_no_checkpoint_does_not() -> None:
-    from torch.utils.checkpoint import checkpoint
+    from torch.utils.checkpoint import CheckpointError, checkpoint
 
     cases = [*checkpointing_visible.visible_cases(), *checkpointing.hidden_cases(Random(0))]
 
@@ -170,7 +170,12 @@ def test_pytorchs_own_checkpoint_passes_and_no_checkpoint_does_not() -> None:
         # Without anybody to ask for gradients there is nothing to compute again.
         if case.name == "nobody asks":
             continue
-        assert list(checkpointing.judge(case, checkpointing_visible.probe(case, own))) == [], case.name
+        if any("cube" in piece for piece in case.parameters["pieces"]):
+            # PyTorch's refuses a node that reads a saved value twice; the task asks for more.
+            with pytest.raises(CheckpointError, match="already unpacked once"):
+                checkpointing_visible.probe(case, own)
+        else:
+            assert list(checkpointing.judge(case, checkpointing_visible.probe(case, own))) == [], case.name
         missed += list(checkpointing.judge(case, checkpointing_visible.probe(case, checkpointing.plainly)))
     assert {name for name, _ in missed} == {"nothing computed again"}
 
