@@ -12,7 +12,14 @@ TASKS = (
         title="Run the recorded graph yourself",
         provides=("run_backward",),
         evidence="answer",
-        measured=("recorded the backward pass", "closed to autograd", "autograd left off"),
+        measured=(
+            "recorded the backward pass",
+            "closed to autograd",
+            "autograd left off",
+            "autograd left off after an error",
+            "autograd switched on",
+            "an error hidden",
+        ),
         checklist=("autograd-mechanics",),
     ),
     Task(

@@ -39,17 +39,17 @@ from autograder import check, submit
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "own_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *35 minutes, hard.* Write `run_backward(tensors, gradients)`. It does what `torch.autograd.backward` does, and returns the
-# nodes in the order of its calls.
+# nodes in calling order.
 #
 # - A node is called once, when the gradients have come over all edges that lead to it. An input to which none came is `None`.
-# - Of the ready nodes, the one with the highest sequence number goes first.
+# - Of the ready nodes, the highest sequence number goes first.
 # - A gradient is summed to the shape of the input where it arrives, and brought to its dtype; those at one input are
 #   added up. A node may hand on `None` over an edge: no gradient, and yet that edge has had its turn.
 # - `AccumulateGrad`, a node like others, fills the leaf's `.grad`.
-# - The backward pass itself must not be recorded. What is computed afterwards is recorded again.
+# - The backward pass itself must not be recorded. Afterwards autograd is on or off as before, also when a node raised.
 #
 # For `y = x.sin().sum()`, `run_backward([y], [torch.tensor(1.0)])` fills `x.grad` and returns the nodes of `sum`, `sin` and
-# the leaf.
+# `x`.
 #
 # <details><summary>Hint 1: a question</summary>In <code>x * x</code>, how many edges lead from the product to the leaf? And when may the leaf be called, if <code>x</code> was used somewhere else, too?</details>
 # <details><summary>Hint 2: the idea</summary>Walk once over everything that can be reached, and count how many edges lead to each node. While running, count down. A node whose count is 0 is ready. <code>sum_to_size</code> turns broadcasting round.</details>
@@ -256,13 +256,13 @@ check.u4.custom_function(Quantize)
 #
 # *25 minutes, medium.* What a forward pass saves often takes more memory than the weights. Write `checkpoint(function,
 # *inputs)`. It returns what `function(*inputs)` returns, a tensor, but keeps only the inputs: whatever autograd would have
-# saved is computed again when the backward pass asks for it.
+# saved is computed again when backward asks.
 #
-# - All gradients come out as without the checkpoint: those of the inputs, and those of weights that the function uses, also
+# - All gradients come out as without the checkpoint: of the inputs, and those of weights that the function uses, also
 #   if no input asks for any.
-# - The second run draws the same random numbers as the first. The program around it never notices: what it draws afterwards is
-#   what it would have drawn anyway.
-# - In one backward pass the function runs once more, and not before.
+# - The second run draws the same random numbers as the first. The program around it never notices: it draws afterwards what it
+#   would have drawn anyway.
+# - In one backward pass the function runs once more, and not before, even if a value is read twice.
 # - A function may use a checkpoint itself.
 #
 # Only the CPU's generator counts: `torch.get_rng_state()`.

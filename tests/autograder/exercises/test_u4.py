@@ -26,7 +26,8 @@ from autograder.exercises.u4.own_engine import visible as engines_visible
 
 def programs(seeds: int) -> list[engines_visible.Program]:
     cases = [case for seed in range(seeds) for case in engines.hidden_cases(Random(seed))]
-    return [case.parameters for case in [*engines_visible.visible_cases(), *cases] if case.name != "a long chain"]
+    given = [case.parameters for case in [*engines_visible.visible_cases(), *cases] if case.name != "a long chain"]
+    return [one for one in given if not one["raises"]]
 
 
 def comparable(given: engines_visible.Program, seen: engines.Seen) -> list[Any]:
@@ -157,7 +158,7 @@ def test_cases_of_the_quantizer_hold_values_on_the_border_between_two_levels() -
 
 
 def test_pytorchs_own_checkpoint_passes_and_no_checkpoint_does_not() -> None:
-    from torch.utils.checkpoint import checkpoint
+    from torch.utils.checkpoint import CheckpointError, checkpoint
 
     cases = [*checkpointing_visible.visible_cases(), *checkpointing.hidden_cases(Random(0))]
 
@@ -169,7 +170,12 @@ def test_pytorchs_own_checkpoint_passes_and_no_checkpoint_does_not() -> None:
         # Without anybody to ask for gradients there is nothing to compute again.
         if case.name == "nobody asks":
             continue
-        assert list(checkpointing.judge(case, checkpointing_visible.probe(case, own))) == [], case.name
+        if any("cube" in piece for piece in case.parameters["pieces"]):
+            # PyTorch's refuses a node that reads a saved value twice; the task asks for more.
+            with pytest.raises(CheckpointError, match="already unpacked once"):
+                checkpointing_visible.probe(case, own)
+        else:
+            assert list(checkpointing.judge(case, checkpointing_visible.probe(case, own))) == [], case.name
         missed += list(checkpointing.judge(case, checkpointing_visible.probe(case, checkpointing.plainly)))
     assert {name for name, _ in missed} == {"nothing computed again"}
 

@@ -157,8 +157,41 @@ def hidden_cases(random: Random) -> list[Case]:
             ["program", []],
         ],
     }
+    fixed["not two dimensions"] = _no_matrices(random)
     cases = [Case(name, {"steps": steps}) for name, steps in fixed.items()]
     return cases + [Case(f"random {number}", {"steps": random_steps(random)}) for number in range(6)]
+
+
+def _no_matrices(random: Random) -> list[Step]:
+    """Products and transpositions that NumPy has of stacks, vectors and single numbers; then those of matrices."""
+    rows, inner, columns, stack = random.sample(range(2, 8), 4)
+    return [
+        placeholder(rows, inner),
+        placeholder(inner, columns),
+        placeholder(stack, rows, inner),
+        placeholder(stack, inner, columns),
+        placeholder(1, inner, columns),
+        placeholder(inner),
+        placeholder(),
+        call("matmul", 2, 1),
+        call("matmul", 0, 3),
+        call("matmul", 2, 3),
+        call("matmul", 2, 4),
+        call("matmul", 0, 4),
+        call("matmul", 0, 5),
+        call("matmul", 5, 1),
+        call("matmul", 2, 5),
+        call("matmul", 5, 3),
+        call("matmul", 5, 5),
+        call("matmul", 0, 6),
+        call("matmul", 6, 6),
+        call("transpose", 2),
+        call("transpose", 4),
+        call("transpose", 5),
+        call("transpose", 6),
+        call("matmul", 0, 1),
+        call("transpose", 23),
+    ]
 
 
 INPUT_SHAPES = ((), (3,), (2, 3), (2, 1), (3, 2), (3, 3))

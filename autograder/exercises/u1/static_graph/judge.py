@@ -29,7 +29,8 @@ MISCONCEPTIONS = {
     "wrong shape": "A node's shape is the one that NumPy would give the result.",
     "not refused": (
         "Shapes that don't fit must be refused with `ValueError` when the operation is *described*. That's the "
-        "point of knowing the graph: nothing has run yet."
+        "point of knowing the graph: nothing has run yet. `matmul` and `transpose` take matrices, which have two "
+        "dimensions: no vectors, and no stacks of matrices."
     ),
     "operator not refused": "An operator that isn't in the table must be refused with `ValueError`.",
     "refused node kept": "What `call` refuses must leave the graph as it was: check first, then append.",

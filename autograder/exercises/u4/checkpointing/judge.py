@@ -52,7 +52,7 @@ MISCONCEPTIONS = {
     ),
     "computed again and again": (
         "The function ran more than twice. Compute everything again at once, when the first of its saved values is "
-        "asked for, and hand out the others from there."
+        "asked for, hand out the others from there, and keep them: a node may read the same one twice."
     ),
     "computed again too early": "The second run took place before the backward pass, so nothing was saved by it.",
 }
@@ -73,6 +73,10 @@ def hidden_cases(random: Random) -> list[Case]:
         "the second run raises": program("linear dropout tanh", draws=True, fails=True),
         "backward twice": program("linear dropout tanh", times=2),
         "a layer used twice": program("linear tanh", "linear sin", repeated=2),
+        # More is read than was saved, so that counting does not tell when all of it has been.
+        "a value read twice": program("linear tanh cube sin linear", "linear cube dropout tanh", draws=True),
+        "the first value read twice": program("linear tanh linear cube", x=False),
+        "the last value read twice": program("cube linear sin", "cube tanh linear", weights=False),
         "the last layer saves nothing": program("linear sin double", "tanh dropout double", draws=True),
     }
     cases = [Case(name, {**given, "seed": random.randrange(10**6)}) for name, given in fixed.items()]
@@ -82,7 +86,9 @@ def hidden_cases(random: Random) -> list[Case]:
 def random_program(random: Random) -> Program:
     """One to three pieces of three to six layers."""
     pieces = [
-        " ".join(["linear", *random.choices(["linear", "tanh", "sin", "dropout", "noise"], k=random.randint(2, 5))])
+        " ".join(
+            ["linear", *random.choices(["linear", "tanh", "sin", "dropout", "noise", "cube"], k=random.randint(2, 5))]
+        )
         for _ in range(random.randint(1, 3))
     ]
     return program(*pieces, x=random.random() < 0.6, draws=random.random() < 0.6, seed=random.randrange(10**6))

@@ -27,6 +27,22 @@ gradients, and a number.
 is called, all with a checkpoint of its own. `seed`: for the numbers.
 """
 
+
+class _Cube(torch.autograd.Function):
+    """A cube whose backward reads what it saved twice, as any node may."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        (once_more,) = ctx.saved_tensors
+        return gradient * 3 * x * once_more
+
+
 LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "linear": lambda x, weight: functional.linear(x, weight),
     "tanh": lambda x, weight: torch.tanh(x),
@@ -34,6 +50,7 @@ LAYERS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "dropout": lambda x, weight: functional.dropout(x, 0.5),
     "noise": lambda x, weight: x * torch.randn(x.shape, dtype=x.dtype),
     "double": lambda x, weight: x * 2,
+    "cube": lambda x, weight: _Cube.apply(x),
 }
 
 

@@ -63,6 +63,10 @@ MISCONCEPTIONS = {
         "views that an operator gave together. Look for the error where the step runs."
     ),
     "last write": "You name the last step that overwrote the value. The first one is asked for.",
+    "within one step": (
+        "You overlook what a step saves and overwrites itself. After each step, compare everything that has been saved "
+        "by then, what this step saved included."
+    ),
     "step counted from 1": "Steps count from 0, as in the list.",
 }
 
@@ -75,6 +79,7 @@ class Saved:
         tensor: as it is now.
         version: its version when it was saved.
         copy: its numbers when it was saved.
+        step: the step that saved it.
         bumped: steps after which its version was another than before them.
         changed: the same for its numbers.
         read: whether backward reads it.
@@ -83,9 +88,18 @@ class Saved:
     tensor: torch.Tensor
     version: int
     copy: torch.Tensor
+    step: int
     bumped: list[int]
     changed: list[int]
     read: bool = False
+
+    def later(self, steps: list[int]) -> list[int]:
+        """Those of some steps that come after the one that saved it."""
+        return [number for number in steps if number > self.step]
+
+    def noticed(self, steps: list[int]) -> list[int]:
+        """Where some steps are noticed by whoever looks at it only after the step behind the one that saved it."""
+        return [max(number, self.step + 1) for number in steps]
 
 
 @dataclass(frozen=True)
@@ -98,6 +112,10 @@ class Observed:
         differs: whether gradients are others than those of what was saved.
         bumped: for each saved value that backward reads, the steps that raised its version.
         changed: for each of them, the steps that changed its numbers.
+        later_bumped: the first of the two without the step that saved the value.
+        later_changed: the second.
+        noticed_bumped: the first of the two as it looks to whoever compares a value only after the step behind that.
+        noticed_changed: the second.
         unread_bumped: the first of the two for what backward never reads.
         unread_changed: the second.
         has_nan: whether a gradient has a NaN.
@@ -109,6 +127,10 @@ class Observed:
     differs: bool = False
     bumped: tuple[int, ...] = ()
     changed: tuple[int, ...] = ()
+    later_bumped: tuple[int, ...] = ()
+    later_changed: tuple[int, ...] = ()
+    noticed_bumped: tuple[int, ...] = ()
+    noticed_changed: tuple[int, ...] = ()
     unread_bumped: tuple[int, ...] = ()
     unread_changed: tuple[int, ...] = ()
     has_nan: bool = False
@@ -137,7 +159,9 @@ def observe(given: Program) -> Observed:
     give_back = "tensor"
 
     def pack(tensor: torch.Tensor) -> Saved:
-        saved.append(Saved(tensor, tensor._version, tensor.detach().clone(), [], []))
+        saved.append(
+            Saved(tensor, tensor._version, tensor.detach().clone(), len(values) - len(given["leaves"]), [], [])
+        )
         return saved[-1]
 
     def unpack(one: Saved) -> torch.Tensor:
@@ -154,7 +178,9 @@ def observe(given: Program) -> Observed:
                 values.append(step(values))
             except RuntimeError:
                 return Observed(failed=number)
-            for entry, (version, numbers) in zip(saved, before, strict=False):
+            # What this step saved is compared with what it saved.
+            before += [(entry.version, entry.copy) for entry in saved[len(before) :]]
+            for entry, (version, numbers) in zip(saved, before, strict=True):
                 if entry.tensor._version != version:
                     entry.bumped.append(number)
                 if not _same(entry.tensor.detach(), numbers):
@@ -173,6 +199,10 @@ def observe(given: Program) -> Observed:
         differs=differs,
         bumped=tuple(number for one in saved if one.read for number in one.bumped),
         changed=tuple(number for one in saved if one.read for number in one.changed),
+        later_bumped=tuple(number for one in saved if one.read for number in one.later(one.bumped)),
+        later_changed=tuple(number for one in saved if one.read for number in one.later(one.changed)),
+        noticed_bumped=tuple(number for one in saved if one.read for number in one.noticed(one.bumped)),
+        noticed_changed=tuple(number for one in saved if one.read for number in one.noticed(one.changed)),
         unread_bumped=tuple(number for one in saved if not one.read for number in one.bumped),
         unread_changed=tuple(number for one in saved if not one.read for number in one.changed),
         has_nan=any(one is not None and bool(one.isnan().any()) for one in found),
@@ -215,6 +245,13 @@ def outcomes_by_mistake(seen: Observed) -> dict[str, list[str]]:
         "other random numbers": [right, *instead(right == FINE and seen.random, SILENT)],
         "NaN is not NaN": instead(right == FINE and seen.has_nan, SILENT),
         "refused at once": instead(written, IN_BACKWARD),
+        "within one step": [
+            right,
+            *instead(right == IN_BACKWARD and not seen.later_bumped, SILENT if seen.differs else FINE),
+            # Whoever copies a value only once the step is over takes what was overwritten for what was saved.
+            *instead(right == IN_BACKWARD and not seen.later_bumped, FINE),
+            *instead(right == SILENT and len(seen.later_changed) < len(seen.changed), FINE),
+        ],
     }
 
 
@@ -240,6 +277,17 @@ def hidden_cases(random: Random) -> list[Case]:
         "detached": [
             program("x", ["exp", 0], ["detach mul_", 1], ["loss", 1]),
             program("x", ["double", 0], ["detach mul_", 1], ["loss", 1]),
+        ],
+        # A step is any function, and may do both.
+        "saved and written in one step": [
+            program("x", ["exp then mul_", 0], ["loss", 1]),
+            program("x", ["exp then data mul_", 0], ["loss", 1]),
+            program("x", ["double", 0], ["sin then add_", 1], ["loss", 2]),
+            program("x", ["exp then mul_", 0], ["double", 1], ["add_", 1], ["loss", 2]),
+            program("x", ["double", 0], ["exp then data mul_", 1], ["data mul_", 2], ["loss", 2]),
+            program("x", ["double", 0], ["sin then add_", 1], ["exp", 1], ["loss", 3]),
+            program("x", ["double", 0], ["sin then data mul_", 1], ["numpy", 1], ["loss", 2]),
+            program("x", ["relu then data mul_", 0], ["loss", 1]),
         ],
         "by NumPy": [
             program("x", ["exp", 0], ["numpy", 1], ["loss", 1]),
@@ -325,6 +373,7 @@ def random_programs(random: Random, of_each: int = 3) -> list[Program]:
 def random_program(random: Random) -> Program:
     """Some steps, a write or two, some steps, and a loss over one or two values."""
     reading = ["exp", "sin", "tanh", "relu", "double", "flat", "dropout"]
+    reading += ["exp then mul_", "exp then data mul_", "sin then data mul_", "sin then add_"]
     writing = ["mul_", "add_", "assign", "no_grad mul_", "detach mul_", "data mul_", "numpy"]
     steps: list[list[Any]] = [[random.choice(["double", "sin", "exp"]), 0]]
     sizes = ["whole", "whole", "whole"]
@@ -370,10 +419,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
 
 
 def _steps_by_mistake(seen: Observed, right: Answer) -> dict[str, list[int | None]]:
+    later = seen.later_bumped if right[0] == IN_BACKWARD else seen.later_changed
+    noticed = seen.noticed_bumped if right[0] == IN_BACKWARD else seen.noticed_changed
     overwriting = seen.bumped if right[0] == IN_BACKWARD else seen.changed if right[0] == SILENT else ()
     every = (*overwriting, *(seen.unread_bumped if right[0] == IN_BACKWARD else seen.unread_changed))
     return {
         "last write": [max(overwriting, default=right[1])],
         "never read": [min(every)] if overwriting else [right[1]],
+        "within one step": [min(later, default=None), min(noticed)] if overwriting else [right[1]],
         "step counted from 1": [None if right[1] is None else right[1] + 1],
     }

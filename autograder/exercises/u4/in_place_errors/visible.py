@@ -47,6 +47,19 @@ def _assigned(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _then_written(
+    function: Callable[[torch.Tensor], torch.Tensor], write: Callable[[torch.Tensor], object], own_result: bool
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A step that saves a value, its result or what it reads, and then writes into it."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        result = function(x)
+        write(result if own_result else x)
+        return result
+
+    return step
+
+
 STEPS: dict[str, Callable[..., torch.Tensor]] = {
     "exp": torch.exp,
     "sin": torch.sin,
@@ -73,6 +86,11 @@ STEPS: dict[str, Callable[..., torch.Tensor]] = {
     "data double": partial(_by_data, factor=2.0),
     "data nudge": partial(_by_data, factor=1.0 + 2.0**-40),
     "numpy": _by_numpy,
+    "exp then mul_": _then_written(torch.exp, lambda y: y.mul_(3), own_result=True),
+    "exp then data mul_": _then_written(torch.exp, _by_data, own_result=True),
+    "relu then data mul_": _then_written(torch.relu, _by_data, own_result=True),
+    "sin then add_": _then_written(torch.sin, lambda x: x.add_(1), own_result=False),
+    "sin then data mul_": _then_written(torch.sin, _by_data, own_result=False),
     "loss": lambda *xs: torch.stack([x.sum() for x in xs]).sum(),
 }
 """What a program is made of."""

@@ -25,7 +25,7 @@ FLAWS: dict[str, tuple[frozenset[str], ...]] = {
     "leaves last": _ways("leaves last"),
     "keeps the last gradient": _ways("last gradient"),
     "output numbers ignored": _ways("first input"),
-    "dtypes not restored": _ways("any dtype"),
+    "dtypes not restored": _ways("any dtype", ("", "but at leaves", "but inside")),
     "waits for a gradient that is None": _ways("None does not count"),
     "zeros for None": _ways("zeros"),
 }
@@ -84,7 +84,8 @@ class _Engine:
         if gradient is None:
             return
         gradient = gradient.sum_to_size(inputs[number].shape)
-        if "any dtype" not in self._flaws:
+        exception = "but at leaves" if _is_leaf(node) else "but inside"
+        if "any dtype" not in self._flaws or exception in self._flaws:
             gradient = gradient.to(inputs[number].dtype)
         before = None if "last gradient" in self._flaws else buffer[number]
         buffer[number] = gradient if before is None else before + gradient

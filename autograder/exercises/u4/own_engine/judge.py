@@ -33,6 +33,18 @@ MISCONCEPTIONS = {
         "After your function autograd is still switched off, so the next forward pass is not recorded. Use `with "
         "torch.no_grad():`, which puts back what was before, also where a node raises."
     ),
+    "autograd left off after an error": (
+        "A node raised an error, and after that autograd stayed switched off. Whoever catches the error and goes on "
+        "finds that nothing is recorded any more. Use `with torch.no_grad():`, or a `finally` that puts back what was."
+    ),
+    "autograd switched on": (
+        "Your function was called where autograd was switched off, and left it switched on. Put back what was before, "
+        "whichever it was: `with torch.no_grad():` does."
+    ),
+    "an error hidden": (
+        "A node raised an error, and your function returned as if nothing had happened. Let the error through, as "
+        "PyTorch does: some gradients are missing, and nobody would notice."
+    ),
     "another order": "The engine of PyTorch calls the nodes of this graph in another order.",
     "wrong gradients": "A leaf ends up with another gradient than PyTorch gives it.",
     "does not wait": (
@@ -76,7 +88,8 @@ MISCONCEPTIONS = {
     ),
     "dtypes not restored": (
         "A gradient arrives in another dtype than its tensor has. Bring it to the dtype in the next node's "
-        "`_input_metadata`, as the engine does."
+        "`_input_metadata`, as the engine does: at every node, at leaves and between, and the gradients that you are "
+        "given, too."
     ),
     "waits for a gradient that is None": (
         "A node handed on `None`, and you did not count that edge down: the node behind it waits forever. `None` is no "
@@ -134,6 +147,13 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         "gradients of another dtype": program([leaf(2, 3, dtype="float32")], tensors=[0], gradients="float64"),
         "gradients of a narrower dtype": program([wide], tensors=[0], gradients="float32"),
+        # In half as many bits, numbers that are rounded later are other numbers.
+        "gradients of another dtype between": program(
+            [leaf(8, 8, dtype="bfloat16"), leaf(8, 8)], ["sin", 0], ["tanh", 2], ["mul", 3, 1], tensors=[4]
+        ),
+        "gradients of another dtype at an inner node": program(
+            [leaf(8, 8, dtype="bfloat16")], ["sin", 0], tensors=[1], gradients="float64"
+        ),
         "leaves that ask for nothing": program(
             [wide, leaf(2, 3, asks=False)], ["mul", 0, 1], ["add", 1, 2], ["mul", 3, 1], tensors=[4]
         ),
@@ -169,6 +189,10 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         "twice": program([wide], ["sin", 0], ["mul", 1, 0], tensors=[2], times=2),
         "a leaf times itself": program([wide], ["sin", 0], ["mul", 0, 0], ["add", 1, 2], tensors=[3]),
+        "a node that raises": program(
+            [wide, wide], ["sin", 0], ["tanh", 2], ["overwrite", 3], ["mul", 4, 1], tensors=[5], raises=True
+        ),
+        "where nothing is recorded": program([wide], ["sin", 0], ["mul", 1, 1], tensors=[2], records=False),
         "a long chain": program([flat], *[["sin", number] for number in range(3000)], tensors=[3000]),
     }
     cases = [Case(name, {**given, "seed": seed + number}) for number, (name, given) in enumerate(fixed.items())]
@@ -277,6 +301,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if "refused" in evidence.values:
         yield "gradient of another shape", f"({evidence.values['refused']})"
         return
+    if given["raises"]:
+        if evidence.values["raised"] is not True:
+            yield "an error hidden", ""
+        if evidence.values["recording"] != [True]:
+            yield "autograd left off after an error", ""
+        return
     leaves = {number for number, node in enumerate(nodes) if in_words(node) == "AccumulateGrad"}
     orders = evidence.values["orders"]
     if len(orders) != given["times"] or None in orders:
@@ -291,8 +321,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if evidence.values["closed"]:
         yield "closed to autograd", f"({', '.join(evidence.values['closed'])[:80]})"
         return
-    if evidence.values["left off"]:
-        yield "autograd left off", ""
+    if evidence.values["recording"] != [given["records"]] * given["times"]:
+        yield "autograd left off" if given["records"] else "autograd switched on", ""
         return
     wanted_orders, wanted = by_pytorch(given)
     found = [as_comparable(order, leaves) for order in orders]

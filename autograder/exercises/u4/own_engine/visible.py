@@ -23,7 +23,8 @@ Program = dict[str, Any]
 
 `leaves`: sizes, dtype and whether it asks for gradients. `steps`: names of `STEPS` with indices of values; each adds
 its results to the values. `tensors`: indices of those at which backward begins. `times`: how often. `seed`: for the
-numbers. `gradients`: the dtype of the gradients that backward is given; `None` is that of their tensors.
+numbers. `gradients`: the dtype of the gradients that backward is given; `None` is that of their tensors. `raises`:
+whether a node raises an error. `records`: whether autograd records where backward is called.
 """
 
 STEPS: dict[str, Callable[..., Any]] = {
@@ -43,6 +44,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "stack": lambda *xs: torch.stack(xs),
     "cat": lambda *xs: torch.cat(xs),
     "turn": lambda x: x.t(),
+    "overwrite": lambda x: x.mul_(2),
 }
 """What a program is made of."""
 
@@ -54,7 +56,7 @@ def leaf(*sizes: int, dtype: str = "float64", asks: bool = True) -> list[Any]:
 
 def program(leaves: list[Any], *steps: list[Any], tensors: list[int], **more: Any) -> Program:
     """A program; see `Program`."""
-    usual = {"times": 1, "seed": 0, "gradients": None}
+    usual = {"times": 1, "seed": 0, "gradients": None, "raises": False, "records": True}
     return {"leaves": leaves, "steps": list(steps), "tensors": tensors, **usual, **more}
 
 
@@ -156,17 +158,21 @@ def probe(case: Case, run_backward: Any) -> Evidence:
     nodes = reached(tensors)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     orders: list[list[int] | None] = []
-    left_off = False
+    recording: list[bool] = []
+    raised = False
     with engine_off():
         for _ in range(case.parameters["times"]):
+            torch.set_grad_enabled(case.parameters["records"])
             try:
                 found = run_backward(list(tensors), list(gradients))
             except RuntimeError as error:
-                if REFUSED not in str(error):
+                if REFUSED in str(error):
+                    return Evidence({"refused": str(error)[:200]})
+                if not case.parameters["raises"]:
                     raise
-                return Evidence({"refused": str(error)[:200]})
+                raised, found = True, []
             finally:
-                left_off = left_off or not torch.is_grad_enabled()
+                recording.append(torch.is_grad_enabled())
                 torch.set_grad_enabled(True)
             known = isinstance(found, (list, tuple))
             orders.append([numbers.get(id(one), -1) for one in found[:MOST_CALLS]] if known else None)
@@ -174,7 +180,7 @@ def probe(case: Case, run_backward: Any) -> Evidence:
     recorded = [name for name, grad in grads.items() if grad.requires_grad]
     closed = [name for name, grad in grads.items() if grad.is_inference()]
     return Evidence(
-        {"orders": orders, "recorded": recorded, "closed": closed, "left off": left_off},
+        {"orders": orders, "recorded": recorded, "closed": closed, "recording": recording, "raised": raised},
         {name: grad.detach().clone() for name, grad in grads.items()},
     )
 

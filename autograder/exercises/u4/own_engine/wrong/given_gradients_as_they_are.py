@@ -1,4 +1,4 @@
-"""wrong gradients
+"""dtypes not restored
 
 Fits the gradients that nodes return, and takes those that were handed in as they are.
 """

@@ -1,4 +1,4 @@
-"""wrong gradients
+"""dtypes not restored
 
 Brings gradients to single precision, and never back to double.
 """
