@@ -179,8 +179,8 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Find the input on which a trace is silently wrong
 #
-# *10 minutes, easy.* `torch.jit.trace` records what happened on one example. On other inputs the model might have done
-# something else. The trace repeats what it saw, and nobody is told.
+# *10 minutes, easy.* `torch.jit.trace` repeats on every input what happened on one example. Where the model does
+# something else, nobody is told.
 #
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
 # model's; or `None` if it finds no such input. A fair input is a finite `float32` tensor of shape `(batch, length, width)`
@@ -321,15 +321,15 @@ check.day3.exportable_control_flow(ExportableModel)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "round_trip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A round trip through disk
 #
-# *15 minutes, medium.* Your model will run where neither your notebook nor the class of the model exists. Write
+# *15 minutes, medium.* Your model will run where neither notebook nor class of the model exists. Write
 #
-# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. A file that's
-#    already there is overwritten. `example` is one batch of shape (batch, width), perhaps of a single row. The file has to
+# 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. A file
+#    that's already there is overwritten. `example` is a batch of shape (batch, width), perhaps a single row. The file has to
 #    serve batches of any size from one row up.
-# 2. `make_loader()`, which returns the source (a string) of a small program for a fresh Python process that knows only torch.
+# 2. `make_loader()`, which returns the source (a string) of a program for a fresh Python process that knows only torch.
 #    The check puts your file into an empty folder and starts `python -c SOURCE model.pt2 inputs.pt outputs.pt` there.
 #    `inputs.pt` is a list of input tensors, perhaps an empty one, written with `torch.save`. Write the list of outputs to
-#    `outputs.pt` in the same way.
+#    `outputs.pt` likewise.
 #
 # The model is printed below. **Prediction.** Which of its two buffers would a `state_dict` bring along?
 #
