@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -102,7 +103,16 @@ def test_every_variant_differs_from_the_given_model() -> None:
 
 
 def test_only_faithful_traces_are_faithful() -> None:
-    """An input that tells model and trace apart exists within the domain, but for models whose trace is right."""
+    """An input that tells model and trace apart exists within the domain, but where the trace is right or loud."""
+
+    def silently_wrong(model: nn.Module, trace: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> bool:
+        wanted = model(x)
+        try:
+            found = trace(x)
+        except RuntimeError:
+            return False
+        return found.shape != wanted.shape or not torch.allclose(wanted, found, atol=1e-3)
+
     for case in [*traced.visible_cases(), *silent.hidden_cases(Random("x"))]:
         model, trace, example = traced.build(case)
         batch, length, width = example.shape
@@ -114,8 +124,8 @@ def test_only_faithful_traces_are_faithful() -> None:
         ]
         assert all(x.abs().max() <= traced.MOST for x in candidates)
         with torch.no_grad():
-            differs = any(not torch.allclose(model(x), trace(x), atol=1e-3) for x in candidates)
-        assert differs == (case.parameters["model"] not in silent.ACCUSED), case.parameters
+            differs = any(silently_wrong(model, trace, x) for x in candidates)
+        assert differs == (case.parameters["model"] not in {*silent.ACCUSED, "greatest"}), case.parameters
 
 
 def test_the_outcomes_tell_the_models_apart() -> None:
