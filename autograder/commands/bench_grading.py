@@ -102,7 +102,7 @@ def grading(
     console.print(Table("Where the time of one job goes", ("phase", "s", "share"), parts))
     console.print(
         f"ratio to stock nbgrader with 2 jobs: {result['ratio']:.2f}. If only the learners' code and the judge took "
-        f"time, it would be {result['floor']['ratio']:.2f}; with nbgrader's gradebook and pages besides, "
+        f"time, it would be {result['floor']['ratio']:.2f}; with nbgrader's gradebook, pages and command, "
         f"{result['floor_with_nbgrader']['ratio']:.2f}. With 2 jobs {result['scaling_from_one_to_two_jobs']:.2f} times "
         f"as fast as with 1 (load average {result['load_average']:.1f})"
     )

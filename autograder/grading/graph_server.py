@@ -44,8 +44,14 @@ QUESTIONS = (
 )
 """Modules with questions: all that a runner may be asked. They may import nothing that holds an answer."""
 
-LATE = ("torch.fx.experimental.symbolic_shapes", "torch._dynamo", "torch.utils._device", "safetensors.torch")
-"""What PyTorch imports at the first gradient, draw or tensor that is sent: up to 0.7 s in every new runner."""
+LATE = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._dynamo",
+    "torch.utils._device",
+    "safetensors.torch",
+    "numpy.ctypeslib",
+)
+"""What is imported at the first gradient, draw or tensor that is sent: up to 0.7 s in every new runner."""
 
 TEXT_LIMIT = 500
 """Most characters of the text of an exception that are sent."""

@@ -299,15 +299,24 @@ class Judge:
         findings = tuple(
             Finding(**finding | {"fits": tuple(map(tuple, finding["fits"]))}) for finding in answer["findings"]
         )
+        asked = self._submission, self._count
         excluded = tuple(
-            (question, partial(self._ruled_out, task, self._submission, names) if isinstance(names, int) else names)
+            (question, partial(self._ruled_out, task, asked, names) if isinstance(names, int) else names)
             for question, names in answer["excluded"]
         )
         return CaseVerdict(name, hidden, findings, answer["figures"], excluded)
 
-    def _ruled_out(self, task: Task, submission: int, kept: int, names: Collection[str]) -> Collection[str] | None:
-        """Which of some mistakes would have shown in a case that is right; `None` where the judge cannot say."""
-        question = {"rule_out": kept, "names": list(names), "task": task.name, "submission": submission}
+    def _ruled_out(
+        self, task: Task, asked: tuple[int, int], kept: int, names: Collection[str]
+    ) -> Collection[str] | None:
+        """Which of some mistakes would have shown in a case that is right; `None` where the judge cannot say.
+
+        Only the process that judged the case (`asked`: for which submission, and which process) can, until the next
+        submission.
+        """
+        if self._process is None or asked != (self._submission, self._count):
+            return None
+        question = {"rule_out": kept, "names": list(names), "task": task.name}
         try:
             answer = self._ask(question, 2 * self._limits.judge_seconds)
         except (ChannelTimeoutError, ChannelClosedError, MalformedMessageError, JudgeOutOfStepError):
@@ -341,9 +350,8 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
         # The runner's limits are its own, and may be wider: only what this process itself may use is bounded.
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
         channel.send({"ready": True})
-        submission = None
         instrument: Instrument | None = None
-        judged: tuple[int, str] | None = None
+        submission = None
         ruling_out: list[Callable[[Collection[str]], Collection[str] | None]] = []
         while True:
             try:
@@ -372,14 +380,11 @@ def serve(channel: Channel, limits: Limits, sandboxed: bool | None) -> None:
                     channel.send(*more.to_message())
                 continue
             if "rule_out" in header:
-                known = header["rule_out"] < len(ruling_out) and judged == (header["submission"], task.name)
-                found = ruling_out[header["rule_out"]](header["names"]) if known else None
+                found = ruling_out[header["rule_out"]](header["names"])
                 channel.send({"id": header["id"], "excluded": None if found is None else list(found)})
                 continue
-            if judged != (header["submission"], task.name):
-                judged, ruling_out = (header["submission"], task.name), []
             if header["submission"] != submission:
-                submission = header["submission"]
+                submission, ruling_out = header["submission"], []
                 runner.new_submission()
             runner.new_case((task.name, header["hidden"]))
             try:

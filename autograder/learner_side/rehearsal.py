@@ -16,6 +16,7 @@ from functools import partial
 from importlib import import_module
 from io import StringIO
 
+import autograder
 from autograder.course.task import Task
 from autograder.course.tasks import all_tasks, capstone_tasks
 from autograder.learner_side.withheld import WithheldImportError
@@ -36,21 +37,19 @@ COURSE = (
 """Packages of the course that cells and probes of tasks that compile import, as far as no task withholds them."""
 
 
-TOOLS = ("autograder.learner_side.check", "autograder.learner_side.submit_cell")
-"""What every notebook's first cell imports: imported here, it is there for each task, which else reads it anew."""
-
-
 def tasks_in_view() -> list[Task]:
     """The tasks whose folders are in the view."""
     return [task for task in (*all_tasks(), *capstone_tasks().values()) if (task.folder / "visible.py").is_file()]
 
 
 def import_ahead(tasks: Sequence[Task]) -> None:
-    """Import the probes of tasks, what they import, and the course's packages where one of them compiles."""
+    """Import the learner's tools, the probes of tasks, what they import, and our packages where a task compiles."""
+    for tool in autograder.__all__:  # every notebook's first cell asks for some of them
+        getattr(autograder, tool)
     withheld = {name for task in tasks for name in task.withheld}
     course = COURSE if any(task.compiles for task in tasks) else ()
     names = [name for name in course if not any(f"{name}.".startswith(f"{other}.") for other in withheld)]
-    names += [*TOOLS, *(name for task in tasks for name in task.imports)]
+    names += [name for task in tasks for name in task.imports]
     names += [f"{task.module}.visible" for task in tasks]
     for name in dict.fromkeys(names):
         # A package whose part is withheld may not be importable; whoever needs it is told so then.

@@ -237,10 +237,10 @@ def warm_up(without: Sequence[str]) -> LearnerShell:
         share_no_lock()
         spare()
         rehearse()
+    else:
+        import_ahead(tasks_in_view())
     for package in without:
         import_module(package)  # what stands in for it
-    if "torch" in without:
-        import_ahead(tasks_in_view())
     return LearnerShell()
 
 

@@ -321,7 +321,7 @@ check.day3.exportable_control_flow(ExportableModel)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "round_trip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. A round trip through disk
 #
-# *15 minutes, medium.* Your model will run where neither notebook nor class of the model exists. Write
+# *15 minutes, medium.* Your model will run where neither your notebook nor its class exists. Write
 #
 # 1. `save_model(model, example, path)`, which writes *everything that's needed to run* into the one file at `path`. A file
 #    that's already there is overwritten. `example` is a batch of shape (batch, width), perhaps a single row. The file has to

@@ -106,4 +106,6 @@ def test_the_judging_process_says_what_a_case_rules_out_until_the_next_submissio
         assert latest(shown) == shown
         assert latest([]) == []
         judge._stop()
+        assert latest(shown) is None
+        assert rules_out()(shown) == shown
         assert latest(shown) is None, "a judge that was started anew has not seen the case"

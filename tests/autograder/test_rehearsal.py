@@ -20,6 +20,9 @@ from autograder.learner_side.rehearsal import COURSE
 
 CURRICULUM = Course(Path(__file__).resolve().parents[2]).curriculum
 
+TOOLS = ("learner_side.check", "learner_side.submit_cell", "learner_side.own_functions")
+"""What the first cell of a notebook may ask for."""
+
 COMPILING = re.compile(
     r"torch\.compile|torch\.export|torch\._dynamo|fxopt_core\.(capture|optimizer|passes|verification|backend)"
 )
@@ -31,8 +34,32 @@ from autograder.course.tasks import find_task
 from autograder.learner_side import rehearsal
 rehearsal.tasks_in_view = lambda: [find_task("conv_output_shape"), find_task("strided_tensor")]
 rehearsal.rehearse()
-assert "autograder.exercises.u2.strided_tensor.visible" in sys.modules
+assert {f"autograder.{name}" for name in READY} <= set(sys.modules)
 print("torch._dynamo" in sys.modules)
+"""
+
+WITHOUT_TORCH = """
+from autograder.learner_side.warm import warm_up
+warm_up(["torch"])
+assert {f"autograder.{name}" for name in READY} <= set(sys.modules)
+print(sys.modules["torch"].__file__.startswith(sys.path[0]))
+"""
+
+RUNNERS = """
+import sys
+from torch import nn, ones
+from torch.fx import symbolic_trace
+from autograder.exchange.evidence import pack_tensors, unpack_tensors
+from autograder.exchange.graph_form import decode, encode
+from autograder.grading.graph_server import warm_up
+warm_up(["autograder.exchange.graph_form.questions"])
+before = set(sys.modules)
+from autograder.exchange.graph_form.questions import session
+graph = decode(encode(symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Dropout()))))
+seen = session(graph, [[ones(3, 2)]], [ones(3, 2)])
+assert set(seen["gradients"]["gradients"]) == {"input 0", "0.weight", "0.bias"}
+unpack_tensors(pack_tensors({"found": seen["calls"][0]["outputs"][0]}))
+print(sorted(set(sys.modules) - before))
 """
 
 WHAT_IS_IN_VIEW = """
@@ -75,8 +102,25 @@ def test_nothing_of_it_is_seen_afterwards() -> None:
 
 
 def test_the_compiler_is_taken_into_use_for_tasks_that_compile_only() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER], capture_output=True, text=True, check=False)
+    ready = ("exercises.u2.strided_tensor.visible", *TOOLS)
+    program = f"READY = {ready}\n{WITHOUT_COMPILER}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "False\n", done.stderr[-2000:]
+
+
+def test_where_there_is_no_torch_tools_and_probes_are_imported_ahead_too(tmp_path: Path) -> None:
+    task = find_task("conv_output_shape")
+    assert "torch" in task.without
+    build_view(tmp_path, [task])
+    ready = ("exercises.day0.conv_output_shape.visible", *TOOLS)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); READY = {ready}\n{WITHOUT_TORCH}"
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr[-2000:]
+
+
+def test_a_runner_of_graphs_imports_nothing_anew_for_gradients_draws_and_tensors() -> None:
+    done = subprocess.run([sys.executable, "-c", RUNNERS], capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(

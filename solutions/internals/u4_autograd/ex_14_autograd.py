@@ -258,8 +258,8 @@ check.u4.custom_function(Quantize)
 # *inputs)`. It returns what `function(*inputs)` returns, a tensor, but keeps only the inputs: whatever autograd would have
 # saved is computed again when backward asks.
 #
-# - All gradients come out as without the checkpoint: of the inputs, and those of weights that the function uses, also
-#   if no input asks for any.
+# - All gradients come out as without the checkpoint: those of the inputs and of weights that the function uses, also if
+#   no input asks for any.
 # - The second run draws the same random numbers as the first. The program around it never notices: it draws afterwards what it
 #   would have drawn anyway.
 # - In one backward pass the function runs once more, and not before, even if a value is read twice.

@@ -19,6 +19,8 @@ from autograder.exercises.day4.dynamic_gpt2 import judge as dynamic
 from autograder.exercises.day4.dynamic_gpt2 import visible as gpt2
 from autograder.exercises.day4.layer_costs import judge as costs
 from autograder.exercises.day4.layer_costs.visible import visible_cases as cost_cases
+from autograder.exercises.day4.text_to_bert import judge as texts_judge
+from autograder.exercises.day4.text_to_bert import visible as texts
 
 
 def names(judged: Any) -> list[str]:
@@ -163,3 +165,13 @@ def test_a_graph_is_exported_once_and_each_call_gets_its_own() -> None:
     assert not torch.equal(third(*inputs)[0], first(*inputs)[0])
     assert all(node.meta for node in third.graph.nodes if node.op == "call_function")
     assert blocks.build(blocks.block("other weights", masked=False, seed=124)).code == first.code
+
+
+def test_the_judge_takes_texts_apart_as_the_tokenizer_does() -> None:
+    for case in [*texts.visible_cases(), *texts_judge.hidden_cases(Random("x"))]:
+        tokenizer = texts.build_tokenizer(texts.vocabulary_of(case))
+        limits = {"truncation": True, "max_length": case.parameters["most"]}
+        found = tokenizer(case.parameters["texts"], padding=True, return_tensors="pt", **limits)
+        wanted = texts.model_inputs(case)
+        assert found["input_ids"].equal(wanted["input_ids"]), case.name
+        assert found["attention_mask"].equal(wanted["attention_mask"]), case.name

@@ -191,13 +191,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "no attention there", said
         return
     if different:
-        fits = _fits(case, seen, tolerance)
+        fits = _fits(case, seen, tolerance, set(map(named, mistaken(case))))
         if different.kind == "does not run" and not fits:
             yield "does not run", f"({different}; {said[1:]}"
             return
         yield Deviation("something else", fits, f"({different}; {said[1:]}", size)
         return
-    if case.parameters["kind"] == "block":  # these have every mistake that could be taken for another; it takes time
+    if case.parameters["kind"] == "block":  # these have every mistake that could be taken for another
         yield Agreement("something else", partial(_shown, case, seen, tolerance))
     if changed := changed_modules(original, theirs):
         yield "changed the model", f"({changed})"
@@ -216,16 +216,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "not idempotent", ""
 
 
-def _fits(
-    case: Case, seen: dict[str, Any], tolerance: dict[str, float], names: Collection[str] | None = None
-) -> tuple[str, ...]:
-    """The mistakes, or some of them, that would have shown just what was seen in the first call."""
+def _fits(case: Case, seen: dict[str, Any], tolerance: dict[str, float], names: Collection[str]) -> tuple[str, ...]:
+    """Which of some mistakes would have shown just what was seen in the first call."""
     first, others = seen | {"calls": seen["calls"][:1], "gradients": {}}, mistaken(case)
-    asked = [name for name in others if names is None or named(name) in names]
+    asked = [name for name in others if named(name) in names]
     return tuple(sorted({named(name) for name in asked if not first_difference(others[name], first, **tolerance)}))
 
 
-def _shown(case: Case, seen: dict[str, Any], tolerance: dict[str, float], names: Collection[str]) -> list[str]:
+def _shown(case: Case, seen: dict[str, Any], tolerance: dict[str, float], names: Collection[str]) -> set[str]:
     """Which of some mistakes can be made here, and would have shown something else."""
-    fits = _fits(case, seen, tolerance, names)
-    return [name for name in set(map(named, mistaken(case))) & set(names) if name not in fits]
+    return set(map(named, mistaken(case))).intersection(names).difference(_fits(case, seen, tolerance, names))
