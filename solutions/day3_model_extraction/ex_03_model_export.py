@@ -179,7 +179,7 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Find the input on which a trace is silently wrong
 #
-# *10 minutes, easy.* `torch.jit.trace` repeats on every input what happened on one example. Where the model does
+# *10 minutes, easy.* `torch.jit.trace` repeats on other inputs what happened on one example. Where the model does
 # something else, nobody is told.
 #
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
