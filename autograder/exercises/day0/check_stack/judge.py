@@ -321,7 +321,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             yield from (Agreement(question, excluded) for question in UNNAMED)
         else:
             # A right answer says nothing against this one: answers may be kept by some of the numbers.
-            under |= {"an answer from before": answer} if answer in before else {}
+            under |= {"an answer from before": answer} if answer in before + _of_other_inputs(layers) else {}
             fits = tuple(name for name, found in under.items() if found == answer)
             figures = f"{asked}: expected {_told(right)}, found {_told(answer)}"
             yield Deviation(_what_happened(answer, right), fits, figures, 100 * len(layers) + sum(shape))
@@ -331,6 +331,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             yield "layers changed", ""
         if evidence.values["one list"]:
             yield "one list for all answers", ""
+
+
+def _of_other_inputs(layers: list[Layer]) -> list[dict[str, Any]]:
+    """The right answers for these layers in the other cases, one of which may have been given before."""
+    return [by_pytorch(shape, same) for stacks in FIXED.values() for shape, same in stacks if same == layers]
 
 
 def _described(layers: list[Layer]) -> str:

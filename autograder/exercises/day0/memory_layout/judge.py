@@ -13,7 +13,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
-from autograder.exercises.day0.memory_layout.visible import with_layouts
+from autograder.exercises.day0.memory_layout.visible import visible_cases, with_layouts
 from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
@@ -115,6 +115,7 @@ def hidden_cases(random: Random) -> list[Case]:
             },
         ),
     ]
+    seen = {tuple(index) for case in (*cases, *visible_cases()) for index, _ in case.parameters["places"]}
     for number in range(4):
         channels_last = number % 2 == 1
         shapes, places = [], []
@@ -123,7 +124,11 @@ def hidden_cases(random: Random) -> list[Case]:
             other = random.sample(range(2, 12), random.randint(2, 5))
             steps = list(right_strides(other, False))
             random.shuffle(steps)
-            places.append([[random.randrange(size) for size in other], steps])
+            index = [random.randrange(size) for size in other]
+            while tuple(index) in seen:  # only `kept_apart` asks about one index twice
+                index = [random.randrange(size) for size in other]
+            seen.add(tuple(index))
+            places.append([index, steps])
         parameters = {"channels_last": channels_last, "shapes": shapes, "places": places}
         cases.append(Case(f"hidden {number}", parameters))
     return [*cases, Case("hidden kept apart", kept_apart(random))]
@@ -140,7 +145,7 @@ def with_ones(random: Random, dimensions: int) -> list[list[int]]:
 def kept_apart(random: Random) -> dict[str, Any]:
     """Questions that share an argument with an earlier one: who keeps answers by that one alone gives them again."""
     shapes = [random.sample(range(2, 12), 4) for _ in range(2)]
-    index, steps = (random.sample(range(2, 12), 3) for _ in range(2))
+    index, steps = (random.sample(range(12, 22), 3) for _ in range(2))
     turned = [steps[1], steps[2], steps[0]]
     return {
         "channels_last": False,
@@ -162,6 +167,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(map(str, values['torch_calls']))})"
         return
+    asked_before = [list(question) for visible in visible_cases() for question in with_layouts(visible)]
     before: list[Any] = []
     for (shape, channels_last), found in zip(with_layouts(case), values["strides"], strict=True):
         wanted, asked = list(right_strides(shape, channels_last)), f"for {tuple(shape)}, {channels_last}"
@@ -169,6 +175,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             yield "not whole numbers", f"({asked}: expected {tuple(wanted)})"
             return
         under = strides_under_mistakes(shape, channels_last) | {FROM_BEFORE: [*before, wanted]}
+        if channels_last and [shape, False] in asked_before:
+            under[FROM_BEFORE].append(by_products(shape))
         before.append(wanted)
         question = "wrong channels-last strides" if channels_last else "wrong strides"
         yield compared(question, found, wanted, under, asked, sum(shape))
