@@ -199,7 +199,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
         gc.collect()
     kept = _as_list(fresh.graphs)
     modes_kept += [
-        isinstance(graph, torch.nn.Module) and _modes(graph) == before
+        isinstance(graph, torch.fx.GraphModule) and _modes(graph) == before
         for graph, before in zip(kept, fresh_modes, strict=False)
     ]
     if isinstance(untrained, torch.Tensor):
