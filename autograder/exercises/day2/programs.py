@@ -46,7 +46,8 @@ def program(
         seed: of the values of parameters.
         more: further entries. `modes` says of modules, by path, that they are in training whatever `training` says;
             with `positional` functions of `torch.nn.functional` get all their arguments by position, as Dynamo may
-            record them; `paths` says of nodes, by name, at which other path they find the module that they call.
+            record them; `paths` says of nodes, by name, at which other path they find the module that they call;
+            `renamed` says of nodes, by name, what they are called instead.
     """
     given = {
         "body": body,
@@ -93,7 +94,16 @@ def build(case: Case) -> fx.GraphModule:
         _by_position(graph_module)
     if paths := case.parameters.get("paths"):
         _at_other_paths(graph_module, paths)
+    if renamed := case.parameters.get("renamed"):
+        _renamed(graph_module, renamed)
     return graph_module
+
+
+def _renamed(graph_module: fx.GraphModule, renamed: Mapping[str, str]) -> None:
+    """Give nodes other names: symbolic tracing calls each one after its target, but a name says nothing."""
+    for node in graph_module.graph.nodes:
+        node.name = renamed.get(node.name, node.name)
+    graph_module.recompile()
 
 
 def _at_other_paths(graph_module: fx.GraphModule, paths: Mapping[str, str]) -> None:

@@ -57,6 +57,10 @@ MISCONCEPTIONS = {
         "Your function returns the list that it returned before, written anew: whoever kept the first answer now has "
         "the second one. Make a list in each call."
     ),
+    "an answer from before": (
+        "You gave the answer to an earlier stack. The shapes depend on the layers *and* on what comes in: if you keep "
+        "results, look them up by both."
+    ),
     "wrong position": "You named another layer than the first one that does not fit.",
     "wrong shapes": "These are not the shapes.",
 }
@@ -142,6 +146,22 @@ FIXED: dict[str, list[list[Any]]] = {
         [[0, 3, 8, 8], [conv(3, 4, 3), RELU, pool(2), FLATTEN, linear(36, 5)]],
         [[0, 7, 3], [linear(3, 6), FLATTEN, linear(42, 1)]],
         [[0, 6], [FLATTEN, linear(7, 2)]],
+    ],
+    "the same layers for other inputs": [
+        [[2, 3, 9, 9], [conv(3, 4, 3), RELU]],
+        [[2, 3, 8, 12], [conv(3, 4, 3), RELU]],
+        [[2, 3, 2, 9], [conv(3, 4, 3), RELU]],
+        [[4, 8], [linear(8, 5), FLATTEN]],
+        [[4, 3, 8], [linear(8, 5), FLATTEN]],
+        [[4, 7], [linear(8, 5), FLATTEN]],
+    ],
+    "the same input for other layers": [
+        [[2, 3, 9, 9], [conv(3, 4, 3), RELU]],
+        [[2, 3, 9, 9], [conv(3, 4, 3, stride=2), RELU]],
+        [[2, 3, 9, 9], [conv(3, 4, 3, padding=2), RELU]],
+        [[2, 3, 9, 9], [conv(3, 6, 3), RELU]],
+        [[2, 3, 9, 9], [pool(3), RELU]],
+        [[2, 3, 9, 9], [pool(3, 1), RELU]],
     ],
     "no layers": [[[2, 3, 4, 4], []], [[7], []]],
     "numbers for height and width": [
@@ -283,6 +303,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
     rightly = 0
+    before: list[dict[str, Any]] = []
     for (shape, layers), given in zip(case.parameters["stacks"], evidence.values["answers"], strict=True):
         answer = {key: value for key, value in given.items() if key in WORKS}
         right = by_pytorch(shape, layers)
@@ -299,14 +320,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             excluded = tuple(name for name, found in under.items() if found != right)
             yield from (Agreement(question, excluded) for question in UNNAMED)
         else:
+            # A right answer says nothing against this one: answers may be kept by some of the numbers.
+            under |= {"an answer from before": answer} if answer in before + _of_other_inputs(layers) else {}
             fits = tuple(name for name, found in under.items() if found == answer)
             figures = f"{asked}: expected {_told(right)}, found {_told(answer)}"
             yield Deviation(_what_happened(answer, right), fits, figures, 100 * len(layers) + sum(shape))
+        before.append(right)
     if rightly == len(case.parameters["stacks"]):
         if not evidence.values["layers left"]:
             yield "layers changed", ""
         if evidence.values["one list"]:
             yield "one list for all answers", ""
+
+
+def _of_other_inputs(layers: list[Layer]) -> list[dict[str, Any]]:
+    """The right answers for these layers in the other cases, one of which may have been given before."""
+    return [by_pytorch(shape, same) for stacks in FIXED.values() for shape, same in stacks if same == layers]
 
 
 def _described(layers: list[Layer]) -> str:

@@ -45,6 +45,10 @@ MISCONCEPTIONS = {
     ),
     "height for width": "You used one of the height's numbers for the width, too. They may differ.",
     "height and width swapped": "You have height and width the wrong way round: every pair is (height, width).",
+    "an answer from before": (
+        "You gave the answer to an earlier question, which differs from this one. If you keep results, look them up by "
+        "*all* arguments: each of them has a say in the shape."
+    ),
     "wrong shape": "This is not the shape that comes out.",
 }
 
@@ -108,7 +112,25 @@ def hidden_cases(random: Random) -> list[Case]:
             shape = [random.randint(1, 9), random.randint(1, 9), random.randint(14, 60), random.randint(14, 60)]
             convolutions.append(convolution(shape, random.randint(10, 30), kernel, stride, padding, dilation))
         cases.append(Case(f"hidden {number}", {"convolutions": convolutions}))
-    return cases
+    return [*cases, Case("hidden one number at a time", {"convolutions": one_number_at_a_time(random)})]
+
+
+def one_number_at_a_time(random: Random) -> list[dict[str, Any]]:
+    """A convolution, then others that differ from it in one number each, and in the shape that comes out.
+
+    Who keeps results and looks them up by some of the numbers gives the first answer again.
+    """
+    shape = [random.randint(2, 5), random.randint(2, 5), random.randint(30, 40), random.randint(30, 40)]
+    first = convolution(shape, random.randint(6, 9), [3, 4], [2, 3], [1, 2], [2, 1])
+    others = [{**first, "out_channels": first["out_channels"] + random.randint(1, 9)}]
+    for name in ("input_shape", *ARGUMENTS):
+        for place in (0, 2, 3) if name == "input_shape" else (0, 1):
+            one = {**first, name: list(first[name])}
+            while by_rule(one, by_formula) == by_rule(first, by_formula):
+                one[name][place] += 1
+            others.append(one)
+    random.shuffle(others)
+    return [first, *others]
 
 
 def shape_of(given: dict[str, Any]) -> list[int]:
@@ -168,10 +190,14 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
+    before: list[list[int]] = []
     for given, found in zip(case.parameters["convolutions"], evidence.values["shapes"], strict=True):
         wanted = shape_of(given)
         asked = ", ".join(f"{name} {value}" for name, value in given.items())
         if not isinstance(found, list) or len(found) != 4:
             yield "not four sizes", f"(for {asked}: expected {wanted}, found {found})"
             return
-        yield compared("wrong shape", found, wanted, under_mistakes(given), f"for {asked}", sum(given["input_shape"]))
+        # A right answer says nothing against it: only some numbers may be left out of what answers are kept by.
+        under = under_mistakes(given) | {"an answer from before": [*before, wanted]}
+        yield compared("wrong shape", found, wanted, under, f"for {asked}", sum(given["input_shape"]))
+        before.append(wanted)

@@ -52,6 +52,10 @@ MISCONCEPTIONS = {
     "layers changed": (
         "You wrote into the layers' dictionaries. Whoever reads them next must find them as they were: only look."
     ),
+    "taken for an earlier layer": (
+        "A layer got the count of an earlier one that is almost, but not quite, the same. If you keep results, look "
+        "them up by *every* number that has a say in the count, `bias` included."
+    ),
     "wrong count of a Conv2d": "This is not how many parameters the `Conv2d` has.",
     "wrong count of a Linear": "This is not how many parameters the `Linear` has.",
     "wrong count of a BatchNorm2d": "This is not how many parameters the `BatchNorm2d` has.",
@@ -158,7 +162,28 @@ def hidden_cases(random: Random) -> list[Case]:
         layers.append({"kind": "ReLU"})
         random.shuffle(layers)
         cases.append(Case(f"hidden {number}", {"layers": layers}))
-    return cases + [Case(f"hidden {name}", {"layers": list(layers)}) for name, layers in FIXED.items()]
+    cases += [Case(f"hidden {name}", {"layers": list(layers)}) for name, layers in FIXED.items()]
+    return [*cases, Case("hidden one number at a time", {"layers": one_number_at_a_time(random)})]
+
+
+def one_number_at_a_time(random: Random) -> list[Layer]:
+    """A layer of each kind, then others that differ from it in one number each."""
+    inputs, outputs, kernel, features = 4 * random.randint(2, 4), 4 * random.randint(5, 7), [3, 4], random.randint(5, 9)
+    firsts = [conv(inputs, outputs, kernel, groups=2), linear(inputs + 1, outputs + 1), norm(features)]
+    others = [
+        conv(inputs + 4, outputs, kernel, groups=2),
+        conv(inputs, outputs + 4, kernel, groups=2),
+        conv(inputs, outputs, [kernel[0] + 2, kernel[1]], groups=2),
+        conv(inputs, outputs, [kernel[0], kernel[1] + 1], groups=2),
+        conv(inputs, outputs, kernel, groups=4),
+        conv(inputs, outputs, kernel, groups=2, bias=False),
+        linear(inputs + 2, outputs + 1),
+        linear(inputs + 1, outputs + 2),
+        linear(inputs + 1, outputs + 1, bias=False),
+        norm(features + 1),
+    ]
+    random.shuffle(others)
+    return [*firsts, *others]
 
 
 LEARNING: dict[str, type[nn.Module]] = {"Conv2d": nn.Conv2d, "Linear": nn.Linear, "BatchNorm2d": nn.BatchNorm2d}
@@ -231,10 +256,15 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         name = "layers without parameters" if skipped else "not one count a layer"
         yield name, f"(expected {wanted}, found {found})"
         return
+    before: dict[str, list[int]] = {}
     for layer, count, right in zip(layers, found, wanted, strict=True):
         kind = str(layer["kind"])
         question = f"wrong count of a {kind}" if right else "counted what does not learn"
         under = {name: [by_numbers(layer, **mistake)] for name, mistake in MISTAKES.items()} if right else {}
+        # A right count says nothing against it: only some numbers may be left out of what counts are kept by.
+        known = before.setdefault(kind, [])
+        under["taken for an earlier layer"] = [*known, right]
+        known.append(right)
         yield compared(question, count, right, under, f"for {layer}", right)
     if found == wanted and evidence.values["again"] == wanted and not evidence.values["layers left"]:
         yield "layers changed", ""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, product
 from math import prod
 from operator import mul
 from random import Random
+from typing import Any
 
 import torch
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.day0.memory_layout.visible import visible_cases, with_layouts
 from autograder.exercises.explaining import compared
 
 MISCONCEPTIONS = {
@@ -42,6 +44,15 @@ MISCONCEPTIONS = {
     ),
     "strides in bytes": "Your strides are counted in bytes of four-byte numbers. PyTorch counts them in elements.",
     "strides of ones": "A dimension of size 1 has a stride like any other: the product of the sizes that are faster.",
+    "one layout for both": (
+        "With one channel, or with images of a single pixel, the elements lie in memory in one order, whichever layout "
+        "it is. The strides still tell the layouts apart: a dimension of size 1 has a stride like any other, so work "
+        "it out in the same way for all shapes."
+    ),
+    "an answer from before": (
+        "You gave the answer to an earlier question, which differs from this one. If you keep results, look them up by "
+        "*all* arguments."
+    ),
     "wrong strides": "These are not the strides of a contiguous tensor.",
     "wrong channels-last strides": "These are not the strides of a tensor in the channels-last layout.",
     "position in bytes": "The position is counted in elements, not in bytes.",
@@ -56,6 +67,9 @@ MISCONCEPTIONS = {
     ),
     "wrong position": "This is not the position: multiply each index by the stride of its dimension, then add.",
 }
+
+FROM_BEFORE = "an answer from before"
+"""A mistake about several questions: a right answer to one of them does not speak against it."""
 
 UNNAMED = ("wrong strides", "wrong channels-last strides", "wrong position")
 
@@ -80,7 +94,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "hidden sizes of one",
             {
                 "channels_last": False,
-                "shapes": [[1], [], [3, 1], [1, 5], [2, 1, 4], [1, 1, 1], [6, 2, 1, 1, 3], [2, 2, 2, 2, 2, 2]],
+                "shapes": [[1], [], [3, 1], [1, 5], [6, 2, 1, 1, 3], [2, 2, 2, 2, 2, 2], *with_ones(random, 3)],
                 "places": [list(place) for place in PLACES],
             },
         ),
@@ -88,7 +102,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "hidden channels last with ones",
             {
                 "channels_last": True,
-                "shapes": [[1, 3, 4, 5], [2, 1, 4, 5], [2, 3, 1, 5], [2, 3, 4, 1], [1, 1, 1, 1], [5, 4, 3, 2]],
+                "shapes": with_ones(random, 4),
                 "places": [list(place) for place in PLACES[::-1]],
             },
         ),
@@ -101,6 +115,7 @@ def hidden_cases(random: Random) -> list[Case]:
             },
         ),
     ]
+    seen = {tuple(index) for case in (*cases, *visible_cases()) for index, _ in case.parameters["places"]}
     for number in range(4):
         channels_last = number % 2 == 1
         shapes, places = [], []
@@ -109,10 +124,35 @@ def hidden_cases(random: Random) -> list[Case]:
             other = random.sample(range(2, 12), random.randint(2, 5))
             steps = list(right_strides(other, False))
             random.shuffle(steps)
-            places.append([[random.randrange(size) for size in other], steps])
+            index = [random.randrange(size) for size in other]
+            while tuple(index) in seen:  # only `kept_apart` asks about one index twice
+                index = [random.randrange(size) for size in other]
+            seen.add(tuple(index))
+            places.append([index, steps])
         parameters = {"channels_last": channels_last, "shapes": shapes, "places": places}
         cases.append(Case(f"hidden {number}", parameters))
-    return cases
+    return [*cases, Case("hidden kept apart", kept_apart(random))]
+
+
+def with_ones(random: Random, dimensions: int) -> list[list[int]]:
+    """A shape for each choice of the dimensions that have size 1."""
+    return [
+        [size if other else 1 for size, other in zip(random.sample(range(2, 8), dimensions), choice, strict=True)]
+        for choice in product((True, False), repeat=dimensions)
+    ]
+
+
+def kept_apart(random: Random) -> dict[str, Any]:
+    """Questions that share an argument with an earlier one: who keeps answers by that one alone gives them again."""
+    shapes = [random.sample(range(2, 12), 4) for _ in range(2)]
+    index, steps = (random.sample(range(12, 22), 3) for _ in range(2))
+    turned = [steps[1], steps[2], steps[0]]
+    return {
+        "channels_last": False,
+        "shapes": [shape for shape in shapes for _ in range(2)],
+        "layouts": [False, True, True, False],
+        "places": [[index, steps], [index, turned], [[index[1], index[0], index[2]], steps]],
+    }
 
 
 def right_strides(shape: list[int], channels_last: bool) -> tuple[int, ...]:
@@ -127,21 +167,27 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(map(str, values['torch_calls']))})"
         return
-    channels_last = given["channels_last"]
-    for shape, found in zip(given["shapes"], values["strides"], strict=True):
+    asked_before = [list(question) for visible in visible_cases() for question in with_layouts(visible)]
+    before: list[Any] = []
+    for (shape, channels_last), found in zip(with_layouts(case), values["strides"], strict=True):
         wanted, asked = list(right_strides(shape, channels_last)), f"for {tuple(shape)}, {channels_last}"
         if not isinstance(found, list):
             yield "not whole numbers", f"({asked}: expected {tuple(wanted)})"
             return
-        under = strides_under_mistakes(shape, channels_last)
+        under = strides_under_mistakes(shape, channels_last) | {FROM_BEFORE: [*before, wanted]}
+        if channels_last and [shape, False] in asked_before:
+            under[FROM_BEFORE].append(by_products(shape))
+        before.append(wanted)
         question = "wrong channels-last strides" if channels_last else "wrong strides"
         yield compared(question, found, wanted, under, asked, sum(shape))
+    before = []
     for (index, strides), found in zip(given["places"], values["positions"], strict=True):
         place, asked = position_of(index, strides), f"for {tuple(index)} and strides {tuple(strides)}"
         if not isinstance(found, int):
             yield "not whole numbers", f"({asked}: expected {place})"
             return
-        mistaken = positions_under_mistakes(index, strides)
+        mistaken = positions_under_mistakes(index, strides) | {FROM_BEFORE: [*before, place]}
+        before.append(place)
         yield compared("wrong position", found, place, mistaken, asked, sum(strides))
 
 
@@ -172,6 +218,10 @@ def strides_under_mistakes(shape: list[int], channels_last: bool) -> dict[str, l
         under |= {
             "layout ignored": [by_products(shape)],
             "strides in the order of memory": [by_products([batch, height, width, channels])],
+            "one layout for both": [
+                by_products(shape) if same else right
+                for same in (height == width == 1, channels == 1, channels == 1 or height == width == 1)
+            ],
             "columns before rows": [[height * width * channels, 1, channels, height * channels]],
         }
     return under

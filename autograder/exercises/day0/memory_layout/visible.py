@@ -30,6 +30,13 @@ def visible_cases() -> list[Case]:
     ]
 
 
+def with_layouts(case: Case) -> list[tuple[list[int], bool]]:
+    """The shapes of a case, each with whether it is asked for in the channels-last layout."""
+    given = case.parameters
+    layouts = given.get("layouts", [given["channels_last"]] * len(given["shapes"]))
+    return list(zip(given["shapes"], layouts, strict=True))
+
+
 def whole_numbers(found: Any) -> list[int] | None:
     """A sequence of whole numbers as a list; `None` where it is none."""
     whole = isinstance(found, (tuple, list)) and all(isinstance(number, int) for number in found)
@@ -44,12 +51,12 @@ def probe(case: Case, strides_of: Any, position: Any) -> Evidence:
     given = case.parameters
     strides, positions = list[Any](), list[Any]()
     with torch_calls() as called:
-        for number, shape in enumerate(given["shapes"]):
+        for number, (shape, channels_last) in enumerate(with_layouts(case)):
             # A contiguous tensor is the default, for which the argument is left away or said by its name.
             if number % 2:
-                found = strides_of(tuple(shape), channels_last=given["channels_last"])
+                found = strides_of(tuple(shape), channels_last=channels_last)
             else:
-                found = strides_of(tuple(shape), True) if given["channels_last"] else strides_of(tuple(shape))
+                found = strides_of(tuple(shape), True) if channels_last else strides_of(tuple(shape))
             strides.append(whole_numbers(found))
         for index, steps in given["places"]:
             found = position(tuple(index), tuple(steps))

@@ -12,7 +12,7 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import EncodedGraph, run
 from autograder.exercises.composed import once_a_case
-from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, build, of_calls
+from autograder.exercises.day1.record_graphs.visible import ACTIVATIONS, MODELS, Overwriting, build, of_calls
 
 MISCONCEPTIONS = {
     "returned nothing callable": (
@@ -33,6 +33,10 @@ MISCONCEPTIONS = {
     "graphs missing": (
         "You kept fewer graphs than were captured: keep each one that your backend is handed, also one that does the "
         "same as another."
+    ),
+    "graphs let go": (
+        "Your recorder had lost its graphs by the time that Dynamo forgot them. Keep the graph modules themselves: a "
+        "weak reference keeps nothing."
     ),
     "wrong order": "The graphs are all there, but in another order than they were captured in: append each at the end.",
     "copies kept": (
@@ -60,8 +64,9 @@ MISCONCEPTIONS = {
         "that draws then draws others than it would without you. Only record."
     ),
     "writes lost": (
-        "The compiled model writes into its buffers less often than it was called. Either what ran was given copies, "
-        "or the write was taken out of the graph, as dead code for instance. Hand the graph back as it is."
+        "What the model writes in place is lost: into a buffer, or into a tensor that a later graph reads. Either what "
+        "ran was given copies, or the write was taken out of the graph, as dead code for instance. Hand the graph back "
+        "as it is."
     ),
     "mode switched": (
         "You switched a graph module between training and evaluation. Keep each one as it was handed to you."
@@ -101,7 +106,8 @@ def hidden_cases(random: Random) -> list[Case]:
             "batch": (batch := random.randint(2, 5)),
             "seed": random.randrange(2**31),
         }
-        more = {"second_batch": batch + 1} if name == "twice_interrupted" else {}
+        more: dict[str, Any] = {"second_batch": batch + 1} if name == "twice_interrupted" else {}
+        more |= {"let go": name == "interrupted", "evaluated": name in ("straight", "repeating")}
         cases.append(Case(f"hidden {name}", parameters | more))
     return cases
 
@@ -114,11 +120,13 @@ class Captured:
         graphs: each with its example inputs.
         of_the_first: how many of them are captured for the first input.
         expected: what calling the model in eager mode comes to.
+        without_writes: the output for the first input, where nothing is written into what a graph is handed.
     """
 
     graphs: list[tuple[torch.fx.GraphModule, list[Any]]]
     of_the_first: int
     expected: dict[str, torch.Tensor]
+    without_writes: torch.Tensor | None
 
 
 @once_a_case
@@ -141,7 +149,11 @@ def capture(case: Case) -> Captured:
     expected = of_calls(untouched, untouched, inputs)
     with torch.no_grad():
         expected["output without gradients"] = untouched(inputs[0])
-    return Captured(captured, of_the_first, expected)
+        without_writes = None
+        if isinstance(untouched, Overwriting):
+            untouched.factor = 1.0
+            without_writes = untouched(inputs[0])
+    return Captured(captured, of_the_first, expected, without_writes)
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -156,7 +168,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["held"]:
         yield "shared between recorders", f"(before it has seen any graph, a new recorder holds {values['held']})"
         return
-    if problem := _other_results(capture(case).expected, evidence.tensors):
+    if problem := _other_results(capture(case), evidence.tensors):
         yield problem
         return
     if values["inference"] or values["trained"]:
@@ -180,6 +192,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if recorded > len(captured) or len(kept) > len(captured):
         yield "recorded when running", f"(captured {len(captured)}, kept {recorded})"
+        return
+    if values["kept by the fresh one"] == 0 and case.parameters.get("let go"):
+        yield "graphs let go", ""
         return
     for name, found in (("graph", kept), ("fresh", again)):
         # A fresh recorder has seen one call only, for which the graphs of the first input were captured.
@@ -206,8 +221,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "recorded late", ""
 
 
-def _other_results(expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> tuple[str, str] | None:
+def _other_results(captured: Captured, found: dict[str, torch.Tensor]) -> tuple[str, str] | None:
     """In what the compiled model differs from the model in eager mode."""
+    expected = captured.expected
     wrong = [name for name, want in expected.items() if not agrees(found.get(name), want, absolute=1e-6)]
     figures = f"(in {', '.join(wrong)})"
     if any(name.startswith("buffer") for name in wrong):
@@ -216,6 +232,9 @@ def _other_results(expected: dict[str, torch.Tensor], found: dict[str, torch.Ten
         fewer = any(one.shape == want.shape and bool((one < want).any()) for one, want in counts)
         return ("writes lost" if fewer else "ran while compiling"), figures
     if any(name.startswith("output") for name in wrong):
+        unwritten = captured.without_writes
+        if unwritten is not None and agrees(found.get("output0"), unwritten, absolute=1e-6):
+            return "writes lost", figures
         first, second = (found.get(f"output{i}") for i in range(2))
         same = first is not None and second is not None and torch.equal(first, second)
         return ("example outputs baked in" if same else "model computes something else"), figures

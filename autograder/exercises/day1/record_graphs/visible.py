@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -87,6 +88,27 @@ class Counting(Straight):
         return super().forward(x) * self.count.clone()
 
 
+class Overwriting(Straight):
+    """A model of three graphs: the second overwrites what it is handed, and the third reads that.
+
+    Args:
+        factor: what is handed on is multiplied with; 1.0 leaves it as it was, as where the write is lost.
+    """
+
+    def __init__(self, width: int, activation: str, factor: float = 3.0) -> None:
+        super().__init__(width, activation)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, width) to (batch, 3)."""
+        hidden = self.first(x)
+        torch._dynamo.graph_break()
+        offset = hidden.mean()
+        hidden.mul_(self.factor)
+        torch._dynamo.graph_break()
+        return self.second(self.activation(hidden)) + offset
+
+
 MOST_GRAPHS = 12
 """Most graphs of a recorder that travel; no model here is captured in as many."""
 
@@ -96,13 +118,17 @@ MODELS: dict[str, type[Straight]] = {
     "twice_interrupted": TwiceInterrupted,
     "repeating": Repeating,
     "counting": Counting,
+    "overwriting": Overwriting,
 }
 
 
 def visible_cases() -> list[Case]:
     """A model that compiles whole, one with a graph break, one with two equal graphs, and one that writes."""
     return [
-        Case("no graph break", {"model": "straight", "width": 4, "activation": "relu", "batch": 3, "seed": 0}),
+        Case(
+            "no graph break",
+            {"model": "straight", "width": 4, "activation": "relu", "batch": 3, "seed": 0, "let go": True},
+        ),
         Case(
             "one graph break",
             {"model": "interrupted", "width": 5, "activation": "tanh", "batch": 2, "seed": 1},
@@ -127,7 +153,12 @@ def build(case: Case) -> tuple[nn.Module, list[torch.Tensor]]:
 
 
 def probe(case: Case, recorder_class: Any) -> Evidence:
-    """Compile the model with the learner's recorder, call it three times, and report what was recorded."""
+    """Compile the model with the learner's recorder, call it three times, and report what was recorded.
+
+    A fresh recorder then sees the model once more, without gradients. Of its graphs the probe keeps none: where the
+    case says `let go`, they are asked for when nobody else holds them any more. Where it says `evaluated`, they come in
+    evaluation mode.
+    """
     model, inputs = build(case)
     recorder = recorder_class()
     returned: list[bool] = []
@@ -153,10 +184,24 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
     modes_kept = [_modes(graph) == before for graph, before in zip(handed, modes, strict=True)]
     fresh = recorder_class()
     held = len(_as_list(fresh.graphs))
+    fresh_modes: list[list[bool]] = []
+
+    def fresh_backend(graph_module: torch.fx.GraphModule, example_inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        graph_module.train(not case.parameters.get("evaluated", False))
+        fresh_modes.append(_modes(graph_module))
+        return _run_by(fresh(graph_module, example_inputs), graph_module)
+
     torch._dynamo.reset()
     with torch.no_grad():
-        untrained = torch.compile(model, backend=lambda *given: _run_by(fresh(*given), given[0]))(inputs[0])
+        untrained = torch.compile(model, backend=fresh_backend)(inputs[0])
     torch._dynamo.reset()
+    if case.parameters.get("let go"):
+        gc.collect()
+    kept = _as_list(fresh.graphs)
+    modes_kept += [
+        isinstance(graph, torch.fx.GraphModule) and _modes(graph) == before
+        for graph, before in zip(kept, fresh_modes, strict=False)
+    ]
     if isinstance(untrained, torch.Tensor):
         seen["output without gradients"] = untrained.detach()
     left = _as_list(recorder.graphs)
@@ -166,6 +211,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
             "recorded": len(recorded_after_calls),
             "kind": type(recorder.graphs).__name__ if not _is_sequence(recorder.graphs) else "sequence",
             "held": held,
+            "kept by the fresh one": len(kept),
             "left": sum(one is other for one, other in zip(recorded_after_calls, left, strict=False)),
             "inference": isinstance(untrained, torch.Tensor) and untrained.is_inference(),
             "trained": isinstance(untrained, torch.Tensor) and untrained.requires_grad,
@@ -177,7 +223,7 @@ def probe(case: Case, recorder_class: Any) -> Evidence:
         },
         tensors=seen,
     )
-    for name, graphs in (("graph", recorded_after_calls), ("fresh", _as_list(fresh.graphs))):
+    for name, graphs in (("graph", recorded_after_calls), ("fresh", kept)):
         for i, graph in enumerate(graphs[:MOST_GRAPHS]):
             if isinstance(graph, torch.fx.GraphModule):
                 evidence.graphs[f"{name}{i}"] = encode(graph)

@@ -35,7 +35,7 @@ MISCONCEPTIONS = {
     ),
     "compiled code thrown away": (
         "You called `compile_inner` but did not return its result: the model still runs the graph itself, and what "
-        "was compiled is thrown away."
+        "was compiled is thrown away. Return it whatever it is: something callable may be false, as an empty list is."
     ),
     "backends share something": (
         "Two backends made by `make_backend` get in each other's way: each must hand its graphs to the `compile_inner` "

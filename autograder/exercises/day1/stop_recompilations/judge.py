@@ -62,6 +62,10 @@ MISCONCEPTIONS = {
         "More than one graph reached the backend: the first one was made for one batch size only. Say beforehand that "
         "the size varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
     ),
+    "thrown away for another": (
+        "After `compile_once` was called for another model, the first one was compiled again: its graph had been "
+        "thrown away. `torch._dynamo.reset()` forgets what *everybody* compiled, so leave it to `count_compilations`."
+    ),
     "frozen batch size": (
         "Your one graph holds the batch size of the first input as a number: for other batches it computes something "
         "else, or fails. Have it traced with a size that varies (`dynamic=True`, or `torch._dynamo.mark_dynamic`)."
@@ -212,6 +216,9 @@ def _judge_compiling(
                 return
     if values["compilations"] > 1:
         yield "still compiles again", f"({values['compilations']} graphs)"
+        return
+    if values["compiled for another"]:
+        yield "thrown away for another", ""
         return
     if copied := [role for role in values["placeholders"] if role.startswith("copy of ")]:
         yield "model copied", f"({', '.join(copied)})"

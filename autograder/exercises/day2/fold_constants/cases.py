@@ -202,6 +202,14 @@ return x @ c - self.taken + self.taken_too
 c = self.w.exp().sin()
 return x @ c - self.taken
 
+== a buffer of two names has it: taken name
+c = self.w.exp().sin()
+return x @ c - self.taken + self.table
+
+== a parameter of two names has it: taken name
+c = self.w.exp().sin()
+return x @ c - self.taken + self.table
+
 == the weight itself: nothing
 return x @ self.w + self.v
 
@@ -222,6 +230,14 @@ MORE: dict[str, dict[str, Any]] = {
     "a name that is taken": {"state": WEIGHT | {"taken": "torch.rand(4)"}},
     "two names that are taken": {"state": WEIGHT | {"taken": "torch.rand(4)", "taken_too": "torch.rand(4)"}},
     "a parameter has the name": {"state": WEIGHT | {"taken": "nn.Parameter(torch.rand(4))"}},
+    "a buffer of two names has it": {
+        "state": WEIGHT | {"table": "torch.arange(4.0)", "taken": "torch.arange(4.0)"},
+        "one_with": "table",
+    },
+    "a parameter of two names has it": {
+        "state": WEIGHT | {"table": "nn.Parameter(torch.arange(4.0))", "taken": "nn.Parameter(torch.arange(4.0))"},
+        "one_with": "table",
+    },
     "a frozen parameter in training": {
         "state": WEIGHT | {"frozen": "nn.Parameter(torch.rand(4, 4), requires_grad=False)"},
         "training": True,

@@ -92,9 +92,10 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
 
     Where a name is to be taken, the function runs once before, to learn the name that it gives a constant; the graph
     then has its buffer or parameter `taken` under that name. With `taken_too` it runs once more, for the next name.
+    What has the name may be the very tensor that another name has, too: the entry `one_with` of the case says which.
     """
     name = _name_of_a_constant(build(case), fold_constants) if case.parameters["trap"] == "taken name" else None
-    following = None
+    following, one_with = None, case.parameters.get("one_with")
     if name is not None and "taken_too" in case.parameters["state"]:
         once_more = build(case)
         _rename(once_more, "taken", name)
@@ -107,10 +108,15 @@ def probe(case: Case, fold_constants: Any) -> Evidence:
             _rename(graph_module, "taken", name)
         if following is not None:
             _rename(graph_module, "taken_too", following)
+        tied = name if name is not None and hasattr(graph_module, name) else None
+        if tied is not None and one_with is not None:
+            setattr(graph_module, tied, getattr(graph_module, one_with))
         taken = {path: getattr(graph_module, path).clone() for path in (name, following) if path is not None}
         result = fold_constants(graph_module)
         overwritten.extend(path for path, value in taken.items() if not torch.equal(_tensor(result, path), value))
         results.append(result)
+        if tied is not None and one_with is not None and getattr(result, tied, None) is getattr(result, one_with, None):
+            _untie(result, tied)  # as the judge knows it
         if name is not None and isinstance(getattr(result, name, None), torch.nn.Parameter):
             _rename(result, name, "taken")  # as the judge knows it
         if isinstance(result, fx.GraphModule):
@@ -135,6 +141,14 @@ def _detached(graph_module: fx.GraphModule) -> list[str]:
         buffers = graph_module.get_submodule(owner)._buffers
         buffers[name] = graph_module.get_buffer(path).detach()
     return found
+
+
+def _untie(graph_module: Any, path: str) -> None:
+    """Give a name that holds the tensor of another one an equal tensor of its own."""
+    held = getattr(graph_module, path)
+    own = held.detach().clone()
+    parameter = isinstance(held, torch.nn.Parameter)
+    setattr(graph_module, path, torch.nn.Parameter(own, requires_grad=held.requires_grad) if parameter else own)
 
 
 def _tensor(graph_module: Any, name: Any) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -73,6 +73,14 @@ MISCONCEPTIONS = COMMON | {
     ),
     "spared attributes": (
         "A `get_attr` node is left that nobody reads: to read a weight is no effect, and it goes like any operation."
+    ),
+    "asked what it could do": (
+        "An operator is left that could draw or write, but with these arguments does neither. `node.is_impure()` knows "
+        "what is called, and not how: ask `effects_of(node)` alone, which looks at the arguments, too."
+    ),
+    "went by the name": (
+        "Something dead is left because of its name. The name of a node says nothing, anybody may choose it: what a "
+        "node does says `effects_of(node)`."
     ),
     "graph within": (
         "You put operations into a graph of their own, which yours calls. Remove what is dead, and leave the rest "
@@ -175,6 +183,27 @@ FIXED: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
         {},
         {},
     ),
+    (
+        "one function, told to write and not",
+        "a = torch.neg(x)\nF.relu(x)\nF.relu(a, inplace=True)\nF.relu(x)\nb = torch.abs(x)\nF.leaky_relu(x, 0.2)\n"
+        "F.leaky_relu(b, 0.2, inplace=True)\nF.leaky_relu(x, 0.2)\nc = torch.exp(x)\ntorch.sin(x)\n"
+        "torch.sin(x, out=c)\ntorch.sin(x)\nreturn a, b, c",
+        {},
+        {},
+    ),
+    (
+        "one function, told to draw and not",
+        "F.dropout(x, 0.5, False)\nF.dropout(x, 0.5, True)\nF.dropout(x, 0.5, False)\nreturn torch.rand_like(x)",
+        {},
+        {},
+    ),
+    (
+        "operators that could do more",
+        "torch.ops.aten.dropout.default(x, 0.5, False)\ntorch.ops.aten.rrelu.default(x, 0.1, 0.3, False)\n"
+        "torch.ops.aten.scaled_dot_product_attention.default(x[None], x[None], x[None])\nreturn torch.rand_like(x)",
+        {},
+        {},
+    ),
     ("an out that is read", "a = torch.neg(x)\ntorch.add(x, x, out=a)\nreturn a, x", {}, {}),
     (
         "modes of modules differ",
@@ -243,7 +272,46 @@ def hidden_cases(random: Random) -> list[Case]:
         program(f"hidden {name}", body, state=state, trap=name, **{"inputs": ([4, 4],)} | more)
         for name, body, state, more in FIXED
     ]
-    return fixed + [composed(random, number) for number in range(4)]
+    return [*fixed, names_of_nodes(random), *(composed(random, number) for number in range(4))]
+
+
+ACTING_NAMES = (
+    ("assert_mask", "_assert", "assert_async"),
+    ("add_", "copy_", "relu_", "zero_"),
+    ("rand_like", "bernoulli", "dropout", "normal"),
+    ("set_grad_enabled", "enter_autocast", "exit_autocast"),
+    ("batch_norm", "is_shared", "detach_", "setitem", "out"),
+    ("check", "_check", "check_is_size"),
+)
+"""Names of nodes that sound as if they did something, by what it would be."""
+
+PLAIN_NAMES = ("sin", "mul", "linear", "softmax", "matmul", "sigmoid", "getitem", "unused", "size", "stack")
+"""Names of nodes that sound as if they only computed something."""
+
+
+def names_of_nodes(random: Random) -> Case:
+    """What is dead has names that sound like effects, and effects have names that sound like nothing at all.
+
+    What is dead under its own name is there as well: who leaves that, too, makes another mistake.
+    """
+    lines = (
+        "torch.gt(x, 0)\nx.exp()\nx.tanh()\nself.layer(x)\ntorch.neg(x)\nself.w.abs()\ntorch.log1p(torch.cosh(x))\n"
+        "self.still(x)\nself.v.cos()\n"
+        "x.mul_(0.5)\ntorch.rand_like(x)\ntorch._assert(x.dim() == 2, 'a matrix')\nself.norm(x)\nreturn torch.erf(x)"
+    )
+    dead, acting = ("gt", "exp", "tanh", "layer", "neg", "w"), ("mul_", "rand_like", "_assert", "norm")
+    sounding = random.sample([random.choice(names) for names in ACTING_NAMES], len(dead))
+    named = [*sounding, *random.sample(PLAIN_NAMES, len(acting))]
+    return program(
+        "hidden names of nodes",
+        lines,
+        state=WEIGHT | {"v": "torch.rand(4, 4)", "still": "nn.Linear(4, 4)"} | LAYERS,
+        inputs=([4, 4],),
+        modes={"norm": True},
+        renamed=dict(zip((*dead, *acting), named, strict=True)),
+        trap="names of nodes",
+        seed=random.randrange(2**31),
+    )
 
 
 def composed(random: Random, number: int = 0) -> Case:
@@ -281,14 +349,18 @@ def _key(node: fx.Node) -> Key:
     return node.op, node.target
 
 
-def needed(seen: dict[fx.Node, Seen], *spared: str) -> dict[fx.Node, Seen]:
+def needed(seen: dict[fx.Node, Seen], spares: Callable[[fx.Node], bool] | None = None) -> dict[fx.Node, Seen]:
     """The nodes that must stay, with what they were seen to do: found by marking from what can be observed.
 
     Args:
         seen: what each node does.
-        spared: kinds of nodes that a mistaken answer keeps, too.
+        spares: which nodes a mistaken answer keeps, too.
     """
-    pending = [node for node in seen if node.op in ("placeholder", "output", *spared) or seen[node].acts]
+    pending = [
+        node
+        for node in seen
+        if node.op in ("placeholder", "output") or seen[node].acts or (spares is not None and spares(node))
+    ]
     marked: set[fx.Node] = set()
     while pending:
         node = pending.pop()
@@ -313,8 +385,9 @@ def expected(case: Case) -> Expected:
     seen = seen_effects(original_of(case).graph_module, inputs_of(case, 11))
     stays = needed(seen)
     left: dict[str, Collection[fx.Node]] = {
-        "spared modules": needed(seen, "call_module"),
-        "spared attributes": needed(seen, "get_attr"),
+        "spared modules": needed(seen, lambda node: node.op == "call_module"),
+        "spared attributes": needed(seen, lambda node: node.op == "get_attr"),
+        "asked what it could do": needed(seen, fx.Node.is_impure),
         "stopped halfway": [
             node for node in seen if node.op in ("placeholder", "output") or seen[node].acts or node.users
         ],
@@ -347,7 +420,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "something else", f"({different})"
         return
     if extra := left - wanted:
-        dead = [operation_name(node) for node in own_nodes(theirs) if _key(node) in extra]
+        left_there = [node for node in own_nodes(theirs) if _key(node) in extra]
+        dead = [operation_name(node) for node in left_there]
+        if {node.name for node in left_there} <= set(case.parameters.get("renamed", {}).values()):
+            yield "went by the name", f"(left though dead: {', '.join(node.name for node in left_there)})"
+            return
         fits = tuple(name for name, counted in known.mistakes.items() if counted == left)
         yield Deviation("left what is dead", fits, f"(left though dead: {', '.join(dead)})", len(known.stays))
         return

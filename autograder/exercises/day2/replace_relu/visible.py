@@ -66,7 +66,7 @@ def visible_cases() -> list[Case]:
 
 
 def graph_of(case: Case) -> fx.GraphModule:
-    """The case's graph: with `named` functions get all by keyword, the last first; `renamed` renames nodes.
+    """The case's graph: with `named` functions get all by keyword, the last first.
 
     With `own` the learner's graph calls functions of ours, which call those that stand here.
     """
@@ -78,7 +78,6 @@ def _respelled(graph_module: fx.GraphModule, given: Mapping[str, Any]) -> fx.Gra
         if "named" in given and node.op == "call_function" and isinstance(node.target, FunctionType):
             bound = signature(node.target).bind(*node.args, **node.kwargs)
             node.args, node.kwargs = (), dict(reversed(bound.arguments.items()))
-        node.name = given.get("renamed", {}).get(node.name, node.name)
     graph_module.recompile()
     return graph_module
 

@@ -35,6 +35,10 @@ MISCONCEPTIONS = {
         "rewrite that forgets one of them breaks the other."
     ),
     "operations only": "An input (`placeholder`) or a weight can be shared as well: look at every node of the graph.",
+    "equal nodes as one": (
+        "You took several nodes for one value because they fetch the same weight, or compute the same. Each node is a "
+        "value of its own, with readers of its own: ask each for its `users`."
+    ),
     "wrong order": "The names of the shared values must come in the order of the graph.",
     "wrong shared values": "Your shared values are not right. A value is shared when more than one node reads it.",
     "inputs on the path": (
@@ -56,8 +60,16 @@ MISCONCEPTIONS = {
     ),
 }
 
+NOTES = (
+    "chain", "cost", "count", "depth", "distance", "level", "length", "longest", "longest_path", "order", "path",
+    "position", "rank", "readers", "seen", "shared", "start", "time", "users", "visited",
+)  # fmt: skip
+"""Names of notes that somebody may have in `meta`, and that whoever makes notes of their own would take."""
+
 UNNAMED = ("wrong shared values", "path too short")
 """What says that an answer is not right, and names no mistake."""
+
+OPERATIONS = ("call_function", "call_method", "call_module")
 
 FORKS = "\n".join(f"a{i + 1} = torch.sin(a{i}) + torch.cos(a{i})" for i in range(40))
 CHAIN = "\n".join(["a = x.sin()", *["a = a.cos()"] * 1000])
@@ -169,6 +181,23 @@ a = torch.relu(x)
 b = torch.tanh(a)
 return torch.exp(b) + x, a
 
+== a weight that is fetched twice: attributes
+a = x * self._parameters['p']
+b = torch.cos(a) + self._parameters['p']
+return b
+
+== a buffer that is fetched twice, once for two: attributes
+a = torch.add(x, self._buffers['w'])
+b = torch.mul(torch.cos(a), self.w)
+return b - self.w
+
+== the same computed twice: modules
+a = self.one(x).relu()
+b = self.one(x).relu()
+c = torch.abs(x[:2])
+d = torch.abs(x[:2])
+return a.sin() + b, c.cos() + d
+
 == a result taken apart: arguments
 a, b = torch.split(x, 2, dim=1)
 c = torch.max(a, dim=0)
@@ -180,6 +209,9 @@ MORE: dict[str, dict[str, Any]] = {
     "asked again after a change": {"again": True},
     "modules on the path": {"state": {"one": "nn.Linear(4, 4)", "two": "nn.ReLU()"}},
     "weights that are shared": {"state": WEIGHTS},
+    "a weight that is fetched twice": {"state": WEIGHTS},
+    "a buffer that is fetched twice, once for two": {"state": WEIGHTS},
+    "the same computed twice": {"state": {"one": "nn.Linear(4, 4)"}},
     "no operation, and a weight": {"state": WEIGHTS},
     "a weight makes the shorter branch look as long": {"state": WEIGHTS},
     "a weight on both branches": {"state": WEIGHTS},
@@ -211,7 +243,9 @@ def composed(random: Random, number: int = 0) -> Case:
         else:
             composer.compute()
     first, second = random.sample([value for value in composer.values if value.startswith("v")] * 2, 2)
-    return composer.case(f"hidden mixture {number}", f"{first}, [{second}, {first} * 2], x", trap="mixture")
+    notes = {name: random.randint(2, 99) for name in NOTES}
+    returned = f"{first}, [{second}, {first} * 2], x"
+    return composer.case(f"hidden mixture {number}", returned, trap="mixture", notes=notes)
 
 
 def shared_values(graph: fx.Graph) -> list[str]:
@@ -239,7 +273,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "changed while looking", ""
         return
     if evidence.values["left notes"]:
-        yield "changed while looking", "(something new is in the `meta` of its nodes, or an attribute of them)"
+        yield "changed while looking", "(the `meta` of its nodes, or an attribute of them, is not what it was)"
         return
     findings = [*_shared(shared, graph), *_path(path, graph)]
     yield from findings
@@ -263,13 +297,13 @@ def _shared(found: list[Any], graph: fx.Graph) -> Iterator[tuple[str, str] | Dev
     right, size = shared_values(graph), len(own_nodes(graph))
     mistakes = mistaken_shared(graph)
     if found == right:
-        yield Agreement("wrong shared values", tuple(name for name, names in mistakes.items() if names != right))
+        yield Agreement("wrong shared values", tuple(name for name, ways in mistakes.items() if right not in ways))
         return
     figures = f"(expected {_listed(right)}; found {_listed(found)})"
     if sorted(map(str, found)) == sorted(right):
         yield "wrong order", figures
         return
-    fits = tuple(name for name, names in mistakes.items() if names == found)
+    fits = tuple(name for name, ways in mistakes.items() if found in ways)
     yield Deviation("wrong shared values", fits, figures, size)
 
 
@@ -298,8 +332,18 @@ def _listed(names: list[Any]) -> str:
     return ", ".join(map(str, names[:8])) or "none"
 
 
-def mistaken_shared(graph: fx.Graph) -> dict[str, list[str]]:
-    """The shared values as each mistake gives them."""
+def taken_together(graph: fx.Graph, kinds: tuple[str, ...]) -> list[str]:
+    """The shared values, where equal nodes of some kinds count as one value with the readers of all of them."""
+    readers: dict[str, set[fx.Node]] = {}
+    keys: dict[fx.Node, str] = {}
+    for node in own_nodes(graph):
+        keys[node] = f"{node.op} {node.target} {node.args} {node.kwargs}" if node.op in kinds else node.name
+        readers.setdefault(keys[node], set()).update(node.users)
+    return [node.name for node in own_nodes(graph) if len(readers[keys[node]]) > 1]
+
+
+def mistaken_shared(graph: fx.Graph) -> dict[str, list[list[str]]]:
+    """The shared values as each mistake gives them, one list for each way to make it."""
     arguments: Counter[str] = Counter()
     plain: dict[str, set[str]] = {node.name: set() for node in own_nodes(graph)}
     for node in own_nodes(graph):
@@ -309,8 +353,9 @@ def mistaken_shared(graph: fx.Graph) -> dict[str, list[str]]:
                 plain[argument.name].add(node.name)
     inner = [n.name for n in own_nodes(graph) if sum(user.op != "output" for user in n.users) > 1]
     return {
-        "arguments counted": [node.name for node in own_nodes(graph) if arguments[node.name] > 1],
-        "output forgotten": inner,
-        "nested arguments missed": [node.name for node in own_nodes(graph) if len(plain[node.name]) > 1],
-        "operations only": [node.name for node in own_nodes(graph) if is_operation(node) and len(node.users) > 1],
+        "arguments counted": [[node.name for node in own_nodes(graph) if arguments[node.name] > 1]],
+        "output forgotten": [inner],
+        "nested arguments missed": [[node.name for node in own_nodes(graph) if len(plain[node.name]) > 1]],
+        "operations only": [[node.name for node in own_nodes(graph) if is_operation(node) and len(node.users) > 1]],
+        "equal nodes as one": [taken_together(graph, ("get_attr",)), taken_together(graph, ("get_attr", *OPERATIONS))],
     }

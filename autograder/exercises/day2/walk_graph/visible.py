@@ -37,14 +37,17 @@ def visible_cases() -> list[Case]:
 def probe(case: Case, shared_values: Any, critical_path: Any) -> Evidence:
     """Ask one graph for both, and look at it afterwards; nodes count as their names.
 
-    Where the case says `again`, the graph is then changed and asked once more.
+    Where the case says `again`, the graph is then changed and asked once more. Where it says `notes`, somebody has
+    written notes of these names into the nodes' `meta` before.
     """
     graph_module = build(case)
+    for number, node in enumerate(graph_module.graph.nodes):
+        node.meta |= {name: first + number for name, first in case.parameters.get("notes", {}).items()}
     noted = _notes(graph_module)
     found = {"shared": shared_values(graph_module), "path": critical_path(graph_module)}
     evidence = Evidence({name: _names(answer) for name, answer in found.items()})
     evidence.values["kinds"] = " and ".join(type(answer).__name__ for answer in found.values())
-    evidence.values["left notes"] = noted != _notes(graph_module)
+    evidence.values["left notes"] = not _same_notes(noted, _notes(graph_module))
     evidence.graphs["looked at"] = encode(graph_module)
     if case.parameters.get("again"):
         put_first(graph_module)
@@ -53,11 +56,20 @@ def probe(case: Case, shared_values: Any, critical_path: Any) -> Evidence:
     return evidence
 
 
-def _notes(graph_module: fx.GraphModule) -> list[set[str]]:
+def _notes(graph_module: fx.GraphModule) -> list[dict[str, Any]]:
     """What stands in the `meta` of the nodes, and which attributes they, the graph and its module have."""
     nodes = list(graph_module.graph.nodes)
-    held = [set(node.meta) for node in nodes] + [set(vars(part)) for part in (*nodes, graph_module.graph, graph_module)]
-    return [{name for name in names if not name.startswith("_")} for names in held]
+    attributes = [dict.fromkeys(vars(part)) for part in (*nodes, graph_module.graph, graph_module)]
+    held = [dict(node.meta) for node in nodes] + attributes
+    return [{name: note for name, note in notes.items() if not name.startswith("_")} for notes in held]
+
+
+def _same_notes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
+    """Whether the same notes are there, each the very object that it was: a note may be a tensor."""
+    if [set(notes) for notes in before] != [set(notes) for notes in after]:
+        return False
+    pairs = zip(before, after, strict=True)
+    return all(left[name] is note for notes, left in pairs for name, note in notes.items())
 
 
 def put_first(graph_module: fx.GraphModule) -> None:

@@ -57,6 +57,15 @@ MISCONCEPTIONS = {
         "Asked a second time, the same pass finds something else in the same graph. Make an `Analysis` in each call of "
         "`analyze`, and keep nothing in the pass."
     ),
+    "remembers the graph": (
+        "Asked again after its opportunities were taken, the same pass names them once more, though their nodes are "
+        "gone. A graph module stays the same object when its graph changes: look anew in each call of `analyze`, and "
+        "keep nothing in the pass."
+    ),
+    "chooses the stand-in itself": (
+        "`transform` was given an opportunity, and took another node for the stand-in than that says: an earlier one, "
+        "which had become equal since the look. Look for nothing in `transform`: take what `opportunity.data` holds."
+    ),
     "merged draws": "You merged random draws: each of them is another value.",
     "no refusals": (
         "A draw looks like an opportunity and is none: refuse it with `analysis.refuse(node, reason)`, each one."
@@ -176,8 +185,19 @@ def hidden_cases(random: Random) -> list[Case]:
         values = [f"a{i}.tanh()" if i else "a0" for i in range(copies)] + [f"d{i}" for i in range(draws)]
         lines.append(f"return {' - '.join(values)}")
         cases.append(program(f"hidden {number}", "\n".join(lines), seed=random.randrange(2**31)))
+    cases.append(told_which(random))
     text = "\n".join(f"{line}: pass" if line.startswith("== ") else line for line in FIXED.splitlines())
     return [*cases, *written_cases(text, MORE, state=WEIGHT), *(composed(random, number) for number in range(2))]
+
+
+def told_which(random: Random) -> Case:
+    """Several equal nodes behind one that becomes equal to them after the look (see `make_equal`)."""
+    changed, name = random.sample(["exp", "sin", "cos", "atan", "erf"], 2)
+    copies = random.randint(2, 4)
+    lines = [f"a0 = torch.{changed}(x)", *(f"a{i + 1} = torch.{name}(x)" for i in range(copies))]
+    lines.append(f"return {' - '.join(f'a{i} * {i + 2}' for i in range(copies + 1))}")
+    given = {"node": f"{name}_{random.randrange(1, copies)}", "changed": changed}
+    return program("hidden told which", "\n".join(lines), given=given, seed=random.randrange(2**31))
 
 
 def composed(random: Random, number: int = 0) -> Case:
@@ -246,6 +266,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         said = [f"{len(places)} opportunities and {len(others)} refusals" for places, others in (first, second)]
         yield "keeps what it found", f"(first {said[0]}, then {said[1]})"
         return
+    if values["afterwards"]:
+        yield "remembers the graph", f"(asked afterwards: {', '.join(values['afterwards'])})"
+        return
     if not values["registered"]:
         yield "not registered", ""
         return
@@ -282,6 +305,14 @@ def _opportunities(case: Case, evidence: Evidence, merged: int) -> tuple[str, st
     if other := sorted(node for node in stand_ins.keys() & set(found) if told_stand_ins[node] != stand_ins[node]):
         asked = f"{other[0]}: expected {stand_ins[other[0]]}, found {told_stand_ins[other[0]]}"
         return "another stand-in", f"({asked})"
+    if given := case.parameters.get("given"):
+        node, first = given["node"], stand_ins[given["node"]]
+        wanted = _readers(oracle.merged(original_of(case).graph_module, {node: first}), first)
+        if "told" not in evidence.graphs:
+            return "other opportunities", f"(none for {node})"
+        if (read := _readers(decode(evidence.graphs["told"]), first)) != wanted:
+            asked = f"told that {first} stands in for {node}: expected to read it {', '.join(wanted)}"
+            return "chooses the stand-in itself", f"({asked}; it is read by {', '.join(read) or 'none'})"
     if "alone" in evidence.graphs:
         alone = decode(evidence.graphs["alone"])
         if found[-1] in {node.name for node in own_nodes(alone)}:
@@ -302,6 +333,11 @@ def _opportunities(case: Case, evidence: Evidence, merged: int) -> tuple[str, st
         if different := _differs(case, without):
             return "takes them all", f"{told}; {different})"
     return None
+
+
+def _readers(graph_module: fx.GraphModule, name: str) -> list[str]:
+    """The names of the nodes that read the node of this name."""
+    return sorted(node.name for node in own_nodes(graph_module) if name in map(str, node.all_input_nodes))
 
 
 def _without(case: Case, merged: int) -> int:

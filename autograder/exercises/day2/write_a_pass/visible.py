@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from torch import fx
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exchange.graph_form import encode
@@ -59,12 +62,27 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
             merge_pass().transform(editor, last)
         editor.finish()
         evidence.graphs["alone"] = encode(alone)
+    if given := case.parameters.get("given"):
+        # After the look an earlier node becomes equal, too: what was found says still which node stands in.
+        told = build(case)
+        editor = GraphEditor(told)
+        for opportunity in merge_pass().analyze(editor).opportunities:
+            if str(opportunity.node) == given["node"]:
+                make_equal(told, given)
+                with editor.rewrite(NAME, opportunity.node):
+                    merge_pass().transform(editor, opportunity)
+                editor.finish()
+                evidence.graphs["told"] = encode(told)
+                break
     rewritten = build(case)
     editor = GraphEditor(rewritten)
-    result = merge_pass().run(editor)
+    running = merge_pass()
+    result = running.run(editor)
     editor.finish()
     evidence.graphs["graph"] = encode(rewritten)
     evidence.values["rewrites"] = [[rewrite.node, len(rewrite.before)] for rewrite in result.rewrites]
+    later = running.analyze(GraphEditor(rewritten)).opportunities
+    evidence.values["afterwards"] = [str(opportunity.node) for opportunity in later]
     evidence.values["again"] = len(merge_pass().run(GraphEditor(rewritten)).rewrites)
     if result.rewrites:
         without_one = build(case)
@@ -77,6 +95,12 @@ def probe(case: Case, merge_pass: Any) -> Evidence:
         optimized = optimizer.optimize([make_pass(NAME)]).module
         evidence.graphs["optimized"] = encode(optimized)  # type: ignore[arg-type]
     return evidence
+
+
+def make_equal(graph_module: fx.GraphModule, given: Mapping[str, str]) -> None:
+    """Let the node `changed` call what the node `node` calls."""
+    nodes = {node.name: node for node in graph_module.graph.nodes}
+    nodes[given["changed"]].target = nodes[given["node"]].target
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:
