@@ -24,7 +24,7 @@ import torch
 from torch import fx
 
 from autograder.exchange.graph_form.format import GraphFormatError, shown, words
-from autograder.exchange.graph_form.unchecked import why_left_out, why_operator_left_out
+from autograder.exchange.graph_form.unchecked import CHECKED, why_left_out, why_operator_left_out
 
 _OPERATORS = words(
     "abs add and_ concat contains eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul index inv "
@@ -107,8 +107,9 @@ def functions() -> dict[str, Callable[..., Any]]:
         for name in names:
             # Names that this version of Python or PyTorch does not have are simply not there.
             function = getattr(namespace, name, None)
-            if function is not None and why_left_out(name) is None:
-                table[f"{prefix}.{name}"] = function
+            full = f"{prefix}.{name}"
+            if function is not None and (full in CHECKED or why_left_out(name) is None):
+                table[full] = function
 
     add("torch", torch, [n for n in dir(torch._C._VariableFunctions) if n[0] != "_" and not _NOT_TORCH.fullmatch(n)])
     add("torch", torch, _TORCH)
