@@ -490,7 +490,7 @@ check.u1.find_your_way(facts)
 # | key | what it is |
 # | --- | --- |
 # | `"id"`, `"name"` | a number of its own; what ran |
-# | `"kind"` | `"python"`, `"operator"`, or `"annotation"`: a range that somebody named |
+# | `"kind"` | `"python"`, `"operator"`, or `"annotation"`: a range that somebody named. Only ranges may cross other events: begin inside one and end after it |
 # | `"thread"`, `"start"`, `"end"` | where and when, in nanoseconds. Every event takes time, and no two are at exactly the same place |
 # | `"sequence"` | for an operator that autograd may record: the number that the next recorded node would get on this thread. For what the engine runs: the number of its node. Else `None` |
 # | `"forward thread"` | for what the engine runs: the thread on which the node was recorded. Else `None` |

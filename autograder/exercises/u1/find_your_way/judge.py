@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from random import Random
 from typing import Any
 
 from autograder.exchange.evidence import Case, Evidence
-from autograder.exercises.u1.find_your_way.tables import FLAWS, Missing, entries, facts_of, formulas
-from autograder.exercises.u1.find_your_way.visible import FACTS, LONGEST
+from autograder.exercises.u1.find_your_way.tables import FLAWS, Missing, entries, facts_of, formulas, served
+from autograder.exercises.u1.find_your_way.visible import FACTS, LONGEST, MOMENTS, registered
 
 MISCONCEPTIONS = {
     "no dictionary": f"`facts` returns a dictionary with these keys: {', '.join(FACTS)}.",
@@ -55,6 +56,11 @@ MISCONCEPTIONS = {
     "last registration": (
         "`file` belongs to the dispatcher's entry for `CPU`. You took the file of another registration of this "
         "operator."
+    ),
+    "table of before": (
+        "The dispatcher's table can change between two calls of `facts`: somebody registers a kernel, and takes it "
+        "away again. You told what stood there earlier. You may keep what you read in the files of the wheel; for the "
+        "table, ask the dispatcher in every call."
     ),
     "shard cut off": "The file has its number: RegisterCPU_0.cpp, not RegisterCPU.cpp.",
     "path kept": "`file` is the file's name alone: the folders are those of the machine that built the wheel.",
@@ -124,17 +130,51 @@ def hidden_cases(random: Random) -> list[Case]:
     names = sorted(entries())
     derived = sorted(set(formulas()) & set(names))
     drawn = [random.sample(names, 8) + random.sample(derived, 4) for _ in range(3)]
-    return cases + [Case(f"random {number}", {"operators": operators}) for number, operators in enumerate(drawn)]
+    cases += [Case(f"random {number}", {"operators": operators}) for number, operators in enumerate(drawn)]
+    return [*cases, Case("another kernel meanwhile", changing(random))]
+
+
+def changing(random: Random) -> dict[str, Any]:
+    """Operators, of which all but one have another kernel for a while.
+
+    None of them has a kernel for `CPU` itself: the dispatcher would warn that it is replaced.
+    """
+    composite = [name for name in sorted(entries()) if served(name)[1] in ("math kernel", "default backend kernel")]
+    chosen = random.sample(composite, 3)
+    return {
+        "operators": chosen,
+        "kernels": {name: f"/some/where/kernels_{random.randrange(10**6)}.py" for name in chosen[:2]},
+    }
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The misconception behind each kind of fact that is wrong, once each."""
     said: list[str] = []
-    for operator, found in zip(case.parameters["operators"], evidence.values["answers"], strict=True):
-        for name, figures in _differences(operator, found, said):
+    operators, kernels = case.parameters["operators"], case.parameters.get("kernels", {})
+    earlier: dict[str, Any] = {}
+    for moment in MOMENTS if kernels else MOMENTS[:1]:
+        with ExitStack() as stack:
+            if moment == "meanwhile":
+                stack.enter_context(registered(kernels))
+            pairs = list(zip(operators, evidence.values[moment], strict=True))
+            told = [one for operator, found in pairs for one in _differences(operator, found, said)]
+            now = {operator: served(operator) for operator in operators if operator in entries()}
+        if any(_as_before(found, earlier.get(operator), now.get(operator)) for operator, found in pairs):
+            told = [("table of before", figures) for _, figures in told]
+        for name, figures in told:
             if name not in said:
                 said.append(name)
                 yield name, figures
+        earlier = now
+
+
+def _as_before(found: dict[str, Any] | None, earlier: Any, now: Any) -> bool:
+    """Whether file and reason are those that another kernel had."""
+    return earlier is not None and earlier != now and found is not None and _served(found) == earlier
+
+
+def _served(found: dict[str, Any]) -> tuple[Any, Any]:
+    return found.get("file"), found.get("why")
 
 
 def _differences(operator: str, found: dict[str, Any] | None, said: list[str]) -> Iterator[tuple[str, str]]:

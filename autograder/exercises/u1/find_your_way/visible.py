@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from autograder.exchange.evidence import Case, Evidence
 
 FACTS = ("line", "function", "key", "file", "why", "derivatives")
 """What is asked about each operator."""
 
+MOMENTS = ("answers", "meanwhile", "afterwards")
+"""When it is asked: at first, and in some cases while there are other kernels, and when they have gone."""
+
 LONGEST = 1000
 """Characters of a text that become evidence; the longest formula of the wheel has fewer."""
 
 MOST_FORMULAS = 30
+
+LINE = 7
+"""Of the file in which a kernel is said to be registered; nobody asks about it."""
 
 
 def visible_cases() -> list[Case]:
@@ -27,8 +37,37 @@ def visible_cases() -> list[Case]:
 
 
 def probe(case: Case, facts: Any) -> Evidence:
-    """Ask about each operator."""
-    return Evidence({"answers": [_answer(facts, operator) for operator in case.parameters["operators"]]})
+    """Ask about each operator; where there are kernels to register, also while these are there, and afterwards."""
+    operators, kernels = case.parameters["operators"], case.parameters.get("kernels", {})
+
+    def answers() -> list[Any]:
+        return [_answer(facts, operator) for operator in operators]
+
+    values = {"answers": answers()}
+    if kernels:
+        with registered(kernels):
+            values["meanwhile"] = answers()
+        values["afterwards"] = answers()
+    return Evidence(values)
+
+
+@contextmanager
+def registered(kernels: dict[str, str]) -> Iterator[None]:
+    """Kernels for the processor that are there for a while, by operator, each with the file that is said to hold it."""
+    libraries = []
+    try:
+        for operator, file in kernels.items():
+            library = torch._C._dispatch_library("IMPL", "aten", "CPU", file, LINE)
+            libraries.append(library)
+            library.impl(operator, "CPU", _never_called)
+        yield
+    finally:
+        for library in libraries:
+            library.reset()
+
+
+def _never_called(*arguments: Any) -> None:
+    raise NotImplementedError("this kernel is only looked up")
 
 
 def _answer(facts: Any, operator: str) -> Any:

@@ -25,6 +25,11 @@ MISCONCEPTIONS = {
         "calls is still inside the operator."
     ),
     "ranges are operators": "A named range (kind `annotation`) is no operator: look through it.",
+    "ranges nest": (
+        "A named range may begin inside an event and end after it, as the profiler's own `ProfilerStep` does. A stack "
+        "or a tree of all events then takes the wrong ones for open. A range calls nothing: leave ranges out before "
+        "you look for who is inside whom."
+    ),
     "outermost python": "`python` is the *innermost* Python function around the operator: the one that called it.",
     "ranges are python": "A named range is no Python function.",
     "direct calls": "`work` names operators that call no other operator, however deep they are.",
@@ -58,6 +63,9 @@ FLAWS = (
     "inner operators too",
     "python is a layer",
     "ranges are operators",
+    "ranges nest, closed at the top",
+    "ranges nest, closed when they end earlier",
+    "ranges nest, in a tree",
     "outermost python",
     "ranges are python",
     "direct calls",
@@ -69,7 +77,7 @@ FLAWS = (
     "derivative of itself",
     "another order",
 )
-"""Mistakes in `rows`."""
+"""Mistakes in `rows`: names of misconceptions, some with the way to make it behind a comma."""
 
 OF_A_FACT = {
     "operator": "wrong rows",
@@ -101,13 +109,16 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         Case("nothing happened", {"events": []}),
         Case("many things at once", {"events": at_once()}),
+        Case("ranges that cross", {"events": crossing(random)}),
+        Case("ranges across calls", {"events": crossed(trace([["softmax", "module", BACKWARD]], seed()), random)}),
         Case("zeros outside", {"events": with_zeros(0, 1)}),
         Case("zeros inside", {"events": with_zeros(1, 0)}),
     ]
     for number in range(4):
         programs = [random_program(random) for _ in range(random.randint(1, 2))]
         options = {"engine_thread": random.random() < 0.5, "ranges": random.random() < 0.5}
-        cases.append(Case(f"random {number}", {"events": trace(programs, seed(), **options)}))
+        events = trace(programs, seed(), **options)
+        cases.append(Case(f"random {number}", {"events": crossed(events, random) if options["ranges"] else events}))
     return cases
 
 
@@ -164,6 +175,53 @@ def at_once() -> list[Event]:
     ]
 
 
+def crossing(random: Random) -> list[Event]:
+    """Ranges that begin inside an event and end after it, or the other way around, and operators beside them.
+
+    Operators and functions are inside one another or apart, as everywhere.
+    """
+    begin, numbers = random.randint(0, 50), random.sample(range(1000, 2000), 12)
+    places = [
+        # It ends the first operator's time for whoever keeps a stack, and the second one looks like a part of it.
+        ("operator", 0, 10),
+        ("annotation", 5, 15),
+        ("operator", 6, 9),
+        ("operator", 11, 14),
+        # The function has ended, and the range that began in it has not.
+        ("python", 20, 30),
+        ("annotation", 25, 60),
+        ("operator", 35, 40),
+        # The function began within that range.
+        ("python", 50, 80),
+        ("operator", 52, 58),
+        ("operator", 65, 75),
+        # It begins in one operator and ends in another one.
+        ("annotation", 54, 70),
+        ("operator", 66, 69),
+    ]
+    events = [
+        event(number, kind, begin + start, begin + end, sequence=None)
+        for number, (kind, start, end) in zip(numbers, places, strict=True)
+    ]
+    random.shuffle(events)
+    return events
+
+
+def crossed(events: list[Event], random: Random) -> list[Event]:
+    """The same events with up to three ranges, each of which begins inside one of them and ends after it."""
+    taken = {(one["thread"], one["start"], one["end"]) for one in events}
+    long = [one for one in events if one["end"] - one["start"] > 2]
+    made: list[Event] = []
+    for one in random.sample(long, min(3, len(long))):
+        start = random.randint(one["start"] + 1, one["end"] - 1)
+        place = one["thread"], start, one["end"] + random.randint(1, 40)
+        if place not in taken:
+            taken.add(place)
+            number = max(other["id"] for other in [*events, *made]) + 1
+            made.append(event(number, "annotation", *place[1:], one["thread"]))
+    return random.sample([*events, *made], len(events) + len(made))
+
+
 def random_program(random: Random) -> list[str]:
     """Two to four pieces, mostly with a backward pass."""
     pieces = random.choices(sorted(PIECES), k=random.randint(2, 4))
@@ -176,7 +234,8 @@ class _Nesting:
     def __init__(self, events: list[Event], flaw: str) -> None:
         self.events, self.flaw = events, flaw
         self.place = {one["id"]: number for number, one in enumerate(events)}
-        self.around = {one["id"]: self._around(one) for one in events}
+        nested = self._nested() if flaw.startswith("ranges nest") else {}
+        self.around = nested or {one["id"]: self._around(one) for one in events}
         self.operators = [one for one in events if self.is_operator(one)]
         self.callers = {one["id"]: self._caller(one) for one in self.operators}
         self.called: dict[int, list[Event]] = {one["id"]: [] for one in self.operators}
@@ -189,6 +248,30 @@ class _Nesting:
         """The events around one, the innermost first."""
         found = [other for other in self.events if other is not one and self._inside(one, other)]
         return sorted(found, key=lambda other: (other["end"] - other["start"], -other["start"]))
+
+    def _nested(self) -> dict[int, list[Event]]:
+        """The events around each one, for whoever believes that they are inside one another or apart."""
+        around: dict[int, list[Event]] = {}
+        inside: dict[tuple[str, int], list[Event]] = {}
+        still_open: dict[int, list[Event]] = {}
+        for one in sorted(self.events, key=lambda one: (one["start"], -one["end"])):
+            stack = still_open.setdefault(one["thread"], [])
+            if self.flaw == "ranges nest, in a tree":
+                stack = []
+                beside = inside.setdefault(("thread", one["thread"]), [])
+                while (above := next((other for other in beside if one["end"] <= other["end"]), None)) is not None:
+                    stack.append(above)
+                    beside = inside.setdefault(("event", above["id"]), [])
+                beside.append(one)
+            elif self.flaw == "ranges nest, closed at the top":
+                while stack and stack[-1]["end"] <= one["start"]:
+                    stack.pop()
+            else:
+                while stack and stack[-1]["end"] < one["end"]:
+                    stack.pop()
+            around[one["id"]] = stack[::-1]
+            stack.append(one)
+        return around
 
     def _inside(self, one: Event, other: Event) -> bool:
         if one["thread"] != other["thread"] and self.flaw != "threads mixed":
@@ -288,7 +371,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     told = _first_difference({one["id"]: one for one in events}, found, wanted)
     for flaw in FLAWS:
         if found == rows(events, flaw):
-            yield flaw, told[1]
+            yield flaw.partition(",")[0], told[1]
             return
     yield told
 

@@ -38,6 +38,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "Your offset is right while the tensor has elements, and wrong without them: then `data_ptr()` is null, and a "
         "difference of addresses says nothing. The tensor keeps the offset itself."
     ),
+    "narrow offset": (
+        "Your offset is right while it is small. `int` has 32 bits for a whole number, `float` 24 and `double` 53, and "
+        "a tensor can begin further behind. Keep it as an `int64_t` all the way."
+    ),
     "another offset": "Your offset is another one than `x.storage_offset()`.",
     "you hold it, too": (
         "Your count of users is too large, everywhere by the same: your function holds the storage itself while it "
@@ -67,6 +71,9 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     ),
     "another version": "Your version is another one than `x._version`.",
 }
+
+SMALL = 2**24
+"""Offsets below it are the same in every type that somebody would keep them in."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,7 @@ def hidden_cases(random: Random) -> list[Case]:
             "x.add_(1)",
             "inside(y)",
         ],
+        "large": _large(random),
         "holders": [
             f"views = list(torch.zeros(2, {number() + 2}).unbind(1))",
             "inside(views[1])",
@@ -180,6 +188,21 @@ def hidden_cases(random: Random) -> list[Case]:
     return [
         Case(name, {"number": random.randrange(2**31)}, kept={"program": program}) for name, program in programs.items()
     ]
+
+
+def _large(random: Random) -> Program:
+    """Tensors without memory, which begin further behind than a `float`, an `int` or a `double` can tell."""
+    near = random.randint(1, 9)
+    program = ["x = torch.empty(2**60, dtype=torch.int8, device='meta')", f"inside(x[{near}:])"]
+    for bits in random.sample([24, 31, 32, 53], 4):
+        # An odd number needs all of its bits.
+        program.append(f"inside(x[2**{bits} + {2 * random.randint(0, 50) + 1}:])")
+    wide = random.choice(["float64", "complex64", "int64"])
+    program += [
+        f"y = torch.empty(2**34, 3, dtype=torch.{wide}, device='meta')",
+        f"inside(y[2**{random.choice([31, 32, 33])} + {near}])",
+    ]
+    return program
 
 
 def _drawn(random: Random) -> Program:
@@ -250,6 +273,9 @@ def _named(read: list[tuple[Facts, int, int, int | None]]) -> str:
     if any(offset != one.offset for one, offset, *_ in read):
         if all(offset == one.offset * one.itemsize for one, offset, *_ in read):
             return "offset in bytes"
+        small = [(offset, one.offset) for one, offset, *_ in read if one.offset < SMALL]
+        if any(right for _, right in small) and all(offset == right for offset, right in small):
+            return "narrow offset"
         with_elements = all(offset == one.offset for one, offset, *_ in read if one.elements)
         return "offset from addresses" if with_elements else "another offset"
     more = {users - one.users for one, _, users, _ in read if one.users is not None}

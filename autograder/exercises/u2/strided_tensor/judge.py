@@ -70,6 +70,10 @@ MISCONCEPTIONS = {
     "one too many or too few": (
         "The size after a slice is the number of steps that fit, rounded up: of 5 indices, a step of 2 takes 3."
     ),
+    "counted with floats": (
+        "The size after your slice is right for small sizes, and off for enormous ones: `/` makes a float, which holds "
+        "53 bits. Whole numbers in Python have no limit: divide with `//`, or let `len(range(…))` count."
+    ),
     "wrong sizes": "These are not the sizes of the result.",
     "step not in the stride": (
         "With a step of 2 the next index lies twice as far away: the stride is multiplied by the step."
@@ -167,6 +171,7 @@ def hidden_cases(random: Random) -> list[Case]:
         program(
             [1, 2], ["expand", [10**12, 2]], ["element", [10**11, -1]], ["slice", 0, 5, None, 7], ["transpose", 0, 1]
         ),
+        program([], *_beyond_floats(random)),
         program([], ["expand", [10**6, 10**6]], ["slice", 1, -3, None, 1], ["slice", 0, 10**6 - 2, None, 1]),
     ]
     fixed = {
@@ -185,6 +190,17 @@ def hidden_cases(random: Random) -> list[Case]:
     cases = [Case(name, {"programs": programs}) for name, programs in fixed.items()]
     drawn = [[random_program(random) for _ in range(8)] for _ in range(3)]
     return cases + [Case(f"random {number}", {"programs": programs}) for number, programs in enumerate(drawn)]
+
+
+def _beyond_floats(random: Random) -> list[Operation]:
+    """Slices of a dimension whose size needs more bits than a float holds."""
+    # Between 2**59 and 2**60 a float is a multiple of 128: it is off by more than one.
+    left, first = 128 * random.randint(2**52, 2**53 - 1) + 41, random.randint(1, 30)
+    return [
+        ["expand", [left + first]],
+        ["slice", 0, first, None, 1],
+        ["slice", 0, 1, left - random.randint(1, 9), random.choice([3, 5, 7])],
+    ]
 
 
 def random_program(random: Random) -> Any:
@@ -400,6 +416,8 @@ def _why_this_size(operation: Operation | None, before: torch.Tensor | None, fou
     assert before is not None
     _, dim, *bounds, _ = operation
     size, (start, stop), step = before.shape[dim], bounds, operation[-1]
+    if size > 2**53 and len(found) == before.dim() and abs(found[dim] - len(range(size)[start:stop:step])) > 1:
+        return "counted with floats"
     if stop == 0 and size and len(found) == before.dim() and found[dim] == len(range(size)[start::step]):
         return "0 taken for None"
     if len(found) == before.dim() and found[dim] < 0:

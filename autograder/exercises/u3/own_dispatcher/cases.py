@@ -187,6 +187,21 @@ def hidden_cases(random: Random) -> list[Case]:
             call("f", PLAIN),
             call("f", sparse),
         ],
+        "fallbacks anew": _fallbacks_anew(random),
+        "blocks within blocks": [
+            register("f", "CPU"),
+            register("f", "AutocastCPU", "below", "AutocastCPU"),
+            register("f", "ADInplaceOrView", "below", "ADInplaceOrView"),
+            register("f", "Autograd", "below", "Autograd"),
+            # What the thread has from the start, it has afterwards.
+            call("f", PLAIN, blocks=[["excluding", "AutocastCPU"]]),
+            call("f", PLAIN),
+            call("f", ["CPU", "Dense"], blocks=[["including", "ADInplaceOrView"]]),
+            call("f", ["CPU", "Dense"]),
+            *_again_after_a_block(random, "Autograd", "Autograd"),
+            *_again_after_a_block(random, "Autograd", "ADInplaceOrView"),
+            *_again_after_a_block(random, "ADInplaceOrView", "Autograd"),
+        ],
         "a fallback later": [
             register("f", "CPU"),
             call("f", PLAIN),
@@ -213,6 +228,41 @@ def hidden_cases(random: Random) -> list[Case]:
 def fallback(key: str, *does: str) -> Step:
     """A step that enters a fallback, whose name says where."""
     return ["fallback", key, f"fallback/{key}", list(does)]
+
+
+def _fallbacks_anew(random: Random) -> list[Step]:
+    """Calls between which fallbacks are entered and no kernels: no other step makes a table find its entries anew."""
+    keysets = {"SparseCPU": ["CPU", "Sparse"], "SparseCUDA": ["CUDA", "Sparse"], "CUDA": ["CUDA", "Dense"]}
+    keysets |= {"Undefined": ["CPU"]}
+    key = random.choice(sorted(keysets))
+    bare = call("f", keysets[key], blocks=[["excluding", "ADInplaceOrView"], ["excluding", "BackendSelect"]])
+    steps = [register("f", "CPU"), fallback(key, "compute"), call("f", PLAIN), bare]
+    changes: list[list[Step]] = [
+        [["fallback", key, f"fallback/{key}, the second one", ["compute"]], bare],
+        [fallback("AutogradCPU", "below", "Autograd"), call("f", PLAIN)],
+        [fallback("ADInplaceOrView", "below", "ADInplaceOrView"), call("f", PLAIN)],
+    ]
+    random.shuffle(changes)
+    return [
+        *steps,
+        *(step for change in changes for step in change),
+        fallback("ADInplaceOrView", "fallthrough"),
+        call("f", PLAIN),
+        fallback("AutogradCPU", "fallthrough"),
+        call("f", PLAIN),
+    ]
+
+
+def _again_after_a_block(random: Random, outer: str, inner: str) -> list[Step]:
+    """A kernel that calls `f` in a block and after it, itself in a block: the outer one goes on as it was."""
+    name = f"{outer}_{inner}"
+    for_keys = [key for key in PLAIN if key not in ("AutocastCPU", outer)]
+    return [
+        register(f"excluded_{name}", "CompositeImplicitAutograd", "calls twice", "f", [inner], []),
+        call(f"excluded_{name}", PLAIN, blocks=[["excluding", outer]]),
+        register(f"included_{name}", "CompositeImplicitAutograd", "calls twice", "f", [], [inner]),
+        call(f"included_{name}", random.choice([for_keys, ["CPU", "Dense"]]), blocks=[["including", outer]]),
+    ]
 
 
 def random_steps(random: Random, number: int) -> list[Step]:

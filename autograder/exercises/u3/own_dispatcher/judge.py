@@ -194,7 +194,8 @@ def by_pytorch(steps: list[Step]) -> list[dict[str, Any]]:
                         raise ZeroDivisionError
                     if kind == "below within":
                         return go_on(operator, keys, other[0], x)
-                    return invoke(other[0])
+                    found = invoke(other[0])
+                return invoke(other[0]) if kind == "calls twice" else found
 
             return run
 

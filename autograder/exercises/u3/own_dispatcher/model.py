@@ -27,8 +27,19 @@ class Model:
         "first argument only": ("first argument only",),
         "thread sets forgotten": ("thread sets forgotten",),
         "include wins": ("include wins",),
-        "not restored after an error": ("not restored after an error",),
-        "not restored to what it was": ("not restored to what it was",),
+        "not restored after an error": (
+            "not restored after an error",
+            "not restored after an error, excluding",
+            "not restored after an error, including",
+        ),
+        "not restored to what it was": (
+            "not restored to what it was",
+            "not restored to what it was, excluding",
+            "not restored to what it was, including",
+            "restored to the start",
+            "restored to the start, excluding",
+            "restored to the start, including",
+        ),
         "exact kernel last": ("exact kernel last", "explicit before exact"),
         "implicit before explicit": ("implicit before explicit",),
         "no composite at autograd": ("no composite at autograd",),
@@ -54,6 +65,9 @@ class Model:
             "old table, but for the key",
             "old table, but for the operator",
             "old misses",
+            "old hits",
+            "old fallbacks",
+            "old table, but for fallbacks",
             "old table, but for kernels",
             "first kernel stays",
             "first fallback stays",
@@ -101,8 +115,11 @@ class Model:
 
     def entry(self, operator: str, key: str) -> Any:
         """The kernel for a key; `None` where there is none."""
-        if self.flaw == "old misses" and self.known.get((operator, key), "") is not None:
-            self.known[operator, key] = self._computed(operator, key)
+        kept = self.known.get((operator, key), "")
+        if self.flaw == "old misses" and kept is not None:
+            self.known.pop((operator, key), None)
+        elif self.flaw in ("old hits", "old fallbacks") and kept is None:
+            del self.known[operator, key]
         elif not self.flaw.startswith("old "):
             return self._computed(operator, key)
         if (operator, key) not in self.known:
@@ -164,6 +181,8 @@ class Model:
             own[key] = kernel
         if self.flaw == "old table, but for kernels":
             self.known = {}
+        elif self.flaw == "old fallbacks":
+            self.known = {one: kernel for one, kernel in self.known.items() if one[0] != operator}
         elif self.flaw == "old table, but for the key":
             self.known.pop((operator, key), None)
         elif self.flaw == "old table, but for the operator" and key not in (EXPLICIT, IMPLICIT, "Autograd"):
@@ -173,6 +192,8 @@ class Model:
         """A kernel (else one that goes on below autograd) for all operators that have nothing else for the key."""
         if key not in self.fallbacks or self.flaw not in ("first fallback stays", "first one stays"):
             self.fallbacks[key] = kernel or self._pass_on
+        if self.flaw == "old table, but for fallbacks":
+            self.known = {}
 
     def call(self, operator: str, keysets: list[frozenset[str]]) -> None:
         """A call with arguments of these keys."""
@@ -222,15 +243,22 @@ class Model:
         """What `including` and `excluding` do."""
         before = self.sets[kind]
         self.sets[kind] = before | {functionality}
-        if self.flaw == "not restored after an error":
+        flaw, _, kinds = self.flaw.partition(", ")
+        if flaw == "not restored after an error" and kinds in ("", kind):
             yield
             self.sets[kind] = before
             return
-        if self.flaw == "not restored to what it was":
+        if flaw == "not restored to what it was" and kinds in ("", kind):
             try:
                 yield
             finally:
                 self.sets[kind] = self.sets[kind] - {functionality}
+            return
+        if flaw == "restored to the start" and kinds in ("", kind):
+            try:
+                yield
+            finally:
+                self.sets[kind] = Model().sets[kind]
             return
         try:
             yield
@@ -266,6 +294,8 @@ def run_steps(steps: list[list[Any]], model: Model) -> list[dict[str, Any]]:
                         model.redispatch(operator, model.below(keys, other[0]))
                     else:
                         model.call(other[0], given)
+                if kind == "calls twice":
+                    model.call(other[0], given)
 
         return run
 

@@ -34,7 +34,8 @@ LONGEST_LOG = 20
 Step = list[Any]
 """`["register", operator, key, name, does]`, where `does` is `["compute"]`, `["below", functionality]`,
 `["below within", functionality, excluded, included]`,
-`["calls", operator, excluded, included]`, `["fails", excluded, included]` or `["fallthrough"]`;
+`["calls", operator, excluded, included]`, `["calls twice", operator, excluded, included]` (within these blocks, and
+again after them), `["fails", excluded, included]` or `["fallthrough"]`;
 `["fallback", key]`, which enters the fallback for one of `PASSES_ON` then and not before;
 `["fallback", key, name, does]`, which enters another one; or
 `["call", operator, key sets, blocks]`, where a block is `["including", functionality]` or `["excluding", …]`."""
@@ -206,7 +207,8 @@ def _kernel(
                 raise _FailedError
             if kind == "below within":
                 return dispatcher.redispatch(operator, below(keys, other[0]), value)
-            return dispatcher.call(other[0], list(given), value)
+            found = dispatcher.call(other[0], list(given), value)
+        return dispatcher.call(other[0], list(given), value) if kind == "calls twice" else found
 
     return run
 

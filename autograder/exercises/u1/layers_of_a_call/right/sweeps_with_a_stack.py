@@ -1,4 +1,4 @@
-"""Goes through all events in order of time, with a stack of what is open on each thread."""
+"""Goes through all calls in order of time, with a stack of what is open on each thread. Ranges call nothing."""
 
 from collections import defaultdict
 
@@ -6,7 +6,8 @@ from collections import defaultdict
 def take_apart(events):
     open_on = defaultdict(list)
     python, parent, children = {}, {}, defaultdict(list)
-    ordered = sorted(events, key=lambda event: (event["start"], -event["end"]))
+    calls = [event for event in events if event["kind"] != "annotation"]
+    ordered = sorted(calls, key=lambda event: (event["start"], -event["end"]))
     for event in ordered:
         stack = open_on[event["thread"]]
         while stack and stack[-1]["end"] < event["end"]:

@@ -1,4 +1,4 @@
-"""Builds a tree for each thread by recursion, then walks it once."""
+"""Builds a tree for each thread by recursion, without ranges, which call nothing. Then it walks the tree once."""
 
 
 class Span:
@@ -21,7 +21,7 @@ class Span:
         return self.event["end"] - self.event["start"]
 
     def calls(self):
-        """The operators inside, looking through Python and ranges."""
+        """The operators inside, looking through Python."""
         found = []
         for span in self.inside:
             found += [span] if span.kind == "operator" else span.calls()
@@ -46,7 +46,7 @@ def take_apart(events):
         root = Span(None)
         # Longer ones first: what is inside comes later. Then in order of time, so that the branches are.
         for event in sorted(events, key=lambda event: (event["start"], -event["end"])):
-            if event["thread"] == thread:
+            if event["thread"] == thread and event["kind"] != "annotation":
                 root.put(Span(event))
         walk(root, None)
 
