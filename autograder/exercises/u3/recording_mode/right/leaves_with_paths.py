@@ -10,11 +10,10 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.records = []
 
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        options = kwargs or {}
+    def __torch_dispatch__(self, operator, types, args=(), kwargs={}):
         keys = []
-        for group in (list(args), options):
+        for group in (args, kwargs):
             found, _ = tree.tree_flatten_with_path(group)
             keys += [str(torch._C._dispatch_keys(one)) for _, one in found if isinstance(one, torch.Tensor)]
         self.records.append((str(operator), keys))
-        return operator(*args, **options)
+        return operator(*args, **kwargs)
