@@ -193,7 +193,7 @@ check.u4.in_place_errors(diagnose)
 # A network for a small chip keeps its weights as whole multiples of a step. Rounding has the derivative 0 almost everywhere, so
 # nothing would ever learn. *Learned step size quantization* (Esser and others, 2020) pretends in the backward pass that it had
 # another one, and learns the step as well. With v = x / step, and n = `torch.round(v)` kept between -levels and levels, the
-# result is step · n, and where g comes in:
+# result is step · n, and where a finite g comes in:
 #
 # | gradient of | where \|v\| ≤ levels | elsewhere |
 # | --- | --- | --- |
@@ -315,19 +315,19 @@ check.u4.checkpointing(checkpoint)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "forward_mode-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 5. Forwards
 #
-# *30 minutes, medium.* The backward pass answers: what does every input do to *this one result*? Sometimes you ask the other way
-# round: what does *one direction* of the input do to every result? That is a Jacobian-vector product, JVP. Compute it in two ways.
+# *30 minutes, medium.* The backward pass answers: what does every input do to *this one result*? The other way round: what does
+# *one direction* of the input do to every result? Compute this Jacobian-vector product, JVP, in two ways.
 #
 # - `Dual(value, tangent)`: a number that carries its derivative along, two tensors of the same shape and dtype. With `Dual(x, v)`
-#   in place of `x`, a function gives its value and its JVP. A dual number meets dual numbers, Python numbers and constant tensors,
-#   which are broadcast as usual. It works where autograd records nothing.
+#   in place of `x`, a function gives its value and its JVP. A dual meets others, Python numbers and constant tensors, broadcast
+#   and promoted as usual. It works where autograd records nothing.
 # - `jvp_by_two_backward_passes(function, x, tangent)`: the product alone, by `torch.autograd.grad`. `x` stays as it is, and so
-#   does its `.grad`. If `x` doesn't matter to the result, the product is 0.
+#   does its `.grad`, even after an error, which comes through. If `x` doesn't matter to the result, the product is 0.
 #
 # For example, at `x = 3` in the direction 1, `x * x` is `Dual(9, 6)`.
 #
 # <details><summary>Hint 1: a question</summary>Going backward with a vector w gives Jᵀw. As a function of w, that's linear. What is its derivative by w, and what do you get if you go backward through <em>it</em>?</details>
-# <details><summary>Hint 2: the idea</summary>A dual number follows the rules you know from school: (uv)' = u'v + uv'. A constant is a dual number whose tangent is zeros of its shape; with that, broadcasting takes care of itself. And <code>x ** 0</code> is flat everywhere, at 0 as well.</details>
+# <details><summary>Hint 2: the idea</summary>A dual number follows the rules you know from school: (uv)' = u'v + uv'. A constant is a dual number whose tangent is zeros of its shape and dtype; with that, broadcasting takes care of itself. And <code>x ** 0</code> is flat everywhere, at 0 as well.</details>
 # <details><summary>Hint 3: the shape</summary>First pass: <code>w = torch.zeros_like(y, requires_grad=True)</code>, <code>grad(y, x, w, create_graph=True)</code>. Second pass: <code>grad(that, w, tangent)</code>. <code>allow_unused=True</code> gives <code>None</code> where nothing leads to <code>x</code>. A result that doesn't ask for gradients never gets that far, and neither does a <em>that</em> in which <code>w</code> doesn't occur.</details>
 
 
@@ -429,7 +429,7 @@ class Dual:
         ### BEGIN SOLUTION
         if isinstance(other, Dual):
             return other
-        constant = torch.as_tensor(other, dtype=self.value.dtype)
+        constant = torch.as_tensor(other, dtype=torch.result_type(self.value, other))
         return Dual(constant, torch.zeros_like(constant))
         ### END SOLUTION
 

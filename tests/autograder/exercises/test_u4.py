@@ -186,11 +186,13 @@ def test_dual_numbers_of_the_judge_are_forward_mode() -> None:
         *(case for seed in range(3) for case in forward.hidden_cases(Random(seed))),
     ]
     for case in cases:
+        if case.parameters["raises"]:
+            continue
         value, product = forward.by_pytorch(case.parameters)
         assert value.isfinite().all()
         assert product.isfinite().all()
         if case.parameters["dual"]:
-            assert forward._alike(forward._by_dual(case.parameters, forward.Dual), product), case.name
+            assert forward._alike(case.parameters, forward._by_dual(case.parameters, forward.Dual), product), case.name
 
 
 def test_each_flaw_of_dual_numbers_changes_the_tangent_in_some_case() -> None:
@@ -201,8 +203,8 @@ def test_each_flaw_of_dual_numbers_changes_the_tangent_in_some_case() -> None:
         for way in ways:
             tangents = [forward._by_dual(one, way) for one in given]
             assert any(
-                tangent is not None and forward._like(tangent, value) and not forward._alike(tangent, product)
-                for tangent, (value, product) in zip(tangents, right, strict=True)
+                tangent is not None and forward._like(tangent, value) and not forward._alike(one, tangent, product)
+                for one, tangent, (value, product) in zip(given, tangents, right, strict=True)
             ), name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -43,6 +43,14 @@ MISCONCEPTIONS = {
         "it."
     ),
     "keyword arguments forgotten": "Tensors may come as keyword arguments, too, such as `out=`.",
+    "lists among keyword arguments forgotten": (
+        "A keyword argument may be a list of tensors, too, as in `out=[first, second]`. Flatten all the arguments at "
+        "once: `tree_leaves((args, kwargs))`."
+    ),
+    "one keyword only": (
+        "You look for tensors under `out` alone. Keyword arguments have other names as well, such as `weight` or "
+        "`values`: take the tensors of all of them."
+    ),
     "keyword arguments first": "The tensors come in the order of the arguments: keyword arguments are the last.",
     "parameters left out": (
         "A parameter is a tensor, too, though its type is another one: ask `isinstance(value, torch.Tensor)`."
@@ -95,6 +103,10 @@ def _flawed(keys: Callable[[Any, Any, Any], list[Any]], name: Callable[[Any], st
     return Flawed
 
 
+def _above_lists(arguments: Iterable[Any]) -> list[torch.Tensor]:
+    return [one for one in arguments if isinstance(one, torch.Tensor)]
+
+
 def _tensors(*arguments: Any) -> list[torch.Tensor]:
     return [one for one in tree_leaves(arguments) if isinstance(one, torch.Tensor)]
 
@@ -120,9 +132,11 @@ FLAWED: dict[str, type[Any]] = {
         lambda args, kwargs, found: _tensors(args, kwargs), lambda one: f"aten.{str(one).partition('.')[2]}"
     ),
     "keyword arguments forgotten": _flawed(lambda args, kwargs, found: _tensors(args)),
-    "lists forgotten": _flawed(
-        lambda args, kwargs, found: [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+    "lists forgotten": _flawed(lambda args, kwargs, found: _above_lists([*args, *kwargs.values()])),
+    "lists among keyword arguments forgotten": _flawed(
+        lambda args, kwargs, found: [*_tensors(args), *_above_lists(kwargs.values())]
     ),
+    "one keyword only": _flawed(lambda args, kwargs, found: _tensors(args, kwargs.get("out"))),
     "keyword arguments first": _flawed(lambda args, kwargs, found: _tensors(kwargs, args)),
     "parameters left out": _flawed(
         lambda args, kwargs, found: [one for one in _tensors(args, kwargs) if type(one) is torch.Tensor]
@@ -136,6 +150,15 @@ def hidden_cases(random: Random) -> list[Case]:
     """One case for each thing that is easily forgotten, then random programs."""
     fixed: dict[str, list[Program]] = {
         "keyword arguments": [program("plain plain", ["out", 0, 1]), program("inference inference", ["out", 0, 1])],
+        # The steps before it tell who looks into no list, or at no keyword, from who looks into no list at a keyword.
+        "lists among keyword arguments": [
+            program("plain grad", ["cat", 0, 1], ["out", 0, 1], ["out as a list", 0]),
+            program("inference plain", ["out", 0, 1], ["stack", 0, 1], ["out as a list", 0]),
+        ],
+        "keyword arguments of other names": [
+            program("plain plain", ["out", 0, 1], ["out by other names", 0], ["weighted", 0, 1]),
+            program("plain inference", ["weighted", 0, 1], ["out by other names", 1]),
+        ],
         "parameters": [program("parameter plain", ["linear", 1, 0], ["cat", 0, 1], ["add", 0, 0])],
         "lists": [program("plain grad rows", ["stack", 0, 1, 1], ["pick", 0, 2], ["cat", 1])],
         "no tensors": [program("plain", ["zeros"], ["add", 0, 1], ["zeros"])],

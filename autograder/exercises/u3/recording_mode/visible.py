@@ -43,6 +43,18 @@ def _out(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.mul(x.detach(), y.detach(), out=torch.empty(2, 3))
 
 
+def _out_as_a_list(x: torch.Tensor) -> torch.Tensor:
+    rows = [torch.empty(1, 3), torch.empty(1, 3)]
+    torch.split_copy(x.detach(), 1, out=rows)
+    return rows[1]
+
+
+def _out_by_other_names(x: torch.Tensor) -> torch.Tensor:
+    sorted_values = torch.empty(2, 3)
+    torch.sort(x.detach(), 1, descending=True, out=(sorted_values, torch.empty(2, 3, dtype=torch.int64)))
+    return sorted_values
+
+
 def _through_a_view(x: torch.Tensor) -> torch.Tensor:
     x.view(3, 2)[1] = 5.0
     return x
@@ -68,6 +80,11 @@ STEPS: dict[str, Callable[..., Any]] = {
     "through a view": lambda x: _through_a_view(x.detach().clone()),
     "add_": lambda x, y: x.detach().clone().add_(y),
     "out": _out,
+    "out as a list": _out_as_a_list,
+    # Two keyword arguments, `values` and `indices`.
+    "out by other names": _out_by_other_names,
+    # A keyword argument that is read, and not written to.
+    "weighted": lambda x, y: torch.histogram(x.detach(), 3, range=(-3.0, 6.0), weight=y.detach())[0],
     "dropout": lambda x: functional.dropout(x, 0.5, training=False),
     "layer_norm": lambda x: functional.layer_norm(x, (3,)),
     "like": lambda x: torch.full_like(x, 7.0),

@@ -12,7 +12,8 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.verdict import Agreement, Deviation
-from autograder.exercises.u4.forward_mode.visible import Program, function_of, made, program
+from autograder.exercises.explaining import OnDemand
+from autograder.exercises.u4.forward_mode.visible import PASSES, Program, function_of, made, program
 
 MISCONCEPTIONS = {
     "no dual number": (
@@ -22,8 +23,17 @@ MISCONCEPTIONS = {
     "wrong value": "The value of a dual number is what the function gives on tensors. Yours is another.",
     "wrong tangent": "The tangent of a dual number is not the derivative in the given direction.",
     "tangent of another shape": (
-        "A tangent has another shape or dtype than its value. When a constant is broadcast against a dual number, the "
+        "A tangent has another shape than its value. When a constant is broadcast against a dual number, the "
         "tangent grows with it: add zeros of the constant's shape."
+    ),
+    "tangent of another dtype": (
+        "A tangent has another dtype than its value. The zeros that stand for a constant have the *constant's* dtype: "
+        "beside a constant of double precision the value becomes one of double precision, and the tangent has to "
+        "follow. And a slope has the dtype of the value."
+    ),
+    "value of another dtype": (
+        "The value of a dual number has another dtype than what the function gives on tensors. A Python number changes "
+        "no dtype, and a constant tensor may: `torch.result_type(value, constant)` says which one both have together."
     ),
     "product of tangents": (
         "The tangent of a product is not the product of the tangents: it is one tangent times the other value, and the "
@@ -55,8 +65,17 @@ MISCONCEPTIONS = {
     "wrong product": "Two backward passes give another product than forward mode.",
     "product of another shape": "The product has the shape of the function's result, and its dtype.",
     "an input touched": (
-        "The input has a gradient afterwards, asks for one, or has other numbers; or the tangent does, or a weight in "
-        "the function has a gradient. Detach the input first, and use `torch.autograd.grad`, which lets `.grad` be."
+        "The input has a gradient afterwards, or other numbers, or it asks for gradients where it did not, or no "
+        "longer where it did; or the tangent does, or a weight in the function has a gradient. Detach the input first, "
+        "and use `torch.autograd.grad`, which lets `.grad` be."
+    ),
+    "touched by an error": (
+        "The function raised an error, and afterwards the input is not as it was: what you switched on for the passes "
+        "stayed on. Switch nothing on at the input itself: `x.detach()` gives a tensor of your own to ask."
+    ),
+    "an error hidden": (
+        "The function or its derivative raised an error, and yours returned as if nothing had happened. Let the error "
+        "through: there is no product."
     ),
 }
 
@@ -77,7 +96,7 @@ class Dual:
         return other, torch.zeros_like(other) if isinstance(other, torch.Tensor) else 0
 
     def _lifted(self, other: Any) -> Dual:
-        constant = torch.as_tensor(other, dtype=self.value.dtype)
+        constant = torch.as_tensor(other, dtype=torch.result_type(self.value, other))
         return self._new(constant, torch.zeros_like(constant))
 
     def _chain(self, value: torch.Tensor, slope: torch.Tensor) -> Dual:
@@ -267,6 +286,31 @@ def hidden_cases(random: Random) -> list[Case]:
         "less a constant that is wider": program([1], ["x - y", 0, 1], constants=[[4]]),
         "it subtracted from what is wider": program([1], ["x - y", 1, 0], constants=[[2, 3]]),
         "it added to what is wider": program([], ["x + y", 1, 0], constants=[[3]]),
+        # Zeros of another dtype than the constant's show where nothing else of the constant's comes in.
+        **{
+            f"{step} in two precisions, {side}": program(
+                [3], [step, *indices], constants=[[3]], dtype="float32", dtypes=["float64"]
+            )
+            for step in ("x + y", "x - y")
+            for side, indices in (("the constant behind", (0, 1)), ("the constant in front", (1, 0)))
+        },
+        "a product in two precisions": program(
+            [], ["x * y", 0, 1], ["x / y", 2, 0], constants=[[4]], dtype="float32", dtypes=["float64"]
+        ),
+        "a constant of single precision": program(
+            [3], ["x + y", 0, 1], ["x - y", 1, 2], ["x * y", 3, 1], constants=[[3]], dtypes=["float32"]
+        ),
+        "one constant of double precision": program(
+            [3], ["x + y", 0, 1], ["x * y", 1, 2], ["x - y", 3, 1], constants=[[]], dtype="float32", dtypes=["float64"]
+        ),
+        "whole constants": program(
+            [2, 3],
+            *(["x + y", 0, 1], ["x - y", 1, 2], ["x * y", 3, 1], ["x / y", 4, 1], ["x - y", 5, 1], ["x * y", 1, 6]),
+            constants=[[3]],
+            dtype="float32",
+            dtypes=["int64"],
+        ),
+        "divided by a whole number": program([3], ["exp", 0], ["x / y", 1, 2], constants=[[3]], dtypes=["int64"]),
         "x times itself": program([2, 2], ["x * y", 0, 0], ["x @ y", 1, 0], ["x / y", 2, 1], ["-x", 3]),
         "a matrix product of both": program([3, 3], ["sin", 0], ["x @ y", 0, 1], ["sum", 2]),
         "the sine": program([3], ["sin", 0]),
@@ -288,6 +332,9 @@ def hidden_cases(random: Random) -> list[Case]:
         "weights": program([3, 4], ["x @ y", 0, 1], ["tanh", 2], constants=[[4, 2]], dual=False, asking=True),
     }
     cases = [Case(name, _steady(random, partial(dict, one))) for name, one in pairs.items()]
+    for name, step in (("the function raises", "raise"), ("its derivative raises", "spoil")):
+        given = program([3], ["sin", 0], [step, 1], dual=False, raises=True, seed=random.randrange(10**6))
+        cases.append(Case(name, given))
     return cases + [Case(f"random {number}", _steady(random, lambda: random_program(random))) for number in range(4)]
 
 
@@ -338,8 +385,9 @@ def by_pytorch(given: Program) -> tuple[torch.Tensor, torch.Tensor]:
     return value, product
 
 
-def _alike(found: Any, wanted: torch.Tensor) -> bool:
-    relative = 1e-9 if wanted.dtype == torch.float64 else 1e-4
+def _alike(given: Program, found: Any, wanted: torch.Tensor) -> bool:
+    """As close as the narrowest of the dtypes that meet in a function allows, whichever its result has."""
+    relative = 1e-4 if "float32" in (given["dtype"], *(given["dtypes"] or ())) else 1e-9
     return agrees(found, wanted, relative=relative, absolute=relative)
 
 
@@ -352,28 +400,34 @@ def _like(found: torch.Tensor, wanted: torch.Tensor) -> bool:
     return (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
 
 
-def _beside(found: torch.Tensor, wanted: torch.Tensor) -> str:
+def _beside(given: Program, found: torch.Tensor, wanted: torch.Tensor) -> str:
     """What was expected and what came: size and dtype where they differ, else the first number that is not right."""
     if not _like(found, wanted):
         kinds = (f"{list(one.shape)} of {str(one.dtype).removeprefix('torch.')}" for one in (wanted, found))
         return "expected {}, got {}".format(*kinds)
-    place = next(at for at in product_of(*map(range, wanted.shape)) if not _alike(found[at], wanted[at]))
+    place = next(at for at in product_of(*map(range, wanted.shape)) if not _alike(given, found[at], wanted[at]))
     return f"at {list(place)} expected {wanted[place].item():.10g}, got {found[place].item():.10g}"
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """What differs from forward mode in PyTorch."""
     given = case.parameters
+    if given["raises"]:
+        if evidence.values["raised"] != [*PASSES]:
+            yield "an error hidden", ""
+        if evidence.values["untouched"] is not True:
+            yield "touched by an error", ""
+        return
     value, product = by_pytorch(given)
     if given["dual"]:
         yield from _judge_dual(given, evidence, value, product)
-    for name in ("passes", "passes on a leaf"):
+    for name in PASSES:
         found = evidence.tensors.get(name)
         if found is None:
             yield "no product", ""
             return
-        if not _alike(found, product):
-            yield _why_product(given, found, product), f"({name}: {_beside(found, product)})"
+        if not _alike(given, found, product):
+            yield _why_product(given, found, product), f"({name}: {_beside(given, found, product)})"
             return
     if evidence.values["untouched"] is not True:
         yield "an input touched", ""
@@ -386,23 +440,32 @@ def _judge_dual(
     if found[0] is None or found[1] is None:
         yield "no dual number", f"(but {evidence.values['dual is']})"
         return
-    if not _alike(found[0], value):
-        yield "wrong value", _beside(found[0], value)
+    if found[0].dtype != value.dtype:
+        yield "value of another dtype", f"({_beside(given, found[0], value)})"
+        return
+    if not _alike(given, found[0], value):
+        yield "wrong value", _beside(given, found[0], value)
+        return
+    if found[1].dtype != value.dtype:
+        yield "tangent of another dtype", f"({_beside(given, found[1], value)})"
         return
     if not _like(found[1], value):
-        yield "tangent of another shape", f"({_beside(found[1], value)})"
+        yield "tangent of another shape", f"({_beside(given, found[1], value)})"
         return
-    flawed = {name: [_by_dual(given, one) for one in ways] for name, ways in FLAWED.items()}
-    if _alike(found[1], product):
-        different = [name for name, tangents in flawed.items() if not any(_alike(one, product) for one in tangents)]
-        yield Agreement("wrong tangent", tuple(different))
+    tangents = OnDemand(FLAWED, lambda name: [_by_dual(given, one) for one in FLAWED[name]])
+    if _alike(given, found[1], product):
+        yield Agreement(
+            "wrong tangent",
+            lambda names: [name for name in names if not any(_alike(given, one, product) for one in tangents[name])],
+        )
         return
+    tangent = _numbers(found[1])
     fits = tuple(
         name
-        for name, tangents in flawed.items()
-        if any(one is not None and _alike(_numbers(found[1]), _numbers(one)) for one in tangents)
+        for name, ones in tangents.items()
+        if any(one is not None and _alike(given, tangent, _numbers(one)) for one in ones)
     )
-    yield Deviation("wrong tangent", fits, _beside(found[1], product), len(given["steps"]))
+    yield Deviation("wrong tangent", fits, _beside(given, found[1], product), len(given["steps"]))
 
 
 def _by_dual(given: Program, dual: type[Dual]) -> torch.Tensor | None:
@@ -421,6 +484,6 @@ def _why_product(given: Program, found: torch.Tensor, product: torch.Tensor) -> 
     result = function_of(given, constants)(leaf)
     if result.requires_grad and result.shape == tangent.shape:
         (backward,) = torch.autograd.grad(result, leaf, tangent)
-        if _alike(found, backward):
+        if _alike(given, found, backward):
             return "a vector times the Jacobian"
     return "wrong product" if _like(found, product) else "product of another shape"

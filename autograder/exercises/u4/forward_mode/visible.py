@@ -14,8 +14,25 @@ Program = dict[str, Any]
 
 `sizes`: of `x`. `constants`: sizes of the others. `steps`: names of `STEPS` with indices of values (`x`, the
 constants, then what the steps gave). `dual`: whether it is tried with dual numbers. `zeros`: whether every other number
-of `x` is 0. `asking`: whether the constants ask for gradients, as weights do.
+of `x` is 0. `asking`: whether the constants ask for gradients, as weights do. `dtypes`: of the constants; `None` is
+that of `x`. `raises`: whether the function raises an error, or its derivative.
 """
+
+
+class FunctionError(Exception):
+    """What a function raises that does not come to an end."""
+
+
+def _refuse(x: Any) -> Any:
+    raise FunctionError("this function raises an error")
+
+
+def _spoil(x: torch.Tensor) -> torch.Tensor:
+    """A function whose derivative raises: what the backward pass reads is overwritten."""
+    found = x.exp()
+    found.mul_(2)
+    return found
+
 
 STEPS: dict[str, Callable[..., Any]] = {
     "x + y": lambda x, y: x + y,
@@ -50,15 +67,23 @@ STEPS: dict[str, Callable[..., Any]] = {
     "relu": lambda x: x.relu(),
     "sum": lambda x: x.sum(),
     "sigmoid": lambda x: x.sigmoid(),
+    "raise": _refuse,
+    "spoil": _spoil,
 }
 """What a function is made of. Operators and methods, so that tensors and dual numbers both can do it; not `sigmoid`,
-which the task asks of no dual number."""
+which the task asks of no dual number, nor what raises an error."""
 
 
 def program(sizes: list[int], *steps: list[Any], constants: list[list[int]] | None = None, **more: Any) -> Program:
     """A function of `x`; see `Program`."""
     usual = {"dual": True, "seed": 0, "dtype": "float64", "zeros": False, "asking": False}
+    usual |= {"dtypes": None, "raises": False}
     return {"sizes": sizes, "constants": constants or [], "steps": list(steps), **usual, **more}
+
+
+PASSES = ("passes", "passes on a leaf", "passes inside a graph")
+"""What the two backward passes give: at a tensor, at a leaf that asks for gradients, and at what was computed from
+one."""
 
 
 def visible_cases() -> list[Case]:
@@ -101,9 +126,16 @@ def made(given: Program) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]
     )
     if given["zeros"]:
         x.view(-1)[::2] = 0
+    if given["dtypes"]:
+        constants = [_in_dtype(one, getattr(torch, name)) for one, name in zip(constants, given["dtypes"], strict=True)]
     for constant in constants:
         constant.requires_grad_(given["asking"])
     return x, tangent, constants
+
+
+def _in_dtype(constant: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Whole numbers are at least 1, so that one can divide by them."""
+    return constant.to(dtype) if dtype.is_floating_point else (1 + 3 * constant.abs()).to(dtype)
 
 
 def function_of(given: Program, constants: list[torch.Tensor]) -> Callable[[Any], Any]:
@@ -119,10 +151,10 @@ def function_of(given: Program, constants: list[torch.Tensor]) -> Callable[[Any]
 
 
 def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
-    """Differentiate a function in both ways."""
+    """Differentiate a function in both ways, the second one at a tensor, at a leaf, and at a tensor with a history."""
     given = case.parameters
     tensors: dict[str, torch.Tensor] = {}
-    values: dict[str, Any] = {"dual is": "", "untouched": True}
+    values: dict[str, Any] = {"dual is": "", "untouched": True, "raised": []}
     if given["dual"]:
         # Nothing can be recorded here, so a dual number has to know its tangent by itself.
         with torch.inference_mode():
@@ -136,16 +168,24 @@ def probe(case: Case, dual: Any, jvp_by_two_backward_passes: Any) -> Evidence:
         tensors = {name: one.clone() for name, one in tensors.items()}
     x, tangent, constants = made(given)
     leaf = x.clone().requires_grad_()
+    inner = leaf * 1
+    before = [(one.requires_grad, one.grad_fn) for one in (x, leaf, inner, tangent, *constants)]
     function = function_of(given, constants)
-    for name, asked in (("passes", x), ("passes on a leaf", leaf)):
-        found = jvp_by_two_backward_passes(function, asked, tangent)
+    for name, asked in zip(PASSES, (x, leaf, inner), strict=True):
+        try:
+            found = jvp_by_two_backward_passes(function, asked, tangent)
+        except (FunctionError, RuntimeError):
+            if not given["raises"]:
+                raise
+            values["raised"].append(name)
+            continue
         if isinstance(found, torch.Tensor):
             tensors[name] = found.detach().clone()
     x_before, tangent_before, _ = made(given)
     values["untouched"] = bool(
         all(one.grad is None for one in (leaf, x, *constants))
-        and not (x.requires_grad or tangent.requires_grad)
-        and all(torch.equal(one.detach(), x_before) for one in (leaf, x))
+        and before == [(one.requires_grad, one.grad_fn) for one in (x, leaf, inner, tangent, *constants)]
+        and all(torch.equal(one.detach(), x_before) for one in (leaf, x, inner))
         and torch.equal(tangent, tangent_before)
     )
     return Evidence(values, tensors)

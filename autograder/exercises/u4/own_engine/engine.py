@@ -28,6 +28,7 @@ FLAWS: dict[str, tuple[frozenset[str], ...]] = {
     "dtypes not restored": _ways("any dtype", ("", "but at leaves", "but inside")),
     "waits for a gradient that is None": _ways("None does not count"),
     "zeros for None": _ways("zeros"),
+    "given gradients overwritten": _ways("into what was given"),
 }
 """For each mistake (a misconception of the judge) the ways to make it, as what an engine does otherwise."""
 
@@ -53,7 +54,7 @@ def run_backward(
     edges = [get_gradient_edge(one) for one in tensors]
     engine = _Engine(flaws, [edge.node for edge in edges])
     for edge, gradient in zip(edges, gradients, strict=True):
-        engine.deposit(edge.node, edge.output_nr, gradient)
+        engine.give(edge.node, edge.output_nr, gradient)
     # A dictionary keeps the order and drops what is there twice.
     for node in dict.fromkeys(edge.node for edge in edges):
         if "roots at once" in flaws or not engine.missing[node]:
@@ -68,6 +69,7 @@ class _Engine:
         self.ready: list[Any] = []
         self._buffers: dict[Any, list[torch.Tensor | None]] = {}
         self.missing: Counter[Any] = Counter()
+        self._given: set[tuple[Any, int]] = set()
         known = set(roots)
         waiting = list(known)
         while waiting:
@@ -75,6 +77,11 @@ class _Engine:
             self.missing.update(set(following) if "nodes, not edges" in flaws else following)
             waiting += [node for node in dict.fromkeys(following) if node not in known]
             known.update(following)
+
+    def give(self, node: Any, number: int, gradient: torch.Tensor) -> None:
+        """Begin at a node with a gradient of the caller's."""
+        self.deposit(node, number, gradient)
+        self._given.add((node, number))
 
     def deposit(self, node: Any, number: int, gradient: torch.Tensor | None) -> None:
         """Keep a gradient until its node is called."""
@@ -88,6 +95,9 @@ class _Engine:
         if "any dtype" not in self._flaws or exception in self._flaws:
             gradient = gradient.to(inputs[number].dtype)
         before = None if "last gradient" in self._flaws else buffer[number]
+        if before is not None and "into what was given" in self._flaws and (node, number) in self._given:
+            before.add_(gradient)
+            return
         buffer[number] = gradient if before is None else before + gradient
 
     def run(self) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import product
 from random import Random
 from typing import Any
@@ -11,8 +11,19 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.verdict import Agreement, Deviation
+from autograder.exercises.explaining import OnDemand
 from autograder.exercises.u4.own_engine.engine import FLAWS, RIGHT, run_backward
-from autograder.exercises.u4.own_engine.visible import Program, build, in_words, leaf, program, reached
+from autograder.exercises.u4.own_engine.visible import (
+    Program,
+    another_graph,
+    build,
+    gradients_of,
+    in_words,
+    leaf,
+    program,
+    reached,
+    watched,
+)
 
 MISCONCEPTIONS = {
     "no list of nodes": "`run_backward` must return a list: the nodes, in the order in which you called them.",
@@ -94,6 +105,19 @@ MISCONCEPTIONS = {
     "waits for a gradient that is None": (
         "A node handed on `None`, and you did not count that edge down: the node behind it waits forever. `None` is no "
         "gradient, but nothing else will come over this edge. Call the node behind it once nothing is missing any more."
+    ),
+    "leaves filled by hand": (
+        "The gradients are right, but no `AccumulateGrad` was called for some of them: hooks on the leaf do not run, "
+        "and a `.grad` that somebody holds is not added to. It is a node like others: call it."
+    ),
+    "state of another call": (
+        "One call of yours has an influence on the next one, over another graph of the same leaves. A node that raised "
+        "may have left something behind. What you count and keep belongs to one call: make it anew inside the function."
+    ),
+    "given gradients overwritten": (
+        "A gradient that the caller gave you has other numbers afterwards. Somebody may still need it, and the next "
+        "backward pass begins with it: add gradients up with `x + y`, which makes a new tensor, and not with `+=` or "
+        "`add_`."
     ),
     "zeros for None": (
         "You give a node zeros for an input to which no gradient came. Give it `None`: then the node leaves out what "
@@ -189,9 +213,23 @@ def hidden_cases(random: Random) -> list[Case]:
         ),
         "twice": program([wide], ["sin", 0], ["mul", 1, 0], tensors=[2], times=2),
         "a leaf times itself": program([wide], ["sin", 0], ["mul", 0, 0], ["add", 1, 2], tensors=[3]),
+        # Both leaves have got a gradient when the node raises: one has had its turn, and the other waits for more.
         "a node that raises": program(
-            [wide, wide], ["sin", 0], ["tanh", 2], ["overwrite", 3], ["mul", 4, 1], tensors=[5], raises=True
+            [wide, wide],
+            *(["sin", 0], ["tanh", 2], ["overwrite", 3], ["mul", 4, 1], ["add", 5, 0]),
+            tensors=[6],
+            raises=True,
+            again=True,
         ),
+        "another graph of the same leaves": program(
+            [wide, flat], ["sin", 0], ["mul", 2, 1], ["mul", 3, 0], tensors=[4, 2], again=True
+        ),
+        # A gradient that is given is the first to come to a node, and one that comes later is added: at the end of an
+        # inner node, of a leaf, and of a tensor that is there twice.
+        "given gradients": program(
+            [wide], ["sin", 0], ["mul", 1, 1], ["cos", 2], tensors=[*random.sample([0, 1, 2, 3], 4)], times=2
+        ),
+        "given twice": program([wide], ["sin", 0], ["tanh", 1], tensors=[2, 2, 1], times=2),
         "where nothing is recorded": program([wide], ["sin", 0], ["mul", 1, 1], tensors=[2], records=False),
         "a long chain": program([flat], *[["sin", number] for number in range(3000)], tensors=[3000]),
     }
@@ -264,7 +302,23 @@ def by_pytorch(given: Program) -> Seen:
         torch.autograd.backward(tensors, gradients, retain_graph=True)
     for handle in handles:
         handle.remove()
-    return orders, _gradients(leaves)
+    return orders, gradients_of(leaves)
+
+
+def filled_by_pytorch(given: Program) -> list[int]:
+    """The leaves that an `AccumulateGrad` fills, one for each call of it."""
+    leaves, tensors, gradients = build(given)
+    with watched(leaves) as filled:
+        for _ in range(given["times"]):
+            torch.autograd.backward(tensors, gradients, retain_graph=True)
+    return filled
+
+
+def again_by_pytorch(given: Program) -> dict[str, torch.Tensor]:
+    """The gradients of the other graph of the same leaves."""
+    leaves, _, _ = build(given)
+    torch.autograd.backward(*another_graph(leaves))
+    return {f"again, {name}": gradient for name, gradient in gradients_of(leaves).items()}
 
 
 def by_model(given: Program, flaws: frozenset[str] = RIGHT) -> Seen | None:
@@ -276,11 +330,7 @@ def by_model(given: Program, flaws: frozenset[str] = RIGHT) -> Seen | None:
         orders = [[numbers[node] for node in run_backward(tensors, gradients, flaws)] for _ in range(given["times"])]
     except (RuntimeError, IndexError):
         return None
-    return orders, _gradients(leaves)
-
-
-def _gradients(leaves: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {f"leaf {number}": one.grad for number, one in enumerate(leaves) if one.grad is not None}
+    return orders, gradients_of(leaves)
 
 
 def as_comparable(order: list[int], leaves: set[int]) -> list[list[int]]:
@@ -306,6 +356,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             yield "an error hidden", ""
         if evidence.values["recording"] != [True]:
             yield "autograd left off after an error", ""
+        if not _alike(again_by_pytorch(given), _again(evidence)):
+            yield "state of another call", ""
         return
     leaves = {number for number, node in enumerate(nodes) if in_words(node) == "AccumulateGrad"}
     orders = evidence.values["orders"]
@@ -329,7 +381,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     right = [as_comparable(order, leaves) for order in wanted_orders]
     # A long chain would take long with each of them, and tells nothing that a short one does not.
     ways = FLAWS if len(nodes) <= LONGEST_EXPLAINED else {}
-    flawed = {name: [by_model(given, flaws) for flaws in variants] for name, variants in ways.items()}
+    flawed = OnDemand(ways, lambda name: [by_model(given, flaws) for flaws in ways[name]])
+    gradients = {name: one for name, one in evidence.tensors.items() if name not in _again(evidence)}
 
     def same(seen: Seen | None, orders: list[Any], gradients: dict[str, torch.Tensor]) -> bool:
         return (
@@ -338,13 +391,26 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             and _alike(seen[1], gradients)
         )
 
-    if found == right and _alike(wanted, evidence.tensors):
-        excluded = tuple(name for name, seen in flawed.items() if not any(same(one, right, wanted) for one in seen))
+    if found == right and _alike(wanted, gradients):
+
+        def excluded(names: Collection[str]) -> list[str]:
+            return [
+                name for name in names if name in ways and not any(same(one, right, wanted) for one in flawed[name])
+            ]
+
         yield from (Agreement(question, excluded) for question in ("another order", "wrong gradients"))
+        if sorted(evidence.values["filled"]) != sorted(filled_by_pytorch(given)):
+            yield "leaves filled by hand", ""
+        elif given["again"] and not _alike(again_by_pytorch(given), _again(evidence)):
+            yield "state of another call", ""
         return
-    fits = tuple(name for name, seen in flawed.items() if any(same(one, found, evidence.tensors) for one in seen))
+    fits = tuple(name for name, seen in flawed.items() if any(same(one, found, gradients) for one in seen))
     question = "another order" if found != right else "wrong gradients"
-    yield Deviation(question, fits, _difference(nodes, orders, wanted_orders, evidence.tensors, wanted), len(nodes))
+    yield Deviation(question, fits, _difference(nodes, orders, wanted_orders, gradients, wanted), len(nodes))
+
+
+def _again(evidence: Evidence) -> dict[str, torch.Tensor]:
+    return {name: one for name, one in evidence.tensors.items() if name.startswith("again, ")}
 
 
 def _alike(wanted: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> bool:

@@ -24,7 +24,8 @@ Program = dict[str, Any]
 `leaves`: sizes, dtype and whether it asks for gradients. `steps`: names of `STEPS` with indices of values; each adds
 its results to the values. `tensors`: indices of those at which backward begins. `times`: how often. `seed`: for the
 numbers. `gradients`: the dtype of the gradients that backward is given; `None` is that of their tensors. `raises`:
-whether a node raises an error. `records`: whether autograd records where backward is called.
+whether a node raises an error. `records`: whether autograd records where backward is called. `again`: whether another
+graph of the same leaves is run afterwards.
 """
 
 STEPS: dict[str, Callable[..., Any]] = {
@@ -57,6 +58,7 @@ def leaf(*sizes: int, dtype: str = "float64", asks: bool = True) -> list[Any]:
 def program(leaves: list[Any], *steps: list[Any], tensors: list[int], **more: Any) -> Program:
     """A program; see `Program`."""
     usual = {"times": 1, "seed": 0, "gradients": None, "raises": False, "records": True}
+    usual |= {"again": False}
     return {"leaves": leaves, "steps": list(steps), "tensors": tensors, **usual, **more}
 
 
@@ -109,6 +111,40 @@ def build(given: Program) -> tuple[list[torch.Tensor], list[torch.Tensor], list[
     return leaves, tensors, gradients
 
 
+def another_graph(leaves: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """A graph that shares nothing with a program's but its leaves: where backward begins, and the gradients."""
+    tensors = [(one * 3).sin() for one in leaves if one.requires_grad]
+    return tensors, [torch.ones_like(one) for one in tensors]
+
+
+@contextmanager
+def watched(leaves: list[torch.Tensor]) -> Iterator[list[int]]:
+    """The numbers of the leaves whose `.grad` an `AccumulateGrad` fills meanwhile.
+
+    PyTorch calls such a hook from within that node, whoever calls the node.
+    """
+    filled: list[int] = []
+
+    def note(number: int) -> Callable[[torch.Tensor], None]:
+        return lambda _: filled.append(number)
+
+    handles = [
+        leaf.register_post_accumulate_grad_hook(note(number))
+        for number, leaf in enumerate(leaves)
+        if leaf.requires_grad
+    ]
+    try:
+        yield filled
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def gradients_of(leaves: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The gradient of each leaf that has one."""
+    return {f"leaf {number}": one.grad for number, one in enumerate(leaves) if one.grad is not None}
+
+
 def reached(tensors: list[torch.Tensor]) -> list[Any]:
     """Every node of the graph behind some tensors, in an order that depends on the graph alone."""
     nodes: list[Any] = []
@@ -154,21 +190,22 @@ def engine_off() -> Iterator[None]:
 
 def probe(case: Case, run_backward: Any) -> Evidence:
     """Record a program, let the learner's engine walk its graph, and look at the leaves."""
-    leaves, tensors, gradients = build(case.parameters)
+    given = case.parameters
+    leaves, tensors, gradients = build(given)
     nodes = reached(tensors)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     orders: list[list[int] | None] = []
     recording: list[bool] = []
     raised = False
-    with engine_off():
-        for _ in range(case.parameters["times"]):
-            torch.set_grad_enabled(case.parameters["records"])
+    with engine_off(), watched(leaves) as filled:
+        for _ in range(given["times"]):
+            torch.set_grad_enabled(given["records"])
             try:
                 found = run_backward(list(tensors), list(gradients))
             except RuntimeError as error:
                 if REFUSED in str(error):
                     return Evidence({"refused": str(error)[:200]})
-                if not case.parameters["raises"]:
+                if not given["raises"]:
                     raise
                 raised, found = True, []
             finally:
@@ -176,13 +213,20 @@ def probe(case: Case, run_backward: Any) -> Evidence:
                 torch.set_grad_enabled(True)
             known = isinstance(found, (list, tuple))
             orders.append([numbers.get(id(one), -1) for one in found[:MOST_CALLS]] if known else None)
-    grads = {f"leaf {number}": one.grad for number, one in enumerate(leaves) if one.grad is not None}
+    grads = gradients_of(leaves)
     recorded = [name for name, grad in grads.items() if grad.requires_grad]
     closed = [name for name, grad in grads.items() if grad.is_inference()]
-    return Evidence(
-        {"orders": orders, "recorded": recorded, "closed": closed, "recording": recording, "raised": raised},
-        {name: grad.detach().clone() for name, grad in grads.items()},
-    )
+    values = {"orders": orders, "recorded": recorded, "closed": closed, "recording": recording, "raised": raised}
+    values |= {"filled": filled[:MOST_CALLS]}
+    grads = {name: grad.detach().clone() for name, grad in grads.items()}
+    if given["again"]:
+        for one in leaves:
+            one.grad = None
+        others, of_others = another_graph(leaves)
+        with engine_off():
+            run_backward(others, of_others)
+        grads |= {f"again, {name}": grad.detach().clone() for name, grad in gradients_of(leaves).items()}
+    return Evidence(values, grads)
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

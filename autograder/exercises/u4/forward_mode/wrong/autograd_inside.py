@@ -79,7 +79,7 @@ class Dual:
         """A dual number as it is; a constant (a tensor or a Python number) as a dual number."""
         if isinstance(other, Dual):
             return other
-        constant = torch.as_tensor(other, dtype=self.value.dtype)
+        constant = torch.as_tensor(other, dtype=torch.result_type(self.value, other))
         return Dual(constant, torch.zeros_like(constant))
 
     # Further methods of your own go here.

@@ -1,4 +1,4 @@
-"""wrong value
+"""value of another dtype
 
 Constants are made double precision, whatever the number they meet.
 """

@@ -1,4 +1,4 @@
-"""tangent of another shape
+"""tangent of another dtype
 
 The tangent loses the dtype in relu.
 """
