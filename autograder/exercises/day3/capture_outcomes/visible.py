@@ -143,12 +143,9 @@ class Shortcut(Plain):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, 4) to (batch, 4)."""
-        if torch.jit.is_scripting():
-            return self.layer(x).mean(dim=1)
-        elif torch.compiler.is_exporting():
-            return self.layer(x).mean(dim=1)
-        else:
-            return self.layer(x.abs()).mean(dim=1)
+        if not torch.jit.is_scripting():  # apart from the other question, which no script can ask
+            x = x if torch.compiler.is_exporting() else x.abs()
+        return self.layer(x).mean(dim=1)
 
 
 MODELS: dict[str, type[Plain]] = {

@@ -57,8 +57,8 @@ MISCONCEPTIONS = {
         "instead of from training. Export in evaluation mode, whichever mode the model came in."
     ),
     "program of an earlier call": (
-        "Your program computes with weights that the model had at an earlier call of `extract`. The same model with the "
-        "same inputs may have been trained in between: extract it anew each time."
+        "Your program computes with weights that the model had at an earlier call of `extract`. The same model with "
+        "the same inputs may have been trained in between: extract it anew each time."
     ),
     "froze the batch size": (
         "Your program serves only the batch size of the example. Dimension 0 of *every* tensor input varies, also in a "
