@@ -179,8 +179,7 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Find the input on which a trace is silently wrong
 #
-# *10 minutes, easy.* `torch.jit.trace` repeats on other inputs what happened on one example. Where the model does
-# something else, nobody is told.
+# *10 minutes, easy.* `torch.jit.trace` silently repeats on other inputs what happened on one example.
 #
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
 # model's; or `None` if it finds no such input. A fair input is a finite `float32` tensor of shape `(batch, length, width)`
@@ -188,7 +187,7 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # An error is none either: at least it's loud. An answer of another shape is wrong. `nan` where the model gives `nan` is
 # right.
 #
-# The models are below. On three of them the trace is never silently wrong: it's faithful, or faithful up to rounding, or
+# The models are below. On three of them the trace is never silently wrong: it's faithful, perhaps up to rounding, or
 # raises an error at every other length. For those, `None` is the right answer.
 #
 # <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
