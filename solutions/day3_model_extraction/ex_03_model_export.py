@@ -179,15 +179,15 @@ check.day3.capture_outcomes(predictions, measure_capture)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silent_mistake-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 3. Find the input on which a trace is silently wrong
 #
-# *10 minutes, easy.* `torch.jit.trace` repeats on other inputs what happened on one example. Where the model does
-# something else, nobody is told.
+# *10 minutes, easy.* `torch.jit.trace` silently repeats on other inputs what happened on one example.
 #
 # Write `find_silent_mistake(model, traced, example)`. It returns an input on which `traced` gives an answer, but not the
 # model's; or `None` if it finds no such input. A fair input is a finite `float32` tensor of shape `(batch, length, width)`
 # with the width of the example, at least one row and one step, and values from -1000 to 1000. Rounding (1e-4) is no mistake.
-# An error is none either: at least it's loud. An answer of another shape is wrong.
+# An error is none either: at least it's loud. An answer of another shape is wrong. `nan` where the model gives `nan` is
+# right.
 #
-# The models are below. On three of them the trace is never silently wrong: it's faithful, or faithful up to rounding, or
+# The models are below. On three of them the trace is never silently wrong: it's faithful, perhaps up to rounding, or
 # raises an error at every other length. For those, `None` is the right answer.
 #
 # <details><summary>Hint 1: a question</summary>For each model: what did the tracer see as a plain Python number or decision? Which inputs would have changed it?</details>
@@ -215,7 +215,7 @@ def find_silent_mistake(model: nn.Module, traced, example: torch.Tensor) -> torc
                 except RuntimeError:
                     continue
                 wanted = model(x)
-                if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3):
+                if found.shape != wanted.shape or not torch.allclose(found, wanted, 1e-3, 1e-3, equal_nan=True):
                     return x
     return None
     ### END SOLUTION

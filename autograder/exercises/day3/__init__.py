@@ -52,6 +52,7 @@ TASKS = (
             "promises lengths that fail",
             "promises lengths without an answer",
             "range too narrow",
+            "stops below the table's end",
         ),
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),

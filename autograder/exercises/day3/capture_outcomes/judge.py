@@ -27,6 +27,16 @@ MISCONCEPTIONS = {
         "it with the *model* (not with itself), and on the other inputs too: on the example it is mostly right. `nan` "
         "is right only where the model gives `nan`, too."
     ),
+    "number for nan": (
+        "You say 'whole' where the captured program gives numbers and the model gives `nan`. That is a wrong answer, "
+        "too: `nan` is right only where *both* give it. Leave no element out of the comparison; `torch.allclose` with "
+        "`equal_nan=True` takes two `nan` for equal, and a number and `nan` for different."
+    ),
+    "only recordings compared": (
+        "You say 'whole' of `script` or `export`, and what it captured gives wrong answers without a word. These two "
+        "can be wrong as well: a model may ask whether it is being captured (`torch.jit.is_scripting()`, "
+        "`torch.compiler.is_exporting()`) and go another way then. Compare with the model, whichever method it was."
+    ),
     "refusal taken for a mistake": (
         "You say 'wrong' where the captured program refuses other inputs with an error. That is honest: wrong is only "
         "an answer that differs from the model's."
@@ -94,6 +104,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             name = "refusal missed" if word == "refused" else BETWEEN.get((word, found[method]), "other outcome")
             if name == "refusal taken for a mistake" and "nan" in case.parameters:  # where nothing is refused
                 name = "nan taken for a mistake"
+            if name == "silent mistake missed" and case.parameters["model"] == "undefined":
+                name = "number for nan"
+            if name == "silent mistake missed" and method in ("script", "export"):
+                name = "only recordings compared"
             yield name, f"(method {method}: you say {found[method]!r})"
             return
     predicted = evidence.values["predicted"]

@@ -124,6 +124,30 @@ class Counting(Variadic):
         return torch.zeros(int(x.shape[0]), 4) + self.total(self.layer(x), x).mean(dim=[0, 1])
 
 
+class Undefined(Variadic):
+    """Asks what it was given, and has no answer where all is below 0; whoever takes the other side has numbers there.
+
+    Where both have numbers, these are the same.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, 4) to (batch, 4)."""
+        hidden = self.total(self.layer(x), x).mean(dim=1)
+        if isinstance(x, torch.Tensor):
+            return hidden + 0.0 * torch.log(x.amax())
+        return hidden
+
+
+class Shortcut(Plain):
+    """Goes another way when it is scripted or exported, which is right only where nothing is below 0."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, length, 4) to (batch, 4)."""
+        if not torch.jit.is_scripting():  # apart from the other question, which no script can ask
+            x = x if torch.compiler.is_exporting() else x.abs()
+        return self.layer(x).mean(dim=1)
+
+
 MODELS: dict[str, type[Plain]] = {
     "plain": Plain,
     "branch": Branch,
@@ -135,6 +159,8 @@ MODELS: dict[str, type[Plain]] = {
     "picky": Picky,
     "counting": Counting,
     "strict": Strict,
+    "undefined": Undefined,
+    "shortcut": Shortcut,
 }
 PREDICTED = ("plain", "branch", "loop")
 """The models for which the learner writes a prediction."""

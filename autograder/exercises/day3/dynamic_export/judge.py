@@ -17,6 +17,9 @@ from autograder.exercises.day3.dynamic_export.visible import Reader, build, draw
 MOST_ROWS = 64
 """The batch size up to which the task asks for."""
 
+LONG = (4100, 5000)
+"""How many positions a long table has, at least and at most: whoever tries each length still has time."""
+
 DTYPES = {"tokens": "int64", "mask": "float32"}
 """What the model takes."""
 
@@ -69,6 +72,11 @@ MISCONCEPTIONS = {
         "The model is right for more sizes than your program promises: batches from 1 to 64, and every length from the "
         "least to the greatest that it can serve."
     ),
+    "stops below the table's end": (
+        "Your program promises less than the longest text that this model can read: its table (`model.positions`) has "
+        "thousands of positions. No number that you think up is the greatest length of every model; ask the model that "
+        "you were given."
+    ),
     "other dtypes": (
         "Your program takes `tokens` or `mask` in another dtype than the model does. What you export with decides: "
         "leave the dtypes of the example as they are."
@@ -80,7 +88,8 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """Other tables, prompts and examples; one model has no prompt, so that a single token is enough for it.
 
-    Another serves three lengths, and its example is as long as can be: only in this range can it be exported.
+    Another serves three lengths, and its example is as long as can be: only in this range can it be exported. The last
+    one reads longer texts than the greatest lengths that learners think up: 512, 1024, 4096.
     """
     cases = []
     for i in range(3):
@@ -96,7 +105,9 @@ def hidden_cases(random: Random) -> list[Case]:
         if i == 1:
             parameters |= {"positions": 14, "skip": 11, "length": 14}
         cases.append(Case(f"hidden {i}", parameters))
-    return cases
+    long = {"positions": random.randint(*LONG), "skip": random.randint(1, 5), "batch": random.randint(2, 4)}
+    long |= {"length": random.randint(10, 40), "seed": random.randrange(2**31)}
+    return [*cases, Case("hidden a long table", long)]
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -213,5 +224,7 @@ def promised(case: Case, shapes: dict[str, Any], ranges: dict[str, Any]) -> Iter
         yield "promises lengths without an answer", said
     elif from_ == 2 and least == 1:
         yield "left length one out", said
+    elif from_ == least and to < most and most >= LONG[0]:
+        yield "stops below the table's end", said
     elif from_ > least or to < most or (rows_from or 0) > 1 or (rows_to is not None and rows_to < MOST_ROWS):
         yield "range too narrow", said

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import ENCODED_VALUE, decode, run_flat
 from autograder.exchange.graph_form.nodes import all_nodes, placeholders
-from autograder.exercises.day3.extract_any.visible import as_call, build, draw_inputs
+from autograder.exercises.day3.extract_any.visible import as_call, build, draw_inputs, in_training
 
 MISCONCEPTIONS = {
     "no exported program": "Return what `torch.export.export` returns, an `ExportedProgram`.",
@@ -33,7 +33,10 @@ MISCONCEPTIONS = {
         "`model.training` reaches the model alone, and `copy.copy` makes a new model with the same layers: take "
         "`copy.deepcopy`, or put back the mode of each module."
     ),
-    "model changed": "After the extraction the caller's model has other parameters or buffers than before.",
+    "model changed": (
+        "After the extraction the caller's model has other parameters or buffers than before. A model may count or "
+        "measure in its buffers whenever it is called: work on a copy, and call only that."
+    ),
     "left frozen": (
         "After the extraction other weights of the caller's model require gradients than before. Put each "
         "`requires_grad` back, or work on a copy."
@@ -52,6 +55,10 @@ MISCONCEPTIONS = {
     "exported in training mode": (
         "Your program behaves as in training: dropout draws, or batch normalisation takes its figures from the batch "
         "instead of from training. Export in evaluation mode, whichever mode the model came in."
+    ),
+    "program of an earlier call": (
+        "Your program computes with weights that the model had at an earlier call of `extract`. The same model with "
+        "the same inputs may have been trained in between: extract it anew each time."
     ),
     "froze the batch size": (
         "Your program serves only the batch size of the example. Dimension 0 of *every* tensor input varies, also in a "
@@ -74,7 +81,10 @@ MISCONCEPTIONS = {
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Each kind of model, with other sizes and in the other mode: one in part frozen, one with a number as an input."""
+    """Each kind of model, with other sizes and in the other mode: one in part frozen, one with a number as an input.
+
+    One is extracted twice, and trained in between. One has a module of no kind that PyTorch has.
+    """
     more: dict[str, dict[str, Any]] = {
         "images": {"frozen": True},
         "detector": {"scale": random.choice([0.5, 2.0, 3.0])},
@@ -89,7 +99,7 @@ def hidden_cases(random: Random) -> list[Case]:
     further = [
         ("a number in its place", more["detector"] | {"model": "detector", "positional": True, "training": False}),
         ("positional arguments that nest", {"positional": True, "flip": True, "training": True}),
-        ("keywords that nest", {"positional": False, "flip": False, "training": False}),
+        ("keywords that nest", {"positional": False, "flip": False, "training": False, "again": True}),
         (
             "training inside evaluation",
             {
@@ -99,6 +109,7 @@ def hidden_cases(random: Random) -> list[Case]:
                 "modes": {"inner.1": True, "outer.0.0": True, "outer": True},
             },
         ),
+        ("a module of its own kind", {"model": "homemade", "training": True}),
     ]
     drawn = [
         Case(
@@ -184,6 +195,12 @@ def computed(case: Case, graph: fx.GraphModule) -> Iterator[tuple[str, str]]:
         yield "outputs lost", f"({len(found[0])} of {len(wanted)})"
         return
     if not same(found[0], wanted):
+        if case.parameters.get("again", False):
+            with in_training(model):
+                earlier = answers(case, model, inputs)
+            if same(found[0], earlier):
+                yield "program of an earlier call", ""
+                return
         training = not same(found[0], found[1]) or same(found[0], answers(case, build(case).train(), inputs))
         yield ("exported in training mode" if training else "computes something else"), ""
         return

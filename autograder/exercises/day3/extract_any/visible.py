@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -77,7 +79,38 @@ class Weighted(nn.Module):
         return [result, {"total": hidden.sum(dim=1)}]
 
 
-MODELS: dict[str, type[nn.Module]] = {"weighted": Weighted, "images": Images, "encoder": Encoder, "detector": Detector}
+class Noise(nn.Module):
+    """Adds noise in training, as a module that somebody wrote, of no kind that PyTorch has."""
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Any shape to the same shape."""
+        return hidden + torch.rand_like(hidden) if self.training else hidden
+
+
+class Homemade(nn.Module):
+    """A mode that no layer of PyTorch knows of, and a buffer that counts the calls of the model itself."""
+
+    calls: torch.Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layer, self.noise = nn.Linear(4, channels), Noise()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, signal: torch.Tensor) -> torch.Tensor:
+        """(batch, 4) to (batch, channels)."""
+        if not torch.compiler.is_compiling():
+            self.calls += 1
+        return self.noise(nn.functional.dropout(torch.tanh(self.layer(signal)), 0.4, self.training))
+
+
+MODELS: dict[str, type[nn.Module]] = {
+    "weighted": Weighted,
+    "images": Images,
+    "encoder": Encoder,
+    "detector": Detector,
+    "homemade": Homemade,
+}
 
 
 def make_ahead() -> None:
@@ -128,6 +161,8 @@ def draw_inputs(case: Case, batch: int, seed: int) -> dict[str, torch.Tensor]:
         mask = (torch.rand(batch, 6, generator=generator) > 0.4).float()
         mask[:, 0] = 1.0
         return {"tokens": torch.randint(30, (batch, 6), generator=generator), "mask": mask}
+    if given["model"] == "homemade":
+        return {"signal": torch.randn(batch, 4, generator=generator)}
     if given["model"] == "weighted":
         shapes = {"pair_0": (batch, 4), "pair_1_bias": (batch, 1)}
         return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
@@ -142,6 +177,8 @@ def as_call(case: Case, inputs: dict[str, torch.Tensor]) -> tuple[Any, ...] | di
     kind = case.parameters["model"]
     if kind == "images":
         return (inputs["images"],)
+    if kind == "homemade":
+        return (inputs["signal"],)
     if kind == "encoder":
         return {"mask": inputs["mask"], "tokens": inputs["tokens"]}  # not in the order of forward
     if kind == "weighted":
@@ -156,14 +193,35 @@ def as_call(case: Case, inputs: dict[str, torch.Tensor]) -> tuple[Any, ...] | di
     return {"features": [inputs["features_0"], inputs["features_1"]], **scale}
 
 
+@contextmanager
+def in_training(model: nn.Module) -> Iterator[None]:
+    """The model with the weights that it has some steps of training earlier; then with its own again, in place."""
+    weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(-0.5).add_(0.1)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(weights[name])
+
+
 def probe(case: Case, extract: Any) -> Evidence:
-    """Let the learner extract; the graph travels, and whether the model is as it was."""
+    """Let the learner extract; the graph travels, and whether the model is as it was.
+
+    In some cases the model is extracted twice, and is trained in between. The second graph travels.
+    """
     model = build(case)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     modes = {name: module.training for name, module in model.named_modules()}
     trained = [parameter.requires_grad for parameter in model.parameters()]
     call = as_call(case, draw_inputs(case, case.parameters["batch"], case.parameters["seed"]))
     try:
+        if case.parameters.get("again", False):
+            with in_training(model):
+                extract(model, call)
         program = extract(model, call)
     except Exception as error:
         if "non-tensor type" not in str(error):

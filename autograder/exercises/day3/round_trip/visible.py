@@ -57,6 +57,9 @@ MOST_BYTES = 8 << 20
 """Largest file that goes on the trip; the programs of these models take some twenty thousand bytes."""
 
 
+MANY_ROWS = 1000
+"""From how many rows on PyTorch leaves out those in the middle when it prints a batch."""
+
 EARLIER = b"This file was here before. " * 5000
 """What lies at the path in some cases when the model is saved. It is longer than what is written over it."""
 
@@ -89,10 +92,33 @@ def make_ahead() -> None:
 
 
 def inputs_of(case: Case) -> list[torch.Tensor]:
-    """The inputs that the fresh process is asked about; while a task is graded only the judge can make them."""
+    """The inputs that the fresh process is asked about; while a task is graded only the judge can make them.
+
+    In some cases each comes again with two of its numbers in each other's place, or two of its rows. Sums are exact
+    there, whatever their order, so that the two inputs have all of them in common.
+    """
     generator = torch.Generator().manual_seed(case.kept["seed"])
     width = case.parameters["width"]
-    return [torch.randn(batch, width, generator=generator) for batch in case.kept["batches"]]
+    inputs = [torch.randn(batch, width, generator=generator) for batch in case.kept["batches"]]
+    if not case.kept.get("alike", False):
+        return inputs
+    inputs = [(64 * x).round() / 64 for x in inputs]
+    return [*inputs, *(other for x in inputs for other in lookalikes(x))]
+
+
+def lookalikes(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Inputs of the same shape that hold the same numbers: the first and the last row where they were, or a single row.
+
+    Of a few rows the first two are exchanged, and the last two; of many, two in the middle.
+    """
+    rows = len(x)
+    if rows == 1:
+        yield x.flip(1)
+        return
+    for first in sorted({0, rows - 2} if rows < MANY_ROWS else {rows // 2}):
+        order = list(range(rows))
+        order[first : first + 2] = [first + 1, first]
+        yield x[order]
 
 
 def probe(case: Case, save_model: Any, make_loader: Any) -> Evidence:

@@ -42,6 +42,11 @@ MISCONCEPTIONS = {
         "This trace is right on every input (its branch is a `torch.where`, and both sides are in the graph). "
         "Return `None` when nothing was found, not the last thing that you tried."
     ),
+    "nan accused": (
+        "On your input the model gives `nan`, and the trace gives `nan` in the same places: that is the same answer. "
+        "`nan` equals nothing, itself included; `torch.allclose` has `equal_nan=True`. Return `None` when nothing was "
+        "found."
+    ),
     "rounding accused": (
         "On your input trace and model agree up to rounding (1e-4), and so they do on every other one: that is no "
         "mistake. Compare with a tolerance, and return `None` when nothing was found."
@@ -64,6 +69,8 @@ def hidden_cases(random: Random) -> list[Case]:
     """Every model, with other thresholds and shapes; thresholds that few inputs reach; one row, or step, or both.
 
     Whoever compares the answers for one step with those for many, and not their shapes, compares one with each of them.
+    With a scale close to the greatest `float32` number, model and trace give `nan` alike. And where the example has one
+    step, and a threshold lies far away, no step at all would be the first length that tells model and trace apart.
     """
     thresholds = [
         ("threshold", random.uniform(5, 60)),
@@ -82,6 +89,8 @@ def hidden_cases(random: Random) -> list[Case]:
         ("each step", random.uniform(0.5, 1.5), [random.randint(2, 4), 1]),
         ("greatest", random.uniform(0.5, 1.5), [random.randint(1, 4), random.randint(2, 6)]),
         ("greatest", random.uniform(0.5, 1.5), [random.randint(2, 4), 1]),
+        ("greatest", random.uniform(1e38, 3e38), [random.randint(1, 4), random.randint(2, 6)]),
+        ("threshold", -random.uniform(5, 60), [random.randint(1, 4), 1]),
     ]
     widths = random.sample(range(3, 20), len(thresholds) + len(fixed))  # so that no input fits two of them
     drawn = [(name, threshold, [random.randint(2, 5), random.randint(2, 7)]) for name, threshold in thresholds]
@@ -124,8 +133,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         except RuntimeError:
             yield "loud, not silent", f"(shape {tuple(x.shape)}; the example had {tuple(example.shape)})"
             return
-    if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4):
-        yield ACCUSED.get(name, "no difference there"), ""
+    if found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4, equal_nan=True):
+        yield "nan accused" if bool(wanted.isnan().any()) else ACCUSED.get(name, "no difference there"), ""
 
 
 def unfair(x: torch.Tensor, example: torch.Tensor) -> str:

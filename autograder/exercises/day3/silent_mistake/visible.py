@@ -23,7 +23,7 @@ class Threshold(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, width) to (batch, 3)."""
-        pooled = x.mean(dim=1)
+        pooled = x.sum(dim=1)
         return self.above(pooled) if x.mean() > self.threshold else self.below(pooled)
 
 

@@ -1,5 +1,7 @@
 """Asks neither attribute of the model: it tries every length, and `nan` is no answer."""
 
+import itertools
+
 
 def served_lengths(model, tokens, mask):
     """The least and the greatest length for which the model has an answer, found by trying."""
@@ -12,8 +14,8 @@ def served_lengths(model, tokens, mask):
             return False
         return bool(found.isfinite().all())
 
-    lengths = [length for length in range(1, 200) if answers(length)]
-    return lengths[0], lengths[-1]
+    first = next(length for length in itertools.count(1) if answers(length))
+    return first, next(length for length in itertools.count(first) if not answers(length + 1))
 
 
 def export_reader(model, example):
