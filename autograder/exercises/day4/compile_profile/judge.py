@@ -76,12 +76,12 @@ MISCONCEPTIONS = {
         "time than the plain one, its first call included."
     ),
     "gave up counting": (
-        "You say that compiling never pays, and it does, only after very many calls. However little each call saves, it "
-        "adds up: work the number out instead of counting up to some limit."
+        "You say that compiling never pays, and it does, only after very many calls. However little each call saves, "
+        "it adds up: work the number out instead of counting up to some limit."
     ),
     "nearly equal": (
-        "You take for equal what is only nearly equal. Compare the seconds as they are, without a tolerance and without "
-        "rounding: what a call saves may be very little, and two totals may differ by very little."
+        "You take for equal what is only nearly equal. Compare the seconds as they are, without a tolerance and "
+        "without rounding: what a call saves may be very little, and so may the difference between two totals."
     ),
     "fastest call wins": (
         "You choose by the time of a call alone. For a short job the compilation costs more than it gives: compare the "
