@@ -39,7 +39,10 @@ class Rules:
         scores: there must be a product above.
         values: there must be a product below.
         either: a sum and a product by numbers are walked through on both sides, not on the first one only.
+        committed: upwards, of the two sides only the first (or last) one from which one can go on is walked through,
+            to its end: empty, `first` or `last`.
         on: a dropout that is on is a step, too.
+        idle: a dropout that is on is a step if its probability is 0.
         right: the weights may be the right operand of the second product.
         any_step: every operation of one value is a step.
         products: the operators that are products.
@@ -53,7 +56,9 @@ class Rules:
     scores: bool = True
     values: bool = True
     either: bool = True
+    committed: str = ""
     on: bool = False
+    idle: bool = False
     right: bool = False
     any_step: bool = False
     products: tuple[Any, ...] = PRODUCTS
@@ -87,7 +92,7 @@ def followed(node: fx.Node, rules: Rules = RIGHT) -> list[fx.Node]:
     target, sources = node.target, [value for value in node.args[:2] if isinstance(value, fx.Node)]
     if target in (aten.mul.Tensor, aten.add.Tensor):
         return list(dict.fromkeys(sources if rules.either else sources[:1]))
-    if target is aten.dropout.default and node.args[2] and not rules.on:
+    if target is aten.dropout.default and node.args[2] and not (rules.on or (rules.idle and node.args[1] == 0)):
         return []
     passes = target in (aten.div.Tensor, aten.dropout.default, *CASTS)
     alone = len(node.all_input_nodes) == 1 and target not in (aten.softmax.int, *rules.products)
@@ -106,7 +111,11 @@ def _products_above(node: fx.Node, rules: Rules) -> list[fx.Node]:
         if node.target in rules.products:
             found.append(node)
         elif rules.above:
-            pending += followed(node, rules)
+            sources = followed(node, rules)
+            if rules.committed:
+                leading = [source for source in sources if source.target in rules.products or followed(source, rules)]
+                sources = leading[:1] if rules.committed == "first" else leading[-1:]
+            pending += sources
     return found
 
 
@@ -555,7 +564,10 @@ FINDING: dict[str, Rules] = {
     "sole user expected": replace(RIGHT, sole=True),
     "stopped at the first": replace(RIGHT, first=True),
     "one side of a sum only": replace(RIGHT, either=False),
+    "never turns back": replace(RIGHT, committed="first"),
+    "never turns back ": replace(RIGHT, committed="last"),
     "a dropout that is on": replace(RIGHT, on=True),
+    "a dropout that is on ": replace(RIGHT, idle=True),
     "weights on the right": replace(RIGHT, right=True),
     "any operation as a step": replace(RIGHT, any_step=True),
 }

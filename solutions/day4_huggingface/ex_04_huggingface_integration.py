@@ -102,7 +102,7 @@ check.day4.text_to_bert(encode_texts, export_bert, greatest_difference)
 # | a scale | `mul` by anything, `div` by anything |
 # | a mask that is added | `add` |
 # | a cast | `to` |
-# | a dropout that is off | `dropout(…, …, False)` |
+# | a dropout that is off | `dropout(…, …, False)`, whatever its probability |
 #
 # The scores (or weights) may be either operand of `mul` and `add`.
 #

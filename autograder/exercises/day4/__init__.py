@@ -78,8 +78,10 @@ TASKS = (
         measured=(
             "no states",
             "results changed",
+            "filling left out",
             "past the compiled model",
             "runs another model",
+            "one model for two backends",
             "changed the inputs",
             "forgets what was compiled",
         ),

@@ -24,6 +24,7 @@ def build_transformer(
     inners: Sequence[int] = (),
     positions: int = POSITIONS,
     around: bool = False,
+    shared: bool = False,
 ) -> nn.Module:
     """BERT or GPT-2 with random weights, in evaluation mode. It returns a plain tuple.
 
@@ -37,6 +38,9 @@ def build_transformer(
         inners: the same of each layer, where layers differ.
         positions: how many tokens a text may have.
         around: GPT-2 with one more linear layer before its layers, and one behind them.
+        shared: in each layer two linear layers have the same parameters (those for query and key in BERT, and the
+            two of the feed-forward part in GPT-2, which have to be of one shape), and all layers share those for the
+            values (BERT) or for query, key and values (GPT-2).
         fused: attention by `scaled_dot_product_attention`, not written out.
 
     Raises:
@@ -79,6 +83,8 @@ def build_transformer(
         model: nn.Module = model_class(config).eval()
         for number, size in enumerate(inners):
             _with_inner(model, kind, number, width, size)
+        if shared:
+            _share(model, kind)
         if around:
             model.drop, model.ln_f = nn.Linear(width, width), nn.Linear(width, width)
         for parameter in model.parameters():  # as after training: biases are not zero, scores are not all alike
@@ -95,6 +101,18 @@ def _with_inner(model: Any, kind: str, number: int, width: int, inner: int) -> N
         from transformers.pytorch_utils import Conv1D
 
         model.h[number].mlp.c_fc, model.h[number].mlp.c_proj = Conv1D(inner, width), Conv1D(width, inner)
+
+
+def _share(model: Any, kind: str) -> None:
+    """Let linear layers have the parameters of others."""
+    if kind == "bert":
+        parts = [layer.attention.self for layer in model.encoder.layer]
+        pairs = [(part.key, part.query) for part in parts] + [(part.value, parts[0].value) for part in parts[1:]]
+    else:
+        pairs = [(block.mlp.c_proj, block.mlp.c_fc) for block in model.h]
+        pairs += [(block.attn.c_attn, model.h[0].attn.c_attn) for block in model.h[1:]]
+    for linear, other in pairs:
+        linear.weight, linear.bias = other.weight, other.bias
 
 
 def draw_text(batch: int, length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

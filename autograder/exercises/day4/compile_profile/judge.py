@@ -75,6 +75,14 @@ MISCONCEPTIONS = {
         "The break-even is the least whole number of calls, from 1, after which the compiled model has taken no more "
         "time than the plain one, its first call included."
     ),
+    "gave up counting": (
+        "You say that compiling never pays, and it does, only after very many calls. However little each call saves, "
+        "it adds up: work the number out instead of counting up to some limit."
+    ),
+    "nearly equal": (
+        "You take for equal what is only nearly equal. Compare the seconds as they are, without a tolerance and "
+        "without rounding: what a call saves may be very little, and so may the difference between two totals."
+    ),
     "fastest call wins": (
         "You choose by the time of a call alone. For a short job the compilation costs more than it gives: compare the "
         "totals."
@@ -105,8 +113,10 @@ def hidden_cases(random: Random) -> list[Case]:
         cases.append(Case(f"hidden {number}", figures, kept=_script(random, warmup, repeats)))
     plain = {"first": 2.0, "runs": [0.5, 0.75, 0.75, 0.5]}
     names = ["a plain model", "reduce-overhead"]
-    figures = {"warmup": 1, "repeats": 2, "comparisons": [list(one) for one in CLOSE_COMPARISONS]}
-    figures |= {"names": names, "jobs": [[rows, calls] for rows, calls in JOBS_OF_OTHER_NAMES]}
+    nearly = _nearly_equal(random)
+    comparisons = [list(one) for one in CLOSE_COMPARISONS] + nearly["comparisons"]
+    figures = {"warmup": 1, "repeats": 2, "comparisons": comparisons}
+    figures |= {"names": names, "jobs": [[rows, calls] for rows, calls in JOBS_OF_OTHER_NAMES] + nearly["jobs"]}
     kept = dict(zip(names, (plain, plain | {"runs": [0.25, 0.5, 0.25, 0.5]}), strict=True))
     cases.append(Case("hidden other names", figures, kept=kept))
     shorter = {"first": 0.0, "runs": [0.25, 0.5, 0.75, 0.75, 0.5, 0.75]}
@@ -159,6 +169,26 @@ def _figures(random: Random) -> dict[str, Any]:
         ],
         "jobs": [*([rows, calls] for rows, calls in (*EXACT_JOBS, JOBS_AT_ONE_CALL[0]))]
         + [[job, calls] for calls in (2, int(first_break + last_break) // 2, int(3 * last_break))],
+    }
+
+
+def _nearly_equal(random: Random) -> dict[str, Any]:
+    """Figures that are nearly equal and are not, and a call that saves so little that very many have to be made.
+
+    All sums and products of them are exact in double precision: whoever adds up totals gets the same as who divides.
+    """
+    little = 2.0**-33
+    few, many = random.randint(2, 9), random.randint(2**23, 2**24)
+    names = random.sample(["a plain model", "reduce-overhead", "max-autotune"], k=3)
+    costs = [2.0 ** -random.randint(1, 6), 0.0, 2.0 ** -random.randint(1, 6)]
+    rows = {name: {"cost_seconds": cost, "call_seconds": 1.0} for name, cost in zip(names, costs, strict=True)}
+    return {
+        "comparisons": [
+            [0.0, 1.0 + little, few * little, 1.0],
+            [0.0, 2.0, few + little, 1.0],
+            [0.0, 1.0 + 2.0**-20, many * 2.0**-20, 1.0],
+        ],
+        "jobs": [[rows, 2**31]],
     }
 
 
@@ -386,7 +416,11 @@ def _why_not_the_break_even(
         # A negative number for "never" is the right quotient of the wrong case; a positive one has the signs turned.
         return "never is infinity" if value <= 1 or saved == 0 else "compared the wrong way round"
     if value == math.inf and wanted > MANY_CALLS:
-        return "wrong break-even"  # fewer calls were right: it counts up, and gave up
+        return "gave up counting"  # fewer calls were right
+    if math.isclose(plain["call_seconds"], compiled["call_seconds"]):
+        return "nearly equal"
+    if value == wanted - 1 and math.isclose(value, more / saved):
+        return "nearly equal"
     if value == math.inf or (value < 0 and more > 0):
         return "compared the wrong way round"
     if _close(value, compiled["cost_seconds"] / saved) or value == math.ceil(compiled["cost_seconds"] / saved):
@@ -405,7 +439,9 @@ def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     rows, calls = jobs[wrong[0]]
     found = chosen[wrong[0]]
     totals = ", ".join(f"{name} {total(row, calls):.4g} s" for name, row in rows.items())
+    nearly = [_first_of_the_nearly_least(rows, calls) for rows, calls in jobs]
     habits = {
+        "nearly equal": [nearly],
         "fastest call wins": [[_least(rows, lambda row: row["call_seconds"]) for rows, _ in jobs]],
         "least cost wins": [[_least(rows, lambda row: row["cost_seconds"]) for rows, _ in jobs]],
         "first call apart": [[_least_total(rows, calls - 1) for rows, calls in jobs]],
@@ -425,6 +461,12 @@ def _judge_choice(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _least_total(rows: dict[str, dict[str, float]], calls: float) -> str:
     """The first of those that take least for so many calls."""
     return _least(rows, lambda row: total(row, calls))
+
+
+def _first_of_the_nearly_least(rows: dict[str, dict[str, float]], calls: float) -> str:
+    """The first of those that take least, with what Python takes for close."""
+    totals = {name: total(row, calls) for name, row in rows.items()}
+    return next(name for name, seconds in totals.items() if math.isclose(seconds, min(totals.values())))
 
 
 def _least(rows: dict[str, dict[str, float]], key: Callable[[dict[str, float]], float]) -> str:

@@ -19,6 +19,9 @@ MOST_GRAPHS = KEPT_GRAPHS
 OTHER_SIZES = ((6, 12, "left"), (7, 17, "right"), (9, 4, "none"))
 """Rows and length of the judge's own texts, which occur in no case, and where they are filled."""
 
+APART = [[True, False], [False, True]]
+"""Each of two functions runs on its own backend."""
+
 MISCONCEPTIONS = {
     "size refused": (
         "Dynamo refused a size, because what you declared for it cannot hold. Its message says why. The two inputs "
@@ -34,6 +37,10 @@ MISCONCEPTIONS = {
         "when it is missing, only other numbers."
     ),
     "results changed": "For some batch your function does not return what the model returns at the tokens that count.",
+    "filling left out": (
+        "Where a text is filled up, your function does not return what the model returns there. Hand the texts over as "
+        "they come, filling included, and return the first thing that the model returns just as it is."
+    ),
     "every size anew": (
         "Each pair of rows and length is compiled on its own: nothing in your graphs is a symbol. Allow Dynamo to use "
         "symbols (`dynamic=True`), and compile once, not once for each size."
@@ -65,6 +72,11 @@ MISCONCEPTIONS = {
         "Once `compile_gpt2` had been called for another model, your first function ran that one. Two functions must "
         "not share what each of them compiled: keep it in a name inside `compile_gpt2`, not in a global one."
     ),
+    "one model for two backends": (
+        "The same model was compiled for another backend later, and then one of the two functions ran on the other's "
+        "backend. `model.compile(…)` changes the model itself: leave it as it is, and keep what "
+        "`torch.compile(model, …)` returns."
+    ),
     "changed the inputs": (
         "Your function writes into the tensors of whoever calls it: afterwards they hold other numbers. Leave both "
         "inputs as they are."
@@ -87,15 +99,16 @@ MISCONCEPTIONS = {
 def hidden_cases(random: Random) -> list[Case]:
     """Other sizes, up to many texts and to the longest that the model reads; in one case texts come alone.
 
-    Texts are filled on either side or not at all.
+    Texts are filled on either side or not at all; some batches hold no text without filling.
     """
     rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
     many = random.randint(17, 30)
     several = [[rows[0], lengths[0]], [rows[1], lengths[0]], [many, POSITIONS], [rows[0], 3 if rows[0] != 3 else 4]]
     alone = [[1, lengths[0]], [rows[1], lengths[0]], [1, POSITIONS], [rows[1], lengths[1]]]
+    everywhere = random.sample(["left everywhere", "right everywhere"], k=2)
     more: tuple[dict[str, Any], ...] = (
-        {"sizes": several, "fillings": ["left", "right", "none", "right"]},
-        {"sizes": alone, "fillings": ["left", "right", "none", "none"], "called": "the mask by name"},
+        {"sizes": several, "fillings": ["left", "right", "none", "right"], "another backend": True},
+        {"sizes": alone, "fillings": ["left", "right", *everywhere], "called": "the mask by name"},
     )
     return [Case(f"hidden {number}", given | {"seed": random.randrange(2**31)}) for number, given in enumerate(more)]
 
@@ -133,9 +146,13 @@ def outputs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tup
             yield "no states", ""
             return
         where = f"(rows {len(tokens)}, length {tokens.shape[1]})"
-        if not same(found, states(model, tokens, mask), mask):
+        wanted = states(model, tokens, mask)
+        if not same(found, wanted, mask):
             blind = same(found, states(model, tokens, torch.ones_like(mask)), mask)
             yield ("lost the mask" if blind else "results changed"), where
+            return
+        if not same(found, wanted, torch.ones_like(mask)):
+            yield "filling left out", where
             return
 
 
@@ -147,7 +164,7 @@ def states(model: nn.Module, tokens: torch.Tensor, mask: torch.Tensor) -> torch.
 
 
 def same(found: Any, wanted: torch.Tensor, mask: torch.Tensor) -> bool:
-    """Whether both agree at the tokens that count; what stands at the filling nobody reads."""
+    """Whether both agree at the tokens that count in the mask."""
     if not isinstance(found, torch.Tensor) or found.shape != wanted.shape:
         return False
     return agrees(found[mask.bool()], wanted[mask.bool()], relative=1e-4, absolute=1e-5)
@@ -180,6 +197,9 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
     tokens, mask = batches(case)[0]
     if not values["ran again"] or not same(evidence.tensors.get("last"), states(model, tokens, mask), mask):
         yield "runs another model", ""
+        return
+    if case.parameters.get("another backend") and values["reached"] != APART:
+        yield "one model for two backends", ""
         return
     if again := values.get("compiled again"):
         yield "forgets what was compiled", f"({again} more graphs)"

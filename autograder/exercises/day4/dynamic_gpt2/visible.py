@@ -36,14 +36,16 @@ def draw_batch(rows: int, length: int, seed: int, filling: str = "left") -> tupl
     """Tokens and mask, `int64` of shape (rows, length): filled up on the left, as for models that write on.
 
     All rows but the first hold filling, and each has at least two tokens that count. With `right` as `filling` it is on
-    the right and consists of words, and token 0 stands in the texts; with `none` all texts are equally long.
+    the right and consists of words, and token 0 stands in the texts; with `none` all texts are equally long. With
+    `left everywhere` and `right everywhere` the first row holds filling, too.
     """
+    side, _, everywhere = filling.partition(" ")
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(3, WORDS, (rows, length), generator=generator)
     mask = torch.ones(rows, length, dtype=torch.int64)
-    for row in range(1, 1 if filling == "none" else rows):
+    for row in range(0 if everywhere else 1, 1 if side == "none" else rows):
         mask[row, : int(torch.randint(1, length - 1, (1,), generator=generator))] = 0
-    if filling != "right":
+    if side != "right":
         return tokens * mask, mask
     tokens[:, 0] = 0
     return tokens, mask.flip(1)
@@ -117,7 +119,8 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
     evidence = Evidence({"refused": "", "graphs": [], "ran": [], "kept": []})
     called = case.parameters.get("called", "by position")
     with torch.no_grad():
-        compiled = compile_gpt2(build(case), recorder)
+        model = build(case)
+        compiled = compile_gpt2(model, recorder)
         for number, inputs in enumerate(batches(case)):
             recorder.current, recorder.ran = inputs, 0
             try:
@@ -144,6 +147,8 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
                 evidence.tensors["last"] = last
             evidence.values["compiled again"] = len(recorder.graphs) - before
             evidence.values["ran again"] = recorder.ran
+            if case.parameters.get("another backend"):
+                evidence.values["reached"] = _reached(case, compile_gpt2, model, compiled, recorder)
             del recorder.graphs[before:]
     torch._dynamo.reset()
     evidence.values["compilations"] = len(recorder.graphs)
@@ -157,6 +162,19 @@ def probe(case: Case, compile_gpt2: Any) -> Evidence:
         except GraphFormatError:  # the judge says what is missing
             continue
     return evidence
+
+
+def _reached(case: Case, compile_gpt2: Any, model: nn.Module, first: Any, recorder: Recorder) -> list[list[bool]]:
+    """Whether graphs of each backend run in a call of each function, once the same model is compiled for another."""
+    backends = (recorder, Recorder())
+    second = compile_gpt2(model, backends[1])
+    reached = []
+    for function in (first, second):
+        for backend in backends:
+            backend.ran = 0
+        _called(function, batches(case)[0], case.parameters.get("called", "by position"))
+        reached.append([bool(backend.ran) for backend in backends])
+    return reached
 
 
 def _called(compiled: Any, inputs: tuple[torch.Tensor, torch.Tensor], called: str) -> tuple[Any, bool]:

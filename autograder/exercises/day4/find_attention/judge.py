@@ -52,9 +52,14 @@ MISCONCEPTIONS = {
         "You miss blocks in which the scores are the second operand of a sum or a product: `mask + scores` is as good "
         "as `scores + mask`. Try both operands."
     ),
+    "never turns back": (
+        "You miss blocks in which a sum or a product has two operands from which one can go on: you follow one of "
+        "them, it leads to no product of matrices, and you give up. A mask may come from steps, too. Search along "
+        "both operands, and where one ends, go on with the other."
+    ),
     "a dropout that is on": (
-        "You walked through a dropout that is on (its third argument is `True`). It changes the weights at random, so "
-        "what lies around it is not a block."
+        "You walked through a dropout that is on (its third argument is `True`). It is meant to change the weights at "
+        "random, so what lies around it is not a block, whatever its probability is."
     ),
     "weights on the right": (
         "You found a block where the weights are the *second* operand of the product below. That multiplies from the "
@@ -161,6 +166,28 @@ return matmul(softmax(matmul(a, T(c)), -1), c)
 == a block that nobody reads
 h = matmul(softmax(matmul(q, T(k)), -1), v)
 return unary("sin", q)
+
+== a mask from steps first, then the scores
+return matmul(softmax(add(mul(m, -0.5), matmul(q, T(k))), -1), v)
+
+== the scores first, then a mask from steps
+return matmul(softmax(add(matmul(q, T(k)), div(to(m, torch.float32), 2.0)), -1), v)
+
+== a mask from steps on either side
+s = add(matmul(q, T(k)), mul(m, -0.5))
+h = mul(matmul(v, T(k)), dropout(f, 0.1, False))
+s = add(add(m, mul(m, 2.0)), div(s, 2.0))
+h = mul(mul(add(f, f), f), to(h, torch.float32))
+return matmul(softmax(s, -1), v), matmul(softmax(h, -1), q)
+
+== a bias from steps on the weights
+return matmul(mul(add(mul(m, 0.5), softmax(matmul(q, T(k)), -1)), 2.0), v)
+
+== dropouts of probability 0
+w = softmax(matmul(q, T(k)), -1)
+s = dropout(matmul(v, T(k)), 0.0, True)
+h = dropout(matmul(k, T(v)), 0.0, False)
+return matmul(dropout(w, 0.0, True), v), matmul(softmax(s, -1), q), matmul(dropout(softmax(h, -1), 0.0, False), v)
 
 == a dropout that is on
 return matmul(dropout(softmax(matmul(q, T(k)), -1), 0.1, True), v)
@@ -281,6 +308,7 @@ MORE: dict[str, dict[str, Any]] = {
     "scores that are filled": {"inputs": {"b": [(2, 1, 5, 5), "bool"]}},
     "every step on both sides": {"inputs": {"f": (5,)}},
     "an output that is another's scores": {"inputs": {"p": (2, 3, 5, 5)}},
+    "a mask from steps on either side": {"inputs": {"f": (5,)}},
     "a divisor that is a tensor": {"inputs": {"f": (5,)}},
     "a key that comes turned": {"inputs": {"t": (2, 3, 4, 5)}},
     "one matrix for all": {"inputs": {"w": (2, 3, 5, 5)}},

@@ -46,6 +46,10 @@ MISCONCEPTIONS = {
         "Your last or first row holds more than a layer: nodes that belong to no layer (embeddings, pooler) do not "
         "count."
     ),
+    "counted a weight once": (
+        "Two products may read the same weight, in one layer or in two, and each of them takes its operations. Count "
+        "products, not weights."
+    ),
     "changed the graph": (
         "Your count changes the graph, or goes on where an earlier count ended. Leave the graph as it is, `meta` "
         "included: keep what you find in a dictionary of your own, and begin at 0 each time."
@@ -89,7 +93,23 @@ def hidden_cases(random: Random) -> list[Case]:
     cases.append(transformer("hidden eleven layers", "gpt2", batch=2, length=3, seed=random.randrange(2**31), **sizes))
     sizes = {"heads": 2, "width": 4, "layers": 1, "inner": 7}
     cases.append(transformer("hidden one text of one token", "gpt2", batch=1, length=1, seed=3, **sizes))
+    width, layers = 4 * random.randint(1, 3), random.randint(2, 3)
+    for kind, inner in (("bert", random.randint(17, 61)), ("gpt2", width)):
+        sizes = {"heads": 2, "width": width, "layers": layers, "inner": inner, "shared": True}
+        name = f"hidden {kind}, weights that are shared"
+        cases.append(transformer(name, kind, batch=2, length=3, seed=random.randrange(2**31), **sizes))
     return cases
+
+
+def weights_once(case: Case) -> list[list[int]]:
+    """What comes out where layers share weights, if a weight counts once in each layer, or once in all of them."""
+    given, form = case.parameters, case.parameters["form"]
+    if not form.get("shared"):
+        return []
+    product = 2 * given["batch"] * given["length"] * form["width"] ** 2  # of two linear layers one is left out
+    figure = explanations(case)[""] - product
+    first_of_all = 1 if given["kind"] == "bert" else 3  # GPT-2 has query, key and values in one
+    return [[figure] * form["layers"], [figure, *[figure - first_of_all * product] * (form["layers"] - 1)]]
 
 
 def explanations(case: Case, inner: int | None = None) -> dict[str, int]:
@@ -158,6 +178,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     said = f"(counted {costs}, there: {right})"
     if len(costs) != len(right) or sorted(costs) == sorted(right):
         yield "layers mixed up", said
+    elif costs in weights_once(case):
+        yield "counted a weight once", said
     elif len(set(right)) > 1 and costs == [right[0]] * len(right):
         yield "one layer for all", said
     elif sum(map(operator.ne, costs, right)) == 1 and sum(costs) > size:
