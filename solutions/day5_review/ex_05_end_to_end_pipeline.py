@@ -43,9 +43,9 @@ torch._logging.set_logs(all=logging.CRITICAL)
 # ## Task 1. Which guard failed, and what was compiled again?
 #
 # *10 minutes, easy.* The best answer to "How does `torch.compile` work under the hood?" is a program that shows it. Write
-# `recompile_log(function, calls)`; `calls` is a list of dictionaries of keyword arguments. Compile `function` with
-# `dynamic=False`, so that each size gets its own version, and make the calls in order. Return one pair of strings per
-# call:
+# `recompile_log(function, calls)`; `calls` is a list of dictionaries of keyword arguments, and `function` writes into none
+# of them. Compile `function` with `dynamic=False`, so that each size gets its own version, and make the calls in order.
+# Return one pair of strings per call:
 #
 # | pair | when |
 # | --- | --- |
@@ -209,8 +209,8 @@ check.day5.insert_after(insert_after)
 # ## Task 4. Which sizes may vary?
 #
 # *25 minutes, medium, stretch.* "How do you handle dynamic shapes in graph extraction?" Before you promise anything, find out
-# what the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name, and some of
-# their sizes are 1. For each name, return a list with one entry per dimension:
+# what the model allows. Write `dynamic_sizes(model, example)`; `example` is a dictionary of tensors by name. Some of their
+# sizes are 1, and one tensor may have two names. For each name, return a list with one entry per dimension:
 #
 # - the **number**, if the model needs exactly this size;
 # - otherwise a **name** (any string). Sizes that have to be equal share a name, and all others have different ones. A size
@@ -244,10 +244,10 @@ def dynamic_sizes(model: nn.Module, example: dict[str, torch.Tensor]) -> dict[st
     from itertools import combinations
 
     ones = [(name, i) for name, value in example.items() for i, size in enumerate(value.shape) if size == 1]
-    inputs = example
+    inputs = copies = {name: value.clone() for name, value in example.items()}
     for kept in range(len(ones) + 1):  # as many sizes of 1 as the model lets become 2
         for left in combinations(ones, kept):
-            trial = dict(example)
+            trial = dict(copies)
             for name, i in set(ones) - set(left):
                 trial[name] = torch.cat([trial[name]] * 2, dim=i)
             try:
@@ -276,17 +276,18 @@ check.day5.dynamic_sizes(dynamic_sizes)
 #
 # *30 minutes, hard.* Write `pipeline(model, example, others, passes, measure)`. It returns `(result, report)`.
 #
-# - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up (`example` has several rows). Leave the
-#   caller's `model` as it is. If the exporter refuses, return the model itself.
-# - **Passes**: a dictionary of functions that change a graph module in place. Try them in order. Some are wrong, some raise.
+# - **Capture** with `torch.export`: evaluation mode, any batch size from 1 up (`example` has more). Leave `model` as it
+#   is. If the exporter refuses, return the model itself.
+# - **Passes**: functions by name that change a graph module in place. Try each once, in order. Some are wrong, raise, or make
+#   the graph write into its input.
 # - **Verify** after each pass: on `example` and on `others`, compare with the *model* in evaluation mode. Equal shapes, equal
-#   values up to 1e-4 (`torch.allclose` with that `rtol` and `atol`, so `nan` is never right). Reject a pass that
-#   fails, and undo all that it did.
-# - **Benchmark**: `measure(function)` runs a function of one tensor once and returns seconds. Time the captured graph and the
-#   result: warm up once each, then time five calls each, alternately. Medians count.
+#   values up to 1e-4 (`torch.allclose`'s `rtol` and `atol`, so `nan` is never right). Reject a pass that fails, and undo
+#   all that it did.
+# - **Benchmark** the captured graph and the result: warm up once each, then time five calls each, alternately. Medians
+#   count. `measure(function)` calls a function of one tensor and returns seconds.
 #
 # <details><summary>Hint 1: a question</summary>A pass overwrites weights, and raises halfway. Where is the graph as it was before, and whose weights are those?</details>
-# <details><summary>Hint 2: the idea</summary>Copy the model before capture, and the graph before each pass, weights included. If a copy proves right, it takes the place of the graph. Keep the captured graph for the comparison.</details>
+# <details><summary>Hint 2: the idea</summary>Copy the model before capture, and the graph before each pass, weights included, and each input before a graph gets it. If a copy proves right, it takes the place of the graph. Keep the captured graph for the comparison.</details>
 # <details><summary>Hint 3: the shape</summary>A loop over the passes: change a copy and compare it, both where an error means "rejected". Then six rounds over both graphs, of which you drop the first.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "pipeline-report", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -339,8 +340,8 @@ def pipeline(
         try:
             change(trial)
             right = all(
-                trial(x).shape == reference(x).shape and torch.allclose(trial(x), reference(x), rtol=1e-4, atol=1e-4)
-                for x in [example, *others]
+                found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-4, atol=1e-4)
+                for found, wanted in ((trial(x.clone()), reference(x)) for x in [example, *others])
             )
         except Exception:
             right = False
@@ -367,9 +368,9 @@ check.day5.pipeline(pipeline)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose_engine-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Choose an engine honestly
 #
-# *20 minutes, medium, stretch.* Which of several engines do you take for your model? Write
-# `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; `eager` is
-# right. `clock()` gives seconds. The machine is busy.
+# *20 minutes, medium, stretch.* Which engine do you take for your model? Write
+# `choose_engine(engines, example, others, clock, rounds)`. `engines` are functions of a list of numbers, by name; none
+# changes its list; `eager` is right. `clock()` gives seconds. The machine is busy.
 #
 # - **Refuse** an engine that raises on `example` or on one of `others`, is off by more than 1e-4 of `eager`'s largest value
 #   there, or lets a later call overwrite its result.

@@ -213,14 +213,57 @@ def at_most_four(graph_module: fx.GraphModule) -> None:
     _divide_by(graph_module, torch.sym_min, 4)
 
 
+def _write_first(graph_module: fx.GraphModule, function: Any) -> None:
+    """Let a function that works in place have the input before anybody else reads it."""
+    (given,) = graph_module.graph.find_nodes(op="placeholder")
+    readers = list(given.users)
+    with graph_module.graph.inserting_after(given):
+        written = graph_module.graph.call_function(function, (given,))
+    for reader in readers:
+        reader.replace_input_with(given, written)
+    graph_module.recompile()
+
+
+def clamp_input(graph_module: fx.GraphModule) -> None:
+    """Makes negative values of the input 0, in the tensor of whoever calls. Wrong, but not for what is left there."""
+    _write_first(graph_module, aten.relu_.default)
+
+
+def negate_input(graph_module: fx.GraphModule) -> None:
+    """Turns the sign of the input, in the tensor of whoever calls. Wrong, and right at every second look."""
+    _write_first(graph_module, aten.neg_.default)
+
+
+def _additions_of_zero(graph_module: fx.GraphModule) -> list[fx.Node]:
+    additions = graph_module.graph.find_nodes(op="call_function", target=aten.add.Tensor)
+    return [node for node in additions if node.args[1] == 0]
+
+
+def needs_no_zero(graph_module: fx.GraphModule) -> None:
+    """Merges ReLUs, but raises an error while 0 is added anywhere. Right only behind another pass."""
+    if _additions_of_zero(graph_module):
+        raise BrokenPassError("this pass wants a graph without additions of 0")
+    merge_relus(graph_module)
+
+
+def assume_no_zero(graph_module: fx.GraphModule) -> None:
+    """Makes 1 of each 0 that is added, as if there were none. Wrong while there is one."""
+    for node in _additions_of_zero(graph_module):
+        node.args = (node.args[0], 1)
+    graph_module.recompile()
+
+
 MORE_PASSES = {
     function.__name__: function
     for function in (
         *(leave_alone, refuse, double_weights, break_after_writing, shift, nudge, make_undefined, wrap, freeze_batch),
         *(at_least_eight, at_least_three, at_most_four, double_statistics, lose_a_node),
         *(lift, scratch, cut_above, cut_below, turn_rows, turn_columns),
+        *(negate_input, needs_no_zero, assume_no_zero),
     )
-} | {f"drift_{number}": drift for number in range(1, 7)}
+}
+MORE_PASSES |= {f"drift_{number}": drift for number in range(1, 7)}
+MORE_PASSES |= {f"clamp_input_{number}": clamp_input for number in (1, 2)}
 """Further ones, of which the task says nothing."""
 
 PASSES = {function.__name__: function for function in (drop_neutral, merge_relus, fold_scale, drop_abs, break_halfway)}

@@ -164,7 +164,7 @@ def test_a_pass_that_is_wrong_on_none_of_the_inputs_is_rightly_kept() -> None:
 def test_each_pass_is_kept_in_some_case_and_those_that_are_wrong_rejected_in_some() -> None:
     kept, rejected = set(), set()
     for case in every_case(assembled, pipelines):
-        if "branch" in case.parameters["parts"]:
+        if assembled.UNCAPTURED & set(case.parameters["parts"]):
             continue
         found = pipelines.truth(case, assembled.build(case).eval()).kept
         kept |= set(found)
@@ -172,6 +172,18 @@ def test_each_pass_is_kept_in_some_case_and_those_that_are_wrong_rejected_in_som
     assert kept >= {"drop_neutral", "merge_relus", "fold_scale"}
     assert rejected >= {"drop_abs", "break_halfway"}
     assert "break_halfway" not in kept
+
+
+def test_a_model_that_goes_through_its_rows_is_refused_by_the_exporter_and_serves_any_batch_itself() -> None:
+    cases = [case for case in every_case(assembled, pipelines) if "rows" in case.parameters["parts"]]
+    assert cases
+    for case in cases:
+        model: nn.Module = assembled.build(case).eval()
+        with pytest.raises(torch._dynamo.exc.UserError):
+            export(model, (assembled.draw(case, 3, 1),), dynamic_shapes=({0: Dim("batch", min=1)},))
+        for batch in (1, 2, 5):
+            x = assembled.draw(case, batch, 1)
+            assert model(x).shape == x.shape
 
 
 def test_the_model_with_a_branch_is_refused_by_the_exporter() -> None:

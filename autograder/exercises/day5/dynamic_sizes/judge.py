@@ -43,6 +43,11 @@ MISCONCEPTIONS = {
         "Two sizes have the same name in your answer, though the model takes different values for them. Equal in the "
         "example is not equal always."
     ),
+    "one tensor under two names": (
+        "Two sizes have the same name in your answer, though the model takes different values for them. In this "
+        "example one tensor has two names, and the exporter takes it for one input wherever it stands: give it a copy "
+        "for each name (`copy.deepcopy` of the dictionary makes only one). Equal in the example is not equal always."
+    ),
     "equal though one is larger": (
         "Two sizes have the same name in your answer, though one has to be twice the other: they vary together, and "
         "are never equal. The exporter writes `s0` for one and `2*s0` for the other; take the whole text."
@@ -88,7 +93,14 @@ def hidden_cases(random: Random) -> list[Case]:
         first, second = random.sample(range(3, 9), 2)
         sizes = random.choice([[1, second], [first, first], [first, second]])
         cases.append(Case(f"hidden {model}", {"model": model, "width": random.randint(10, 14), "sizes": sizes}))
-    return [*cases, *(Case(f"hidden {name}", given) for name, given in FIXED.items())]
+    rows, width = random.sample(range(3, 9), 2)
+    shared: dict[str, dict[str, Any]] = {
+        "one tensor twice": {"model": "matched", "width": width, "sizes": [rows, rows]},
+        "one matrix twice": {"model": "product", "width": width, "sizes": [width, width]},
+        "one row twice": {"model": "matched", "width": width, "sizes": [1, 1]},
+    }
+    cases += [Case(f"hidden {name}", given) for name, given in FIXED.items()]
+    return [*cases, *(Case(f"hidden {name}", given | {"same": True}) for name, given in shared.items())]
 
 
 Place = tuple[str, int]
@@ -190,8 +202,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         tied = bound and start[one[0]][one[1]] == start[other[0]][other[1]]
         if tied != (said[one] == said[other]):
             names = f"(dimension {one[1]} of {one[0]} and dimension {other[1]} of {other[0]})"
-            yield (
-                ("independent sizes" if tied else "equal though one is larger" if bound else "tied by chance"),
-                names,
-            )
+            if tied:
+                yield "independent sizes", names
+            elif bound:
+                yield "equal though one is larger", names
+            else:
+                yield ("one tensor under two names" if case.parameters.get("same") else "tied by chance"), names
             return

@@ -184,7 +184,14 @@ def visible_cases() -> list[Case]:
 
 
 def make_example(case: Case) -> dict[str, torch.Tensor]:
-    """The example inputs by name."""
+    """The example inputs by name; with `same`, all names hold one tensor, as where a sequence attends to itself."""
+    made = _example(case)
+    if case.parameters.get("same"):
+        return dict.fromkeys(made, next(iter(made.values())))
+    return made
+
+
+def _example(case: Case) -> dict[str, torch.Tensor]:
     given = case.parameters
     width, (first, second) = given["width"], given["sizes"]
     if given["model"] == "dense":

@@ -19,7 +19,7 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exchange.graph_form import decode, run
 from autograder.exchange.graph_form.nodes import all_nodes
 from autograder.exercises.composed import once_a_case
-from autograder.exercises.day5.pipeline.visible import ROUNDS, build, draw, operators_of
+from autograder.exercises.day5.pipeline.visible import ROUNDS, UNCAPTURED, build, draw, operators_of
 from autograder.exercises.day5.pipeline_passes import MORE_PASSES, PASSES
 from autograder.exercises.graph_comparison import same
 
@@ -33,6 +33,11 @@ MISCONCEPTIONS = {
         "is, and says so: `captured` is `False`."
     ),
     "pretended to capture": "This model has a branch on its data: say `captured: False`, and return the model itself.",
+    "batch became a number": (
+        "You say that you captured this model. It goes through the rows of its input one by one, so that an exported "
+        "graph serves one batch size only. `Dim.AUTO` makes a number of such a size without a word; ask for any size "
+        'from 1 up (`Dim("batch", min=1)`), and the exporter refuses: say `captured: False`, and return the model.'
+    ),
     "not the model itself": (
         "You say `captured: False`, and hand back another module than the one you were given. Return the caller's "
         "`model` itself, not a copy of it."
@@ -101,6 +106,15 @@ MISCONCEPTIONS = {
         "Your result refuses a batch that is larger than any that you tried: the range of the exported batch has an "
         'end. The task asks for any size from 1 up: `Dim("batch", min=1)`.'
     ),
+    "input written into": (
+        "Some passes make the graph write into its input. You kept such a pass, or judged one that came later by what "
+        "was left in the tensor. Hand the graph a copy of the input (`x.clone()`), each time: then the model, and "
+        "every pass after this one, still gets the input as it was."
+    ),
+    "tried again": (
+        "You kept a pass that failed when its turn came, and that is right after another one. Each pass is tried once, "
+        "in the order of the dictionary: reject it then, and leave it at that."
+    ),
     "stopped at the first rejection": "After a pass was rejected, your pipeline did not try those that come after it.",
     "never rejects": "Your report rejects none of the passes, or not by name, although one of them is wrong.",
     "no graph": "Return the graph module that the passes worked on; no other wrapping around it.",
@@ -165,6 +179,15 @@ FIXED: dict[str, tuple[list[str], list[str]]] = {
     "in training": (ALL, ["double_weights", "merge_relus", "fold_scale", "drop_neutral"]),
     "no passes": (["layer", "relu"], []),
     "not a number, as in the model": (["log", "relu"], ["drop_neutral", "merge_relus"]),
+    "writes into its input": (
+        ["abs", "relu", "layer"],
+        ["clamp_input_1", "clamp_input_2", "drop_abs", "drop_neutral", "merge_relus"],
+    ),
+    "writes into the example": (["layer", "relu"], ["negate_input", "lift", "drop_neutral", "merge_relus"]),
+    "right behind another one": (
+        ["layer", "relu"],
+        ["needs_no_zero", "assume_no_zero", "drop_neutral", "merge_relus"],
+    ),
 }
 """Parts and passes of the cases that are the same for every seed."""
 
@@ -191,6 +214,10 @@ def hidden_cases(random: Random) -> list[Case]:
     given = {"width": 3, "training": True, "frozen": True, "seed": random.randrange(2**31)}
     branching = {"parts": ["relu", "branch", "layer"], "passes": ["merge_relus"]} | given
     cases.append(Case("hidden branch", branching, kept=_script(random)))
+    parts = random.sample(["rows", "relu", "layer"], 3)
+    given = {"width": 4, "training": False, "seed": random.randrange(2**31)}
+    by_rows = {"parts": parts, "passes": ["drop_neutral", "merge_relus"]} | given
+    cases.append(Case("hidden row by row", by_rows, kept=_script(random)))
     return cases
 
 
@@ -231,7 +258,7 @@ def truth(case: Case, model: nn.Module, chosen: list[str] | None = None) -> Trut
         trial = copy.deepcopy(graph_module)
         try:
             (PASSES | MORE_PASSES)[name](trial)
-            right = all(agrees(trial(x), model(x), relative=1e-4, absolute=1e-4) for x in inputs)
+            right = all(agrees(trial(x.clone()), model(x), relative=1e-4, absolute=1e-4) for x in inputs)
         except Exception:  # a pass may raise anything, and so may the graph that it leaves
             continue
         if right or chosen is not None:
@@ -275,10 +302,10 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     if values["report"] is None:
         yield "no report", ""
         return
-    if "branch" in case.parameters["parts"]:
+    if UNCAPTURED & set(case.parameters["parts"]):
         report = values["report"]
         if report["captured"]:
-            yield "pretended to capture", ""
+            yield ("pretended to capture" if "branch" in case.parameters["parts"] else "batch became a number"), ""
         elif not values["same_model"]:
             yield "not the model itself", ""
         elif values["training"] != [module.training for module in build(case).modules()]:
@@ -321,6 +348,7 @@ KEPT = {
     "at_least_three": "checked on some of the others",
     "at_most_four": "checked on some of the others",
     "lose_a_node": "kept what raised",
+    "needs_no_zero": "kept what raised",
     "lift": "not checked on the example",
     "scratch": "not every value compared",
     "cut_above": "not every value compared",
@@ -331,13 +359,24 @@ KEPT = {
 """What it means to keep a pass where it is not right."""
 
 
+WRITES = {"clamp_input_1", "clamp_input_2", "negate_input"}
+"""The passes that make the graph write into its input."""
+
+BEHIND_OTHERS = {"needs_no_zero", "assume_no_zero"}
+"""The passes that fail in their turn, and would be right behind another one."""
+
+
 def _wrong_choice(case: Case, evidence: Evidence) -> tuple[str, str] | None:
     """Whether other passes were kept than those that are right."""
     report = evidence.values["report"]
     wanted = wanted_of(case, report).kept
     kept, names = report["kept"], case.parameters["passes"]
     detail = f"({case.name}: kept {', '.join(kept) or 'nothing'}; right are {', '.join(wanted) or 'none'})"
+    if kept != wanted and WRITES & set(names):
+        return "input written into", detail
     if wrongly := [name for name in kept if name not in wanted]:
+        if BEHIND_OTHERS & set(wrongly) and kept != sorted(kept, key=names.index):
+            return "tried again", detail
         if any(name.startswith("drift") for name in wrongly):
             return "compared with the graph before", detail
         if "log" in case.parameters["parts"]:

@@ -18,6 +18,10 @@ ROUNDS = 5
 """How often each of the two is timed after its warm-up call."""
 
 
+UNCAPTURED = frozenset({"branch", "rows"})
+"""The parts that the exporter refuses: a branch on data, and a loop over the rows, for which the batch is a number."""
+
+
 class Assembled(nn.Module):
     """A network made of the parts that a case names.
 
@@ -44,6 +48,8 @@ class Assembled(nn.Module):
                 x = x - x.sum(dim=0) / x.shape[0]
             elif part == "branch":
                 x = x if x.sum() > 0 else -x
+            elif part == "rows":
+                x = torch.stack([row - row.mean() for row in x])
             elif part == "dropout":
                 x = self.dropout(x)
             elif part == "norm":
@@ -170,7 +176,7 @@ def probe(case: Case, pipeline: Any) -> Evidence:
     evidence = Evidence({"report": _plain(report), "same_model": result is model, "seen": seen})
     evidence.values["modules timed"] = modules_timed
     evidence.values["training"] = [module.training for module in model.modules()]
-    if "branch" not in case.parameters["parts"]:
+    if not UNCAPTURED & set(case.parameters["parts"]):
         # The caller's model as it is now: its weights, and which of its modules are in training.
         evidence.graphs["model"] = encode(fx.symbolic_trace(model))
     if isinstance(result, fx.GraphModule):

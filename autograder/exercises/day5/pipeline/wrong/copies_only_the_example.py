@@ -1,0 +1,63 @@
+"""input written into
+
+Copies the example and not the other inputs; the model is asked first, each time.
+"""
+
+import copy
+import statistics
+
+import torch
+from torch.export import Dim, export
+
+
+def count(graph_module):
+    """The number of `call_function` nodes."""
+    return sum(node.op == "call_function" for node in graph_module.graph.nodes)
+
+
+def agrees(graph_module, inputs, still):
+    """Whether the graph answers all inputs as the model does."""
+    with torch.no_grad():
+        for place, value in enumerate(inputs):
+            right = still(value)
+            found = graph_module(value if place else value.clone())
+            if found.shape != right.shape or not torch.allclose(found, right, rtol=1e-4, atol=1e-4):
+                return False
+    return True
+
+
+def pipeline(model, example, others, passes, measure):
+    still = copy.deepcopy(model).eval()
+    try:
+        program = export(copy.deepcopy(still), (example.clone(),), dynamic_shapes=({0: Dim("batch", min=1)},))
+        captured = program.module()
+    except Exception:
+        return model, {"captured": False, "kept": [], "rejected": [], "operations": (0, 0), "seconds": (0, 0)}
+    inputs = [example, *others]
+    result, kept, rejected = captured, [], []
+    for name, change in passes.items():
+        candidate = copy.deepcopy(result)
+        try:
+            change(candidate)
+            right = agrees(candidate, inputs, still)
+        except Exception:
+            right = False
+        if right:
+            result = candidate
+            kept.append(name)
+        else:
+            rejected.append(name)
+    seconds = ([], [])
+    for turn in range(6):
+        for graph_module, times in zip((captured, result), seconds):
+            spent = measure(graph_module)
+            if turn:
+                times.append(spent)
+    report = {
+        "captured": True,
+        "kept": kept,
+        "rejected": rejected,
+        "operations": (count(captured), count(result)),
+        "seconds": tuple(statistics.median(times) for times in seconds),
+    }
+    return result, report
