@@ -82,6 +82,7 @@ def test_each_flaw_of_a_run_shows_on_hidden_cases_whatever_is_drawn(name: str) -
         found = [
             kind
             for case in longest.hidden_cases(Random(seed))
+            if case.name != "very long"  # millions of elements, in which no flaw but one can show
             for kind, _ in longest.judge(case, _evidence(case, longest.FLAWS[name]))
         ]
         assert found, (name, seed)
@@ -101,7 +102,7 @@ def test_each_flaw_of_a_decay_changes_some_hidden_case_whatever_is_drawn(name: s
         for case in decaying.hidden_cases(Random(seed)):
             for one in case.kept["calls"]:
                 x = native.make(one["tensor"])
-                if x.is_floating_point():
+                if x.is_floating_point() and x.dim() == 2:
                     changed |= not torch.allclose(decaying.FLAWS[name](x, one["rate"]), decaying.decay(x, one["rate"]))
         assert changed, (name, seed)
 
