@@ -14,7 +14,7 @@ NAMESPACE = "u5"
 
 Given = dict[str, Any]
 """A tensor in words: `shape`, `dtype`, `seed`, `low` and `high`, `how` it lies in memory (a name of `LAYOUTS`), and
-where they matter its `device` and its `values` one by one."""
+where they matter its `device` and its `values`, one by one or (`fill`) one for all."""
 
 Call = dict[str, Any]
 """A call in words: `tensors` (each a `Given`), and what else the task needs."""
@@ -62,6 +62,8 @@ def make(given: Given) -> torch.Tensor:
     dtype = getattr(torch, given["dtype"])
     if "values" in given:
         base = torch.tensor(given["values"], dtype=dtype).reshape(given["shape"])
+    elif "fill" in given:
+        base = torch.full(given["shape"], given["fill"], dtype=dtype)
     else:
         generator = torch.Generator().manual_seed(given["seed"])
         drawn = torch.rand(given["shape"], generator=generator, dtype=torch.float64)

@@ -86,18 +86,19 @@ check.u5.longest_run(longest_run_source)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "soft_clip-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 2. TensorIterator and vector code
 #
-# *40 minutes, hard.* Broadcasting, promotion, strides, `out=`, overlap: `add` handles all of that, and so can you, with one
+# *40 minutes, hard.* Broadcasting, promotion, strides, `out=`, overlap: `add` handles all that, and so can you, with one
 # formula for a number and one for a vector of numbers. Write `soft_clip`, which computes `x * limit / (limit + |x|)`, in the
 # namespace `u5`:
 #
 # - `soft_clip(Tensor x, Tensor limit) -> Tensor`
 # - `soft_clip.out(Tensor x, Tensor limit, *, Tensor(a!) out) -> Tensor(a!)`
 #
-# Shapes, dtypes, memory order and refusals are those of `torch.div`; the common dtype will be `float32` or `float64`. So two
-# tensors of whole numbers give `float32`, and a channels-last `x` with a single limit gives a channels-last result. An `out`
-# that overlaps with itself, or with a part of `x`, must be refused; `x` itself is fine.
+# Shapes, dtypes, memory order and refusals are those of `torch.div`; the common dtype is `float32` or `float64`. Two
+# tensors of whole numbers give `float32`, and a channels-last `x` with a single limit gives a channels-last result. An `out` of
+# another shape is resized. An `out` that overlaps with itself, or with a part of `x` or `limit`, must be refused; `x` itself is
+# fine.
 #
-# Go through memory once: the kernel calls no other operator of PyTorch except to make room or to convert.
+# Go through memory once: the kernel calls no other operator of PyTorch except to make room or convert.
 #
 # <details><summary>Hint 1: a question</summary>In which dtype does the kernel compute when <code>x</code> holds whole numbers? Not in that of <code>x</code>.</details>
 # <details><summary>Hint 2: the idea</summary><code>at::TensorIterator::binary_float_op(out, x, limit)</code> knows all these rules. It allocates when <code>out</code> is an undefined <code>at::Tensor</code>, and <code>iter.output()</code> is the result.</details>
@@ -283,8 +284,8 @@ check.u5.gaussian(gaussian_source)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "silu_dropout-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *55 minutes, hard.* Write both, by these rules.
 #
-# - Each element is dropped with probability `p`, by a draw of its own; a `p` that is no probability must be refused.
-#   The second operator may trust it.
+# - Each element is dropped with probability `p`, by a draw of its own; a `p` that is no probability must be refused, on the meta
+#   device, too. The second operator may trust it.
 # - Numbers come from `generator`, or else from PyTorch's generator for the CPU: the same seed, the same mask.
 # - A dropped element is 0 whatever it was, also when `p` is 1.
 # - The compiler must know shapes (`Meta`), and that numbers are drawn (a tag).
@@ -348,6 +349,7 @@ Tensor silu_dropout_backward(const Tensor& gradient, const Tensor& x, const Tens
 }
 
 std::tuple<Tensor, Tensor> silu_dropout_meta(const Tensor& x, double p, std::optional<at::Generator> generator) {
+  TORCH_CHECK(0 <= p && p <= 1, "p is a probability, not ", p);
   return {at::empty_symint(x.sym_sizes(), x.options()), at::empty_symint(x.sym_sizes(), x.options().dtype(at::kBool))};
 }
 

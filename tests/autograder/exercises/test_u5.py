@@ -82,6 +82,7 @@ def test_each_flaw_of_a_run_shows_on_hidden_cases_whatever_is_drawn(name: str) -
         found = [
             kind
             for case in longest.hidden_cases(Random(seed))
+            if case.name != "very long"  # millions of elements, in which no flaw but one can show
             for kind, _ in longest.judge(case, _evidence(case, longest.FLAWS[name]))
         ]
         assert found, (name, seed)
@@ -101,7 +102,7 @@ def test_each_flaw_of_a_decay_changes_some_hidden_case_whatever_is_drawn(name: s
         for case in decaying.hidden_cases(Random(seed)):
             for one in case.kept["calls"]:
                 x = native.make(one["tensor"])
-                if x.is_floating_point():
+                if x.is_floating_point() and x.dim() == 2:
                     changed |= not torch.allclose(decaying.FLAWS[name](x, one["rate"]), decaying.decay(x, one["rate"]))
         assert changed, (name, seed)
 
@@ -127,6 +128,31 @@ def test_names_of_cplusplus_are_told_from_c() -> None:
         assert not decaying.UNSTABLE.match(name), name
 
 
+def test_headers_of_the_stable_abi_are_told_from_others() -> None:
+    source = """
+#include <cmath>
+#include "torch/headeronly/core/ScalarType.h"
+ #  include <torch/csrc/stable/library.h>
+// #include <torch/library.h>
+/* An earlier attempt:
+#include <ATen/ATen.h>
+*/
+#include "tool/ATen/own.h"
+"""
+    assert decaying.unstable_headers(source) == []
+    found = decaying.unstable_headers(
+        source + " #include  <torch/csrc/inductor/aoti_torch/c/shim.h>\n#include<c10/a.h>"
+    )
+    assert found == ["torch/csrc/inductor/aoti_torch/c/shim.h", "c10/a.h"]
+
+
+def test_p_next_to_one_shows_whether_it_was_rounded() -> None:
+    for steps in (1, 60, 600, 900):
+        p = dropout.next_to_one(steps)
+        assert 0 < p < 1
+        assert abs(dropout._scale(p, rounded=True) / dropout._scale(p) - 1) > 5e-4
+
+
 def test_the_gaussian_is_that_of_the_distance() -> None:
     x, y = torch.rand(4, 3, dtype=torch.float64), torch.rand(5, 3, dtype=torch.float64)
     torch.testing.assert_close(gaussian.gaussian(x, y, 0.8), torch.exp(-(torch.cdist(x, y) ** 2) / (2 * 0.8**2)))
@@ -137,6 +163,10 @@ def test_soft_clipping_promotes_as_division_does() -> None:
         for case in clipping.hidden_cases(Random(seed)):
             for one in case.kept["calls"]:
                 x, limit, _ = clipping_visible.placed(one)
+                if case.name == "shapes that do not fit":
+                    with pytest.raises(RuntimeError):
+                        torch.div(x, limit)
+                    continue
                 found = clipping.soft_clip(x, limit)
                 assert found.dtype == (x / limit).dtype
                 assert found.shape == (x / limit).shape

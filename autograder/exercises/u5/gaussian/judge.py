@@ -11,7 +11,15 @@ import torch
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.gaussian.visible import CHECKS, SCHEMA, Layer, asking_of, derivatives, points
+from autograder.exercises.u5.gaussian.visible import (
+    CHECKS,
+    OTHER_WIDTH,
+    SCHEMA,
+    Layer,
+    asking_of,
+    derivatives,
+    points,
+)
 from autograder.exercises.u5.native import in_figures, make
 from autograder.learner_side.libraries import first_line
 
@@ -32,10 +40,15 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     ),
     "wrong gradient of x": "The gradient for `x` is another one.",
     "wrong gradient of y": "The gradient for `y` is another one.",
+    "width of another call": (
+        "The gradient is that of another width: the one of the latest call, which had come between. Whatever a call "
+        "leaves for its way back belongs into its own context (`context->saved_data`), since several calls may be "
+        "under way."
+    ),
     "wrong second derivative": (
         "The gradient is right, but its own derivative is not. What you saved besides inputs and outputs is a "
-        "constant for the second derivative: save with `save_for_backward`, and compute with operators that are "
-        "recorded."
+        "constant for the second derivative, and so is a copy of an input: save the inputs and the result themselves, "
+        "with `save_for_backward`, and compute with operators that are recorded."
     ),
     "no fake kernel": (
         "On the meta device there is nothing to read, only shapes. Register a kernel for `Meta` that returns an empty "
@@ -82,16 +95,38 @@ def hidden_cases(random: Random) -> list[Case]:
         + [
             points([3, many], [4, many], 0.7, random.randrange(10**6), dtype="float64"),
             points([3, many], [4, many], 0.7, random.randrange(10**6), low=1000.0, high=1001.0),
+            # More points than 16 bits can count.
+            points([random.randint(66_000, 80_000), 1], [2, 1], 1.0, random.randrange(10**6)),
         ],
+        "empty": [points(x, y, 1.0, random.randrange(10**6)) for x, y in _empty(random.randint(1, 5), many)],
         "refused": [
             points([2, many], [3, many + 1], 1.0, random.randrange(10**6)),
             points([2, 3, many], [2, 4, many], 1.0, random.randrange(10**6)),
             points([3, many], [2, 4, many], 1.0, random.randrange(10**6)),
-            points([2, many], [3, many + 1], 1.0, random.randrange(10**6), device="meta"),
+            *(
+                points(x, y, 1.0, random.randrange(10**6), **device)
+                # One column would broadcast. And where there is nothing to read, points fit no better.
+                for x, y in (
+                    ([2, many], [3, many + 1]),
+                    ([2, 1], [3, many]),
+                    ([2, many], [3, 1]),
+                    ([2, 3, many], [2, 4, many]),
+                    ([0, many], [3, many + 1]),
+                    ([2, many], [0, many + 1]),
+                    ([0], [0]),
+                    ([0, 3, many], [0, 4, many]),
+                )
+                for device in ({}, {"device": "meta"})
+            ),
         ],
         "gradients": [drawn(many, how=how, how_y="transposed", dtype="float64") for how in ("plain", "every other")]
+        + [{**drawn(many, dtype="float64"), "asks": one} for one in ("x", "y")]
+        + [points(x, y, 0.9, random.randrange(10**6), dtype="float64") for x, y in _empty(random.randint(1, 5), many)],
+        # A copy of what is not contiguous is another tensor, which the second derivative knows nothing of.
+        "second derivative": [drawn(many, 2, how=how, how_y="plain", dtype="float64") for how in hows]
+        + [drawn(many, 2, how_y=how, dtype="float64") for how in hows[1:]]
+        + [drawn(1, dtype="float64")]
         + [{**drawn(many, dtype="float64"), "asks": one} for one in ("x", "y")],
-        "second derivative": [drawn(many, dtype="float64"), drawn(1, dtype="float64")],
         "meta device": [drawn(many, 2, device="meta", dtype=random.choice(["float32", "float64"]))],
         **captured,
         "opcheck": [drawn(many, 2)],
@@ -99,6 +134,15 @@ def hidden_cases(random: Random) -> list[Case]:
     return [
         Case(f"{name}, drawn", {"number": random.randrange(2**31), "what": name}, kept={"calls": calls})
         for name, calls in given.items()
+    ]
+
+
+def _empty(count: int, coordinates: int) -> list[tuple[list[int], list[int]]]:
+    """Sets of points of which one has none, or all have no coordinates."""
+    return [
+        ([0, coordinates], [count, coordinates]),
+        ([count, coordinates], [0, coordinates]),
+        ([count, 0], [count + 1, 0]),
     ]
 
 
@@ -162,8 +206,10 @@ def _of_a_call(
         wanted = derivatives(gaussian, one, what == "second derivative")
         for which, right in zip(asking_of(one), wanted, strict=True):
             if not agrees(tensors[f"{name}/{which}"], right, relative=1e-6, absolute=1e-9):
-                kind = "wrong second derivative" if what == "second derivative" else f"wrong gradient of {which}"
                 found = tensors[f"{name}/{which}"]
+                kind = "wrong second derivative" if what == "second derivative" else f"wrong gradient of {which}"
+                if what == "gradients" and agrees(found * OTHER_WIDTH**2, right, relative=1e-6, absolute=1e-9):
+                    kind = "width of another call"
                 yield kind, f"{about}: found {in_figures(found, 2)}, wanted {in_figures(right, 2)})"
                 return
         return

@@ -48,6 +48,10 @@ def visible_cases() -> list[Case]:
     return [Case(name, {"number": i, "what": name}, kept=one) for i, (name, one) in enumerate(given.items())]
 
 
+OTHER_WIDTH = 2.0
+"""How much wider the call is that comes between another one and its gradients."""
+
+
 class Layer(nn.Module):
     """The operator in a module, between others."""
 
@@ -111,7 +115,11 @@ def derivatives(function: Callable[..., torch.Tensor], one: Any, twice: bool) ->
     found = function(x, y, one["width"])
     generator = torch.Generator().manual_seed(one["seed"])
     weights = torch.rand(found.shape, generator=generator, dtype=found.dtype)
+    # Another call comes between, forth and back: none of what it leaves behind may show.
+    others = [points.detach().flip(0).requires_grad_() for points in (y, x)]
+    other = function(*others, OTHER_WIDTH * one["width"])
     first = torch.autograd.grad((found * weights).sum(), asking, create_graph=twice)
+    torch.autograd.grad(other.sum(), others)
     if not twice:
         return list(first)
     total = sum((one * torch.rand(one.shape, generator=generator, dtype=one.dtype)).sum() for one in first)

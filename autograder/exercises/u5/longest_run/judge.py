@@ -1,4 +1,4 @@
-"""What the longest runs are: counted anew in plain Python, from the same numbers."""
+"""What the longest runs are: counted anew from the same numbers, by the place of the last break before each."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "precision."
     ),
     "no default": "Where no limit is given it is 0. Write the default into the schema.",
+    "long runs": (
+        "Short runs are right and long ones are not. Which number is the largest that your counter can hold? And does "
+        "a run go on where a block of your loop ends?"
+    ),
     "another dtype": "The result has one int64 number for each row.",
     "another result": "The numbers are not the ones that the task asks for.",
 }
@@ -48,9 +52,22 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
 
 def hidden_cases(random: Random) -> list[Case]:
     """Drawn sizes, strides, dtypes and limits; numbers that equal the limit; long rows; NaN and infinities."""
-    cases = {"refused": [call(tensor(random.randint(1, 3), 2, 2, seed=1, dtype="float64"), 0.5)]}
+    size = random.randint(1, 3)
+    cases = {"refused": [call(tensor(size, 2, 2, seed=1, dtype="float64"), 0.5)]}
     cases["refused"].append(call(tensor(2, 2, seed=2, dtype=random.choice(["int32", "bool", "int64"]))))
-    cases["refused"] += [call(tensor(2, 2, seed=2, dtype=dtype)) for dtype in ("float16", "bfloat16")]
+    cases["refused"] += [call(tensor(2, 2, seed=2, dtype=dtype)) for dtype in ("float16", "bfloat16", "complex64")]
+    # Where there is nothing to read, too: whatever looks at the number of elements first lets these in.
+    cases["refused, empty"] = [
+        call(tensor(*shape, seed=2, dtype=dtype))
+        for shape, dtype in (
+            ((size, 0), random.choice(["int32", "bool", "int64"])),
+            ((0, size), "float16"),
+            ((0,), "float32"),
+            ((size, 0, 2), "float32"),
+            ((0, size, 2), "float64"),
+        )
+    ]
+    cases["refused, empty"].append(call(tensor(size, 0, seed=2, device="meta")))
     for dtype in ("float32", "float64"):
         cases[f"whole numbers, {dtype}"] = [
             call(
@@ -75,7 +92,25 @@ def hidden_cases(random: Random) -> list[Case]:
     close = [0.1 + random.choice([-1, 0, 1]) * 1e-12 for _ in range(24)]
     cases["close to the limit"] = [call(tensor(4, 6, seed=0, dtype="float64", values=close), 0.1)]
     special = [random.choice([float("nan"), float("inf"), 1.0, -1.0]) for _ in range(40)]
-    cases["special numbers"] = [call(tensor(5, 8, seed=0, values=special), random.choice([0.0, 1.0]))]
+    cases["special numbers"] = [
+        call(tensor(5, 8, seed=0, values=special), limit)
+        # The largest two are infinite in single precision.
+        for limit in (random.choice([0.0, 1.0]), 1e39, -1e39, float("inf"), float("-inf"), float("nan"))
+    ]
+    # Smaller than any number of single precision that is not 0, and with digits of their own.
+    tiny = [random.choice([1e-310, 5e-324, 0.0, -1e-310]) for _ in range(24)]
+    cases["close to 0"] = [call(tensor(4, 6, seed=0, dtype="float64", values=tiny))]
+    # Beyond what counters of 8 and 16 bits hold: some hundred breaks, no breaks, and as many rows.
+    long = random.randint(66_000, 90_000)
+    cases["long"] = [
+        call(tensor(2, long, seed=random.randrange(10**6), low=-0.001, high=1.0, dtype="float64", how="transposed")),
+        call(tensor(2, long, seed=random.randrange(10**6), low=-1e-5, high=1.0)),
+        call(tensor(1, long, seed=random.randrange(10**6), low=0.1), 0.05),
+        call(tensor(long, 2, seed=random.randrange(10**6)), 0.5),
+    ]
+    # From 2^24 on a counter of single precision stays where it is.
+    length = 2**24 + random.randint(2, 99)
+    cases["very long"] = [call(tensor(1, length, seed=0, fill=random.uniform(0.5, 2.0)), 0.25)]
     cases["empty"] = [call(tensor(random.randint(1, 5), 0, seed=0, dtype="float64"), -1.0)]
     found = []
     for name, calls in cases.items():
@@ -87,29 +122,25 @@ def _sizes(random: Random, least: int = 1) -> tuple[int, int]:
     return random.randint(least, 9), random.randint(least, 40)
 
 
-def runs(
-    x: torch.Tensor,
-    limit: float,
-    *,
-    above: Callable[[float, float], bool] = lambda one, limit: one > limit,
-    to_the_end: bool = True,
-    anew: bool = True,
-    whole: bool = False,
-) -> list[int]:
-    """The longest run of each row; with what deviates from the defaults, one that makes a mistake."""
-    longest = []
-    length = 0
-    for row in x.tolist():
-        best = 0
-        length = length if not anew else 0
-        for one in row:
-            if above(one, limit):
-                length += 1
-                best = max(best, length) if to_the_end else best
-            elif not whole:
-                best, length = max(best, length), 0
-        longest.append(best)
-    return longest
+def runs(x: torch.Tensor, limit: float) -> list[int]:
+    """The longest run of each row."""
+    return longest(x.double() > limit)
+
+
+def longest(above: torch.Tensor, *, to_the_end: bool = True, anew: bool = True) -> list[int]:
+    """The longest run of true values in each row; with what deviates from the defaults, one that makes a mistake.
+
+    The length of a run so far is the distance to the last break before it: as quick for a long row as for a short one.
+    """
+    if not above.numel():
+        return [0] * len(above)
+    rows = above if anew else above.reshape(1, -1)
+    places = torch.arange(rows.shape[1], dtype=torch.int32)
+    lengths = (places - torch.where(rows, -1, places).cummax(1).values).reshape(above.shape)
+    if not to_the_end:
+        # The break after a run is where it counts.
+        lengths = torch.where(above[:, 1:], 0, lengths[:, :-1])
+    return lengths.amax(1).tolist() if lengths.shape[1] else [0] * len(above)
 
 
 def in_memory(x: torch.Tensor) -> torch.Tensor:
@@ -122,13 +153,19 @@ def _fits(x: torch.Tensor) -> bool:
 
 
 FLAWS: dict[str, Callable[[torch.Tensor, float], list[int]]] = {
-    "last run forgotten": lambda x, limit: runs(x, limit, to_the_end=False),
-    "goes on in the next row": lambda x, limit: runs(x, limit, anew=False),
-    "equal counts": lambda x, limit: runs(x, limit, above=lambda one, limit: one >= limit),
-    "counts all": lambda x, limit: runs(x, limit, whole=True),
+    "last run forgotten": lambda x, limit: longest(x.double() > limit, to_the_end=False),
+    "goes on in the next row": lambda x, limit: longest(x.double() > limit, anew=False),
+    "equal counts": lambda x, limit: longest(x.double() >= limit),
+    "counts all": lambda x, limit: (x.double() > limit).sum(1).tolist(),
     "ignores strides": lambda x, limit: runs(in_memory(x), limit),
-    "single precision": lambda x, limit: runs(x.float(), torch.tensor(limit).item()),
+    "single precision": lambda x, limit: runs(x.float(), torch.tensor(limit, dtype=torch.float32).item()),
 }
+
+LONG = 256
+"""Columns from which on a row is too long for the smallest counter."""
+
+MOST = 2**20
+"""Elements up to which it is tried which flaw gives a result."""
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -168,6 +205,11 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     off = [(x, limit, lengths) for x, limit, lengths in wrong if runs(x, limit) != lengths]
     if off:
         x, limit, lengths = off[0]
-        fits = [name for name, flaw in FLAWS.items() if all(flaw(*one[:2]) == one[2] for one in wrong)]
-        figures = f"(a row {x[0].tolist()[:8]}, limit {limit:g}: found {lengths[:4]}, wanted {runs(x, limit)[:4]})"
+        if x.numel() < MOST:
+            fits = [name for name, flaw in FLAWS.items() if all(flaw(*one[:2]) == one[2] for one in wrong)]
+        else:
+            # No break at all: of the flaws only one can show, and without another count of so many.
+            fits = [] if any(lengths) else ["last run forgotten"]
+        fits += ["long runs"] if x.shape[1] >= LONG else []
+        figures = f"(a row {x[0, :8].tolist()}, limit {limit:g}: found {lengths[:4]}, wanted {runs(x, limit)[:4]})"
         yield fits[0] if fits else "another result", figures

@@ -14,7 +14,7 @@ from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
 from autograder.exercises.u5.native import in_figures, make, tensor
-from autograder.exercises.u5.silu_dropout.visible import SCHEMAS, dropped, upstream
+from autograder.exercises.u5.silu_dropout.visible import SCHEMAS, dropped, given_mask, upstream
 from autograder.learner_side.libraries import first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
@@ -22,11 +22,22 @@ __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "another schema": "The library must define both operators with the schemas of the task, in the namespace u5.",
     "refused": "Your operator refuses what it should take.",
-    "not refused": "`p` is a probability: refuse what is below 0, above 1, or no number.",
+    "not refused": (
+        "`p` is a probability: refuse what is below 0, above 1, or no number. Do so in the kernel for `Meta`, too, "
+        "which is all that export asks: a program would be exported that cannot run."
+    ),
     "wrote into x": "Your operator writes into `x`. Its schema promises that it does not.",
     "no mask": "The second result is the mask: of the shape of `x`, `bool`, true where an element is kept.",
     "another dtype": "The first result has the shape and the dtype of `x`.",
     "not scaled": "What is kept is divided by `1 - p`, so that the mean stays what it was.",
+    "scale in single precision": (
+        "`float` in a schema is `double` in C++, and near 1 every digit of `p` counts: round the scale when you have "
+        "it, not `p` before you take it from 1."
+    ),
+    "digits lost": (
+        "Your results of `float64` are right to the digits of `float32` only. Something on the way is computed in "
+        "single precision."
+    ),
     "NaN": "An element that is dropped is 0, whatever it was, and nothing is divided by 0 when `p` is 1.",
     "mask and result differ": (
         "The result is not what the mask says: `silu(x) / (1 - p)` where it is true, and 0 elsewhere. Do both have "
@@ -77,8 +88,9 @@ SIGMAS = 5.0
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Drawn shapes, layouts, probabilities and seeds."""
+    """Drawn shapes, layouts, probabilities and seeds; the ends of what is a probability; sizes beyond 16 bits."""
     seed = random.randrange
+    empty = tensor(0, random.randint(1, 5), seed=1)
     hows = ("plain", "transposed", "every other", "inside", "repeated")
 
     def drawn(p: float | None = None, own: bool = False, **more: Any) -> dict[str, Any]:
@@ -92,9 +104,19 @@ def hidden_cases(random: Random) -> list[Case]:
         )
 
     given = {
-        "values": [drawn() for _ in range(3)],
+        "values": [
+            *(drawn() for _ in range(3)),
+            dropped(tensor(seed=seed(10**6), dtype=random.choice(["float32", "float64"])), 0.0, seed(10**6)),
+            # A few hundred thousand elements, of which some twenty are kept.
+            dropped(tensor(2**19, seed=seed(10**6), low=0.5), next_to_one(random.randint(600, 900)), seed(10**6)),
+        ],
         "p is 0 or 1": [drawn(0.0), drawn(1.0)],
-        "refused": [drawn(random.choice([-1e-9, 1.0000001, 2.0, float("nan")]))],
+        "refused": [
+            dropped({**x, **device}, p, seed(10**6))
+            for x in (drawn(0.5)["x"], empty)
+            for p in (*NO_PROBABILITIES, random.uniform(1.0, 9.0) + 1e-9, random.uniform(-9.0, -1e-9))
+            for device in ({}, {"device": "meta"})
+        ],
         "share": [
             dropped(tensor(random.randint(40, 70), random.randint(40, 70), seed=1, how=how), p, seed(10**6))
             for how, p in (("plain", 0.2), ("transposed", 0.7))
@@ -109,6 +131,13 @@ def hidden_cases(random: Random) -> list[Case]:
                 dropped(tensor(5, 6, seed=seed(10**6), how=how), 0.4, seed(10**6), incoming=incoming)
                 for how, incoming in (("plain", "repeated"), ("transposed", "transposed"))
             ),
+            dropped(empty, 0.4, seed(10**6), mask="plain"),
+            # A mask is given: it need not be one that was drawn with this p, nor lie as it does.
+            *(
+                dropped(tensor(5, 6, seed=seed(10**6), low=0.1, dtype=dtype), p, seed(10**6), mask=random.choice(hows))
+                for p in (0.3, next_to_one(random.randint(1, 60)), 1 - random.randint(1, 99) * 2.0**-40)
+                for dtype in ("float32", "float64")
+            ),
             # Far from 0, where exponentials overflow; and dropped elements of which nothing may be left.
             *(
                 dropped(tensor(6, seed=0, dtype=dtype, values=FAR), 0.0, seed(10**6))
@@ -122,6 +151,18 @@ def hidden_cases(random: Random) -> list[Case]:
         Case(f"{name}, drawn", {"number": random.randrange(2**31), "what": name}, kept={"calls": calls})
         for name, calls in given.items()
     ]
+
+
+NO_PROBABILITIES = (
+    *(math.nextafter(0.0, -1.0), math.nextafter(1.0, 2.0), 1.5, -0.5),
+    *(float("nan"), float("inf"), float("-inf")),
+)
+"""The first two are 0 and 1 in single precision."""
+
+
+def next_to_one(steps: int) -> float:
+    """A probability that lies in the middle between two of single precision, so many steps of which are left to 1."""
+    return 1 - (steps + 0.5) * 2.0**-24
 
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -182,26 +223,53 @@ def _of_a_call(
         yield from _stream(one, seen, mask, tensors, about)
     if what in ("gradient", "compiled"):
         sigmoid = torch.sigmoid(x)
-        wanted = torch.where(mask, upstream(one) * sigmoid * (1 + x * (1 - sigmoid)) * _scale(p), 0.0)
+        kept = given_mask(one) if one["mask"] and what == "gradient" else mask
+        slope = upstream(one) * sigmoid * (1 + x * (1 - sigmoid))
+        wanted = torch.where(kept, slope * _scale(p), 0.0)
         gradient = tensors.get("gradient")
-        if not agrees(gradient, wanted, relative=1e-4, absolute=1e-6):
-            yield "wrong gradient", f"{about}{_furthest_off(x, gradient, wanted)})"
+        if not _close(gradient, wanted):
+            kind = _of_precision(gradient, wanted, torch.where(kept, slope * _scale(p, rounded=True), 0.0))
+            yield kind or "wrong gradient", f"{about}{_furthest_off(x, gradient, wanted)})"
             return
     more = [name for name in seen.get("parts", ()) if not name.startswith(ALLOCATING)]
     if more:
         yield "several passes", f"(it calls {', '.join(more)})"
 
 
-def _scale(p: float) -> float:
+def _scale(p: float, rounded: bool = False) -> float:
+    """What is kept times this; with `rounded`, where `p` goes through single precision."""
+    p = torch.tensor(p, dtype=torch.float32).item() if rounded else p
     return 1 / (1 - p) if p < 1 else 0.0
+
+
+def _close(found: torch.Tensor | None, wanted: torch.Tensor) -> bool:
+    double = wanted.dtype == torch.float64
+    return agrees(found, wanted, relative=1e-10 if double else 1e-4, absolute=1e-12 if double else 1e-6)
+
+
+def _of_precision(found: torch.Tensor | None, wanted: torch.Tensor, rounded: torch.Tensor) -> str:
+    """What was computed with too few digits, if that is all that is wrong; `rounded` has a scale of a rounded `p`."""
+    if found is None:
+        return ""
+    if not torch.equal(rounded, wanted) and _close(_finite(found), _finite(rounded)):
+        return "scale in single precision"
+    return "digits lost" if agrees(found, wanted, relative=1e-4, absolute=1e-6) else ""
+
+
+def _finite(found: torch.Tensor) -> torch.Tensor:
+    """With 0 where a rounded `p` is 1: 1 / 0 times whatever, or the 0 of somebody who asked whether `p` is 1."""
+    return found.nan_to_num(0.0, 0.0, 0.0)
 
 
 def _values(x: torch.Tensor, p: float, out: torch.Tensor, mask: torch.Tensor, about: str) -> Iterator[tuple[str, str]]:
     active = functional.silu(x)
     wanted = torch.where(mask, active * _scale(p), 0.0)
-    if agrees(out, wanted, relative=1e-4, absolute=1e-6):
+    if _close(out, wanted):
         return
-    if bool(out.isnan().any()) and not bool(wanted.isnan().any()):
+    kind = _of_precision(out, wanted, torch.where(mask, active * _scale(p, rounded=True), 0.0))
+    if kind:
+        yield kind, f"{about}{_furthest_off(x, out, wanted)})"
+    elif bool(out.isnan().any()) and not bool(wanted.isnan().any()):
         yield "NaN", f"{about}{_furthest_off(x, out, wanted)})"
     elif agrees(out, torch.where(mask, active, 0.0), relative=1e-4, absolute=1e-6):
         yield "not scaled", f"{about}{_furthest_off(x, out, wanted)})"

@@ -21,12 +21,22 @@ SCHEMAS = {
 }
 
 
-def dropped(x: dict[str, Any], p: float, seed: int, own: bool = False, incoming: str = "plain") -> dict[str, Any]:
+def dropped(
+    x: dict[str, Any], p: float, seed: int, own: bool = False, incoming: str = "plain", mask: str = ""
+) -> dict[str, Any]:
     """A call of the forward operator, after the seed was set; with `own` numbers come from a generator of its own.
 
     `incoming` says how the gradient lies in memory (a name of `LAYOUTS`); unless it is plain, the mask is transposed.
+    With `mask`, a layout too, the backward operator gets a mask that was drawn apart, half of which is true: where `p`
+    is next to 1, the forward operator's own has nothing to show.
     """
-    return {"x": x, "p": p, "seed": seed, "own": own, "incoming": incoming}
+    return {"x": x, "p": p, "seed": seed, "own": own, "incoming": incoming, "mask": mask}
+
+
+def given_mask(one: dict[str, Any]) -> torch.Tensor:
+    """The mask that was drawn apart, for a call that names its layout."""
+    generator = torch.Generator().manual_seed(one["seed"] + 2)
+    return LAYOUTS[one["mask"]](torch.rand(one["x"]["shape"], generator=generator) < 0.5)
 
 
 def upstream(one: dict[str, Any]) -> torch.Tensor:
@@ -109,9 +119,10 @@ def _called(
     with profiler.profile() as recorded:
         found, raised = draw()
     moved = not torch.equal(torch.get_rng_state(), state)
-    seen: dict[str, Any] = {"raised": raised, "written": not same(x, before), "moved": moved}
+    written = x.device.type == "cpu" and not same(x, before)
+    seen: dict[str, Any] = {"raised": raised, "written": written, "moved": moved}
     seen["parts"] = sorted({event.name for event in recorded.function_events if event.name.startswith("aten::")})
-    if raised or not isinstance(found, tuple) or len(found) != 2:
+    if raised or x.is_meta or not isinstance(found, tuple) or len(found) != 2:
         return seen
     seen |= {"out": described(found[0]), "mask": described(found[1])}
     tensors[f"{name}/out"], tensors[f"{name}/mask"] = found
@@ -125,6 +136,7 @@ def _called(
             tensors[f"{name}/{which}"] = other[1]
     if what == "gradient":
         mask = found[1] if one["incoming"] == "plain" else LAYOUTS["transposed"](found[1])
+        mask = given_mask(one) if one["mask"] else mask
         gradient, seen["raised"] = attempt(backward, upstream(one), x, mask, p)
         if isinstance(gradient, torch.Tensor):
             tensors[f"{name}/gradient"] = gradient

@@ -13,7 +13,7 @@ from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
 from autograder.exercises.u5.native import in_figures, tensor
 from autograder.exercises.u5.soft_clip.visible import OVERLAPPING, PLACES, SCHEMAS, call, limits, placed
-from autograder.learner_side.libraries import first_line
+from autograder.learner_side.libraries import attempt, first_line
 
 __all__ = ["MISCONCEPTIONS", "follow_up", "hidden_cases", "judge"]
 
@@ -31,6 +31,7 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "Your operator writes to a place of which it still has to read a part, or to one number many times. Let "
         "TensorIterator check for overlap, which it does unless it is told not to."
     ),
+    "shapes not refused": "Your operator takes shapes that do not broadcast together.",
     "cast not refused": "A result with a fraction cannot go into whole numbers: refuse such an `out`.",
     "wrote into inputs": "Your operator changes its inputs. Its schema promises that it does not.",
     "out not written": (
@@ -38,7 +39,14 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "`out` to TensorIterator, which writes into its memory and resizes it where it has to."
     ),
     "another dtype": "The result's dtype is another one than PyTorch's rules of promotion give.",
-    "another shape": "The result's shape is another one than broadcasting gives.",
+    "another shape": (
+        "The result's shape is another one than broadcasting gives. A tensor of one element broadcasts, too, and may "
+        "have more dimensions than the other."
+    ),
+    "out not resized": (
+        "An `out` of another shape is resized, as `torch.div` does it, with a warning. TensorIterator sees to it: "
+        "leave the shape of `out` to it."
+    ),
     "memory order lost": (
         "Your result lies in memory in another order than its inputs: a channels-last tensor stays channels last. "
         "TensorIterator sees to it; a `contiguous()` copy undoes it."
@@ -72,10 +80,23 @@ def hidden_cases(random: Random) -> list[Case]:
         "layouts": [],
         "dtypes": [],
         "broadcast": [],
-        "lengths": [call(tensor(n, seed=seed(10**6)), limits(n, seed=seed(10**6))) for n in range(1, 40, 3)],
+        "lengths": [
+            call(tensor(n, seed=seed(10**6)), limits(n, seed=seed(10**6)))
+            for n in (*range(1, 40, 3), random.randint(66_000, 80_000))  # the last is more than 16 bits can count
+        ],
         "overlap": [],
         "out": [],
-        "empty": [call(tensor(random.randint(1, 4), 0, seed=1), limits(1, seed=1, dtype=random.choice(floats)))],
+        "empty": [
+            call(tensor(random.randint(1, 4), 0, seed=1), limits(*shape, seed=1, dtype=random.choice(floats)))
+            for shape in ((1,), (1, 1, 1), ())
+        ],
+        "shapes that do not fit": [
+            call(tensor(*x, seed=1), limits(*limit, seed=1))
+            for n in (random.randint(2, 5),)
+            for x, limit in (((n,), (n + 1,)), ((2, n), (2, n + 1)), ((0,), (n,)), ((n, 0), (n + 1, 0)))
+        ],
+        "single numbers": [],
+        "memory order": [],
     }
     for _ in range(4):
         shape = [random.randint(1, 7) for _ in range(random.randint(1, 3))]
@@ -113,6 +134,47 @@ def hidden_cases(random: Random) -> list[Case]:
     calls["layouts"].append(
         call(tensor(2, 3, random.randint(2, 5), 4, seed=seed(10**6), how="channels last"), limits(seed=seed(10**6)))
     )
+    # One element is a tensor like any other: with its dimensions and its dtype, on either side.
+    n = random.randint(2, 6)
+    for ones in ([], [1], [1, 1], [1, 1, 1]):
+        for dtype in floats:
+            calls["single numbers"] += [
+                call(tensor(n, seed=seed(10**6)), limits(*ones, seed=seed(10**6), dtype=dtype)),
+                call(tensor(*ones, seed=seed(10**6), dtype=dtype), limits(n, seed=seed(10**6))),
+            ]
+        wide = tensor(2, n, seed=seed(10**6), dtype=random.choice(wholes[:3]), low=-9, high=9)
+        calls["single numbers"] += [
+            call(wide, limits(*ones, seed=seed(10**6), dtype=random.choice([*floats, "int64"]), low=1, high=9)),
+            call(tensor(*ones, seed=seed(10**6)), limits(seed=seed(10**6), dtype=random.choice(floats))),
+        ]
+    image = [2, 3, random.randint(2, 5), 4]
+    for how, other, limit in (
+        ("channels last", "channels last", image),
+        ("channels last", "plain", [*image[1:2], 1, 1]),
+        ("channels last", "plain", image),
+        ("plain", "channels last", image),
+        ("transposed", "transposed", image),
+        ("transposed", "plain", [1, 1, 1, 1]),
+        ("transposed", "plain", []),
+    ):
+        calls["memory order"].append(
+            call(tensor(*image, seed=seed(10**6), how=how), limits(*limit, seed=seed(10**6), how=other))
+        )
+    calls["memory order"].append(call(tensor(seed=1), limits(*image, seed=seed(10**6), how="channels last")))
+    # An `out` that is too large, too small, or of as many elements; what its place has room for is another question.
+    calls["out of another shape"] = [
+        call(
+            tensor(3, n, seed=seed(10**6), how=how),
+            limits(3, n, seed=seed(10**6), how=how),
+            tensor(*shape, seed=0, dtype=random.choice(floats)),
+        )
+        for how in ("plain", "transposed")
+        for shape in ((3 * n + random.randint(1, 5),), (2,), (), (n, 3), (3 * n,), (1, 3, n))
+    ]
+    calls["out"] += [
+        call(tensor(3, n, seed=seed(10**6)), limits(n, seed=seed(10**6)), tensor(3, n, seed=0, dtype=dtype, how=how))
+        for dtype, how in (("float16", "plain"), ("bfloat16", "every other"), ("bool", "plain"), ("int32", "plain"))
+    ]
     # Whole numbers with more digits than single precision has, and limits that are not much smaller.
     large = [2**24 + 1, -(2**25) - 1, 2**26 + 3, 2**27 + 5]
     calls["dtypes"].append(
@@ -159,9 +221,14 @@ def _wrong(
     one: dict[str, Any], seen: dict[str, Any], found: torch.Tensor | None, out: torch.Tensor | None
 ) -> Iterator[tuple[str, str]]:
     x, limit, place = placed(one)
-    wanted = soft_clip(x, limit)
     raised = seen["raised"]
     about = f"({one['x']['shape']} {one['x']['dtype']} with {one['limit']['shape']} {one['limit']['dtype']}"
+    divided, refused = attempt(torch.div, *placed(one)[:2])
+    if refused:
+        if not raised:
+            yield "shapes not refused", f"{about})"
+        return
+    wanted = soft_clip(x, limit)
     if one["out"] in OVERLAPPING:
         if not raised:
             yield "overlap not refused", f"(out: {one['out']})"
@@ -169,6 +236,10 @@ def _wrong(
     if place is not None and not place.is_floating_point():
         if not raised:
             yield "cast not refused", f"{about})"
+        return
+    another = place is not None and place.shape != wanted.shape
+    if another and raised:
+        yield "out not resized", f"{about}, out: {one['out']['shape']}: {first_line(raised)})"
         return
     if raised or found is None:
         yield "refused", f"{about}: {first_line(raised) if raised else 'no tensor came back'})"
@@ -185,13 +256,19 @@ def _wrong(
     if found.shape != wanted.shape:
         yield "another shape", f"{about}: found {list(found.shape)}, wanted {list(wanted.shape)})"
     relative = 1e-10 if soft_clip(x, limit).dtype == torch.float64 and wanted.dtype == torch.float64 else 1e-5
+    # What `out` is converted to may have fewer digits than what was computed.
+    relative = max(relative, torch.finfo(wanted.dtype).eps)
     if not agrees(found, wanted, relative=relative, absolute=1e-6):
         yield (
             _named(x, limit, found, wanted),
             f"{about}: found {in_figures(found, 3)}, wanted {in_figures(wanted, 3)})",
         )
-    if place is None and seen["strides"] != list((x + limit).stride()):
-        yield "memory order lost", f"{about}: strides {seen['strides']}, wanted {list((x + limit).stride())})"
+    if place is not None:
+        # Also of an `out` that was resized: `torch.div` says in which order.
+        divided, _ = attempt(torch.div, x, limit, out=place)
+    strides = list(divided.stride())
+    if seen["strides"] != strides:
+        yield "memory order lost", f"{about}: strides {seen['strides']}, wanted {strides})"
 
 
 def _named(x: torch.Tensor, limit: torch.Tensor, found: torch.Tensor, wanted: torch.Tensor) -> str:

@@ -19,11 +19,11 @@ SCHEMAS = {
     "out": "u5::soft_clip.out(Tensor x, Tensor limit, *, Tensor(a!) out) -> Tensor(a!)",
 }
 
-PLACES = ("x itself", "beside x", "x shifted by one", "one number")
-"""Places for a result: all of `x`; between its numbers, in the same storage; and what overlaps, with a part of `x` or
-with itself."""
+PLACES = ("x itself", "limit itself", "beside x", "x shifted by one", "limit shifted by one", "one number")
+"""Places for a result: all of `x`, or of the limits; between the numbers of `x`, in the same storage; and what
+overlaps, with a part of one of both or with itself."""
 
-OVERLAPPING = PLACES[2:]
+OVERLAPPING = PLACES[3:]
 
 
 def call(x: Any, limit: Any, out: Any = None) -> dict[str, Any]:
@@ -74,10 +74,11 @@ def placed(one: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
         return both[..., 0], limit, both[..., 1]
     if out is None or isinstance(out, dict):
         return x, limit, None if out is None else make(out)
-    if out == "x shifted by one":
-        both = torch.cat([x, x[:1]])
-        return both[:-1], limit, both[1:]
-    return x, limit, x if out == "x itself" else x.new_zeros(1).expand(x.shape)
+    if out in ("x shifted by one", "limit shifted by one"):
+        moved = x if out == "x shifted by one" else limit
+        both = torch.cat([moved, moved[:1]])
+        return (both[:-1], limit, both[1:]) if moved is x else (x, both[:-1], both[1:])
+    return x, limit, {"x itself": x, "limit itself": limit}.get(out, x.new_zeros(1).expand(x.shape))
 
 
 def probe(case: Case, soft_clip_source: Any) -> Evidence:
@@ -107,8 +108,8 @@ def answers(case: Case) -> Evidence:
         with profiler.profile() as recorded:
             found, raised = attempt(packet, x, limit, **({} if out is None else {"out": out}))
         # Placed in `x`, the result is to change it.
-        written = one["out"] in ("x itself", *OVERLAPPING)
-        kept = [torch.equal(limit, before[1]), written or torch.equal(x, before[0])]
+        written = [one["out"] in (f"{name} itself", *OVERLAPPING) for name in ("limit", "x")]
+        kept = [written[0] or torch.equal(limit, before[1]), written[1] or torch.equal(x, before[0])]
         returned = out is None or (isinstance(found, torch.Tensor) and found.data_ptr() == out.data_ptr())
         parts = sorted({event.name for event in recorded.function_events if event.name.startswith("aten::")})
         seen.append({"raised": raised, "kept": kept, "returned": returned, "parts": parts, **described(found)})

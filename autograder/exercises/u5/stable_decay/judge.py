@@ -11,7 +11,7 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
-from autograder.exercises.cpp_answers import before_computing, follow_up
+from autograder.exercises.cpp_answers import before_computing
 from autograder.exercises.u5.native import FLOATS, in_figures, make, tensor
 from autograder.exercises.u5.stable_decay.visible import SCHEMA, call
 
@@ -23,6 +23,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "unstable names": (
         "Your library needs names from PyTorch's C++, which the next release may change. Include headers from "
         "`torch/csrc/stable` and `torch/headeronly` only, and take `torch::stable::Tensor` for a tensor."
+    ),
+    "headers from elsewhere": (
+        "Your source includes a header of PyTorch from outside `torch/csrc/stable` and `torch/headeronly`. Whatever it "
+        "declares may be gone, or mean something else, with the next release: the two folders have all that you need."
     ),
     "refused": "Your operator refuses a matrix that it should take.",
     "not refused": (
@@ -41,6 +45,17 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
 
 UNSTABLE = re.compile(r"_Z\w*?(?<!\d)(3c10|2at|5torch|6caffe2)(?=[\dA-Z])")
 """How C++ writes the names of functions and classes in PyTorch's namespaces."""
+
+
+OF_PYTORCH = ("torch/", "ATen/", "c10/", "caffe2/")
+"""Beginnings of the names of PyTorch's headers; others, of the standard library, are free."""
+
+STABLE = ("torch/csrc/stable/", "torch/headeronly/")
+"""Those that the stable ABI consists of."""
+
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
 SPECIAL = [
@@ -70,10 +85,43 @@ def hidden_cases(random: Random) -> list[Case]:
         ],
         "refused, drawn": [
             drawn(dtype=dtype, low=0, high=3)
-            for dtype in (random.choice(["int32", "bool", "int64"]), "float16", "bfloat16")
+            for dtype in (random.choice(["int32", "bool", "int64"]), "float16", "bfloat16", "complex64")
+        ],
+        # Where there is nothing to read, too: whatever looks at the number of elements first lets these in.
+        "refused, empty": [
+            call(tensor(*shape, seed=1, dtype=dtype), 0.5)
+            for shape, dtype in (
+                ((0,), "float32"),
+                ((0, random.randint(1, 4)), random.choice(["int32", "bool", "int64"])),
+                ((random.randint(1, 4), 0), "float16"),
+                ((random.randint(1, 4), 0, 2), "float64"),
+            )
+        ],
+        # More columns, and more rows, than 16 bits can count.
+        "long": [
+            call(tensor(*shape, seed=random.randrange(10**6), dtype=dtype, how=how), 0.5)
+            for shape, dtype, how in (
+                ((2, random.randint(66_000, 80_000)), "float32", "transposed"),
+                ((random.randint(66_000, 80_000), 2), "float64", "plain"),
+            )
         ],
     }
     return [Case(name, {"number": random.randrange(2**31)}, kept={"calls": one}) for name, one in calls.items()]
+
+
+def follow_up(case: Case, evidence: Evidence) -> Case | None:
+    """The case for a fresh process, with the headers that the source names: a library no longer tells them."""
+    more = cpp_answers.follow_up(case, evidence)
+    if more is None:
+        return None
+    headers = unstable_headers(str(evidence.values["source"]))
+    return Case(more.name, more.parameters | {"headers": headers}, more.tensors)
+
+
+def unstable_headers(source: str) -> list[str]:
+    """Headers of PyTorch that a source includes from outside the stable ABI."""
+    included = INCLUDE.findall(COMMENT.sub(" ", source))
+    return [header for header in included if header.startswith(OF_PYTORCH) and not header.startswith(STABLE)]
 
 
 def decay(x: torch.Tensor, rate: float, *, anew: bool = True, all_before: bool = True) -> torch.Tensor:
@@ -116,6 +164,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     unstable = [name for name in evidence.values["needs"] if UNSTABLE.match(name)]
     if unstable:
         yield "unstable names", f"({len(unstable)} of them, such as {unstable[0][:80]})"
+        return
+    if evidence.values["headers"]:
+        yield "headers from elsewhere", f"({', '.join(evidence.values['headers'][:3])})"
         return
     for number, (one, seen) in enumerate(zip(case.kept["calls"], evidence.values["calls"], strict=True)):
         wrong = next(_of_a_call(one, seen, evidence.tensors.get(str(number))), None)

@@ -53,7 +53,7 @@ def fresh(case: Case) -> Evidence:
     """Read the names that the library needs, before it is loaded; then call the operator, in a process of its own."""
     needs = names_needed(case.tensors["library"].numpy().tobytes())
     found = apart(answers, case)
-    return Evidence({**found.values, "needs": needs}, found.tensors)
+    return Evidence({**found.values, "needs": needs, "headers": case.parameters["headers"]}, found.tensors)
 
 
 def names_needed(library: bytes) -> list[str]:

@@ -52,6 +52,7 @@ Tensor silu_dropout_backward(const Tensor& gradient, const Tensor& x, const Tens
 }
 
 std::tuple<Tensor, Tensor> silu_dropout_meta(const Tensor& x, double p, std::optional<at::Generator> generator) {
+  TORCH_CHECK(0 <= p && p <= 1, "p is a probability, not ", p);
   return {at::empty_symint(x.sym_sizes(), x.options()), at::empty_symint(x.sym_sizes(), x.options().dtype(at::kBool))};
 }
 

@@ -1,0 +1,61 @@
+"""overlap not refused
+
+Checks by itself, and only for x."""
+
+
+def soft_clip_source() -> str:
+    return r"""
+#include <ATen/Dispatch.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/native/cpu/Loops.h>
+#include <torch/library.h>
+#include <cmath>
+
+void run(at::TensorIterator& iter) {
+  AT_DISPATCH_FLOATING_TYPES(iter.common_dtype(), "soft_clip", [&] {
+    using Vec = at::vec::Vectorized<scalar_t>;
+    at::native::cpu_kernel_vec(
+        iter,
+        [](scalar_t x, scalar_t limit) -> scalar_t { return x * limit / (limit + std::abs(x)); },
+        [](Vec x, Vec limit) -> Vec { return x * limit / (limit + x.abs()); });
+  });
+}
+
+at::Tensor soft_clip(const at::Tensor& x, const at::Tensor& limit) {
+  at::Tensor result;
+  auto iter = at::TensorIterator::binary_float_op(result, x, limit);
+  run(iter);
+  return iter.output();
+}
+
+at::Tensor& soft_clip_out(const at::Tensor& x, const at::Tensor& limit, at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  at::assert_no_partial_overlap(out, x);
+  auto iter = at::TensorIteratorConfig()
+                  .set_check_mem_overlap(false)
+                  .allow_cpu_scalars(true)
+                  .promote_inputs_to_common_dtype(true)
+                  .cast_common_dtype_to_outputs(true)
+                  .enforce_safe_casting_to_output(true)
+                  .promote_integer_inputs_to_float(true)
+                  .add_owned_output(out)
+                  .add_owned_const_input(x)
+                  .add_owned_const_input(limit)
+                  .build();
+  run(iter);
+  return out;
+}
+
+TORCH_LIBRARY(u5, m) {
+  m.def("soft_clip(Tensor x, Tensor limit) -> Tensor");
+  m.def("soft_clip.out(Tensor x, Tensor limit, *, Tensor(a!) out) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(u5, CPU, m) {
+  m.impl("soft_clip", &soft_clip);
+  m.impl("soft_clip.out", &soft_clip_out);
+}
+"""
