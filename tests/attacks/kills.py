@@ -41,7 +41,8 @@ VICTIMS = {
 """Kinds of processes below the grader, by what is in their command lines."""
 
 ORPHAN = re.compile(
-    r'Traceback \(most recent call last\):\n  File "<string>", line 1, in <module>\n(  .*\n)*EOFError: Ran out of input\n'
+    r'Traceback \(most recent call last\):\n  File "<string>", line 1, in <module>\n'
+    r"(  .*\n)*EOFError: Ran out of input\n"
 )
 """What Python itself prints of a process whose parent is killed while it hands over what the process is to do."""
 
