@@ -186,9 +186,23 @@ def hidden_cases(random: Random) -> list[Case]:
         last = ["last", target, ["$t", *more], options]
         unknown = program(three, {}, ["t", "aten.tanh.default", ["$x"]], last)
         cases.append(exporter_case(f"no translation for {target}", unknown, [], target))
+    name = random.choice(["add", "sub", "mod"])
+    for size, refuse in (("size_floordiv", "floordiv"), (f"size_{name}", name)):
+        cases.append(exporter_case(f"no translation for {size}", _other_size(size), [], refuse))
     for number in range(2):
         cases.append(exporter_case(f"drawn {number}", drawn(random), free))
     return cases
+
+
+def _other_size(target: str) -> Program:
+    """A program that calculates a size otherwise than by a product, as `x.shape[0] // 2` does."""
+    return program(
+        {"x": ["batch", "length", 4]},
+        {},
+        ["rows", "aten.sym_size.int", ["$x", 0]],
+        ["fewer", target, ["$rows", 2]],
+        ["flat", "aten.view.default", ["$x", ["$fewer", -1]]],
+    )
 
 
 def drawn(random: Random) -> Program:

@@ -24,8 +24,14 @@ Program = dict[str, Any]
 """`inputs`: sizes of each (numbers, or the name of a size that varies); `weights`: sizes of each; `nodes`: name,
 operator, arguments, keyword arguments (`"$name"` stands for an earlier node); `outputs`: names of nodes; `seed`."""
 
-SIZES = {"size_mul": operator.mul}
-"""Operators on sizes that aren't ATen's."""
+SIZES = {
+    "size_mul": operator.mul,
+    "size_floordiv": operator.floordiv,
+    "size_add": operator.add,
+    "size_sub": operator.sub,
+    "size_mod": operator.mod,
+}
+"""Operators on sizes that aren't ATen's; only the first has a translation."""
 
 
 def missing() -> list[str]:
