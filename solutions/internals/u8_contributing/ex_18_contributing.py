@@ -101,8 +101,9 @@ check.u8.add_operator(entries, softcap_out)
 # numbers, `+ - * /`, and calls such as `result.square()` or `tanh_backward(grad, result)`. There is no `**`, and `1 / 2` is 0
 # in C++.
 #
-# The gradient must pass `gradcheck`, and stay right when it is differentiated again. Far beyond the cap it is finite. If
-# an argument was broadcast, the engine sums over the dimensions that were added; a formula does not.
+# The gradient must pass `gradcheck`, and stay right when it is differentiated again. Far beyond the cap it is finite. Caps
+# may be tiny, but are above 0. If an argument was broadcast, the engine sums over the dimensions that were added; a formula
+# does not.
 #
 # For example, the entry of `tanh` reads
 #

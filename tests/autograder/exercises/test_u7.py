@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence, EvidenceError
 from autograder.exercises.u7.average_gradients import judge as averaging
 from autograder.exercises.u7.average_gradients import visible as averaging_visible
 from autograder.exercises.u7.before_shipping import judge as shipping
@@ -245,6 +245,20 @@ def test_a_file_of_another_program_or_of_nothing_is_told() -> None:
         more = exporting.follow_up(case, evidence)
         assert more is not None
         assert names(exporting, case, exporting_visible.fresh(more)) == [told]
+
+
+@pytest.mark.parametrize("new", [{"x": "other"}, {"y": 3}, {"y": "two words"}, {"y": "x"}, {"y": "a", "w": "a"}, ["y"]])
+def test_names_that_the_case_does_not_ask_for_are_no_evidence(new: Any) -> None:
+    pytest.importorskip("onnxruntime")
+    [case] = [one for one in exporting.hidden_cases(Random(0)) if one.parameters["rename"]]
+    file = torch.zeros(1, dtype=torch.uint8)
+    for names_now in ({}, {"y": "constant_0", "w": "constant_1"}):
+        evidence = Evidence({"stage": "written", "text": "", "names": names_now}, {"file": file})
+        more = exporting.follow_up(case, evidence)
+        assert more is not None
+        assert (f"run0/{names_now.get('y', 'y')}") in more.tensors
+    with pytest.raises(EvidenceError, match="names"):
+        exporting.follow_up(case, Evidence({"stage": "written", "text": "", "names": new}, {"file": file}))
 
 
 # before_shipping

@@ -44,6 +44,10 @@ MISCONCEPTIONS = {
         "In the large pool a rest of 1 MiB or less is not split off: no large request could ever use it."
     ),
     "split at the limit": "In the large pool the rest must be *more* than 1 MiB; exactly 1 MiB stays with the block.",
+    "rest of the request": (
+        "The request is rounded up first, and what it is rounded up by belongs to its block. The rest is what lies "
+        "behind that: work it out from the rounded size, not from the bytes that were asked for."
+    ),
     "small rest kept": "In the small pool every rest is split off, if it is as small as 512 bytes.",
     "segments of any size": (
         "Do not ask the device for what was requested, but for a segment: 2 MiB for small requests, 20 MiB for those "
@@ -118,6 +122,15 @@ def hidden_cases(random: Random) -> list[Case]:
             malloc("e", 11 * MIB - 512),
             malloc("f", 15 * MIB - 512),
             free("d", "e", "f"),
+        ),
+        # The rest begins behind the rounded request: each of these two leaves 1 MiB and not a byte more.
+        "rests of odd requests": trace(
+            malloc("a", 12 * MIB),
+            free("a"),
+            malloc("b", 11 * MIB),
+            free("b"),
+            malloc("c", 11 * MIB - random.randint(1, 511)),
+            malloc("d", 15 * MIB - random.randint(1, 511)),
         ),
         "small rests": trace(malloc("a", MIB), malloc("b", MIB - 512), malloc("c", 512), malloc("d", 1), free("b")),
         "pools apart": trace(

@@ -67,6 +67,7 @@ class Model:
         "streams share",
         "small rest kept",
         "never split",
+        "rest of the request",
         "split at the limit",
         "split too much",
         "10 MiB packed",
@@ -95,12 +96,14 @@ class Model:
 
     def malloc(self, size: int, stream: int = 0) -> int:
         """The address of a block."""
+        requested = size
         if self.flaw != "not rounded":
             size = -(-size // MIN_BLOCK) * MIN_BLOCK
         small = size < SMALL_SIZE if self.flaw == "limit of the small pool" else size <= SMALL_SIZE
         block = self._cached(size, stream, small) or self._new(size, stream, small)
         rest = block.size - size
-        if self._splits(rest, block.small):
+        beyond = block.size - requested if self.flaw == "rest of the request" else rest
+        if self._splits(beyond, block.small):
             place = self.blocks.index(block)
             new = Block(block.address + size, rest, block.segment, block.stream, block.small)
             self.blocks.insert(place + 1, new)

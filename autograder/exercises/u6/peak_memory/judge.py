@@ -47,6 +47,9 @@ MISCONCEPTIONS = {
     "four bytes each": "Not every number takes four bytes: masks take one, classes and double precision take eight.",
     "bytes of the view": "A storage has `nbytes()` of its own: the tensor that lies on it may be a part of it.",
     "unread left out": "What nobody reads is there while its node runs, too.",
+    "unread inputs left out": (
+        "An input is there all the time, also one that no node reads: the caller made it, and keeps it."
+    ),
     "inputs one by one": "Two inputs may be parts of one tensor. What they share is there once: count storages.",
     "wrong node": "The bytes are right, but at this node there are fewer.",
     "wrong peak": "At no node of this graph so many bytes are alive.",
@@ -69,6 +72,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "a node that nobody reads": step(8, 16, 32, "tanh", 4, unread=True),
         "two results that nobody reads": step(4, 256, 64, "tanh", 4, pairs=True),
         "arguments by keyword": step(16, 64, 128, "residual", 8, keywords=True),
+        "an input that nobody reads": step(16, 64, 32, "relu", 8, spare=random.randint(40, 400)),
         "one row": step(48, 1, 32, "tanh", 16, update="none", returns_output=True),
     }
     cases = [Case(name, {"step": given}) for name, given in fixed.items()]

@@ -24,6 +24,7 @@ FLAWS = (
     "four bytes each",
     "bytes of the view",
     "unread left out",
+    "unread inputs left out",
     "inputs one by one",
     "keywords left out",
 )
@@ -77,6 +78,8 @@ def _storages(node: fx.Node, flaw: str) -> list[tuple[object, int]]:
     if flaw == "views counted":
         return [((node, place), one.numel() * one.element_size()) for place, one in enumerate(tensors)]
     if flaw == "unread left out" and not node.users and node.op != "placeholder":
+        return []
+    if flaw == "unread inputs left out" and not node.users and node.op == "placeholder":
         return []
     if flaw == "inputs one by one" and node.op == "placeholder":
         storages = [one.untyped_storage() for one in tensors]

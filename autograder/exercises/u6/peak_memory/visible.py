@@ -25,8 +25,8 @@ Spec = dict[str, Any]
 (`"sgd"`, `"momentum"` or `"none"`), `loss` (`"square"` or `"classes"`), `dtype`, `returns_output`, `sliced` (whether
 the input is a part of a larger tensor), `together` (whether
 the input and the target are two parts of one tensor), `unread` (whether the graph has a node that nobody reads),
-`pairs` (whether it has one of two results that nobody reads), and `keywords` (whether it has a node that reads another
-one by keyword only)."""
+`pairs` (whether it has one of two results that nobody reads), `keywords` (whether it has a node that reads another
+one by keyword only), and `spare` (rows of an input that nobody reads; 0: there is none)."""
 
 BODIES: dict[str, Callable[[Any], Any]] = {
     "relu": torch.relu,
@@ -45,7 +45,7 @@ BODIES: dict[str, Callable[[Any], Any]] = {
 def step(features: int, rows: int, *layers: str | int, **more: Any) -> Spec:
     """A training step; a number among the layers is a linear one with so many features."""
     given = {"update": "sgd", "loss": "square", "dtype": "float32", "returns_output": False}
-    given |= {"sliced": False, "together": False, "unread": False, "pairs": False, "keywords": False}
+    given |= {"sliced": False, "together": False, "unread": False, "pairs": False, "keywords": False, "spare": 0}
     listed = [["linear", one] if isinstance(one, int) else [one] for one in layers]
     return {"features": features, "rows": rows, "layers": listed, **given, **more}
 
@@ -70,7 +70,20 @@ def graph_of(given: Spec) -> tuple[fx.GraphModule, list[torch.Tensor]]:
         _put_pair(module)
     if given["keywords"]:
         _put_keywords(module)
-    return module, inputs
+    return module, [*_put_spare(module, given["spare"]), *inputs]
+
+
+def _put_spare(module: fx.GraphModule, rows: int) -> list[torch.Tensor]:
+    """Put an input that nobody reads before the others (with rows of 16 numbers), and return what to give for it."""
+    if not rows:
+        return []
+    spare = torch.zeros(rows, 16)
+    first = next(iter(module.graph.nodes))
+    with module.graph.inserting_before(first):
+        node = module.graph.placeholder("spare")
+        node.meta["val"] = first.meta["val"].fake_mode.from_tensor(spare)
+    module.recompile()
+    return [spare]
 
 
 def _put_unread(module: fx.GraphModule) -> None:

@@ -63,6 +63,10 @@ MISCONCEPTIONS = {
     "any call waits": (
         "Only the calls in `SYNCHRONISES` make the host wait. Launching and copying asynchronously do not."
     ),
+    "a wait right before the launch": (
+        "A synchronisation in the gap held the host up, also where other calls came between it and the launch. Look at "
+        "every call that returned in time, not only at the last one."
+    ),
     "returned before the gap": "A synchronisation counts if it returned within the gap, and not any earlier.",
     "nested ranges twice": "Ranges may lie within one another: time inside two of them is still the same time.",
     "all copies hidden": "`hidden` is the time in which a copy *and* a kernel run at once.",
@@ -107,6 +111,7 @@ def hidden_cases(random: Random) -> list[Case]:
         "waits in the middle": training_loop(kernels=(50, 50, 50), synchronize_at=1, prepare=9),
         "nested": _nested(),
         "long ago": _long_ago(),
+        "calls after the wait": _calls_after_the_wait(random),
         "prefetched": _prefetched(),
         "another thread waits": _another_thread(),
         "several begin at once": _several_at_once(),
@@ -213,6 +218,26 @@ def _returned_just_then() -> list[Event]:
     return _written(
         *("kernel 0 2 10 7", "kernel 40 60 10 7", "kernel 41 71 10 7"),
         f"cuda_runtime cudaStreamSynchronize 5 35 {HOST} {MAIN_THREAD}",
+    )
+
+
+def _calls_after_the_wait(random: Random) -> list[Event]:
+    """A host that waits, and then does something else before it launches what ends the gap."""
+    calls = ["cudaEventRecord", "cudaMalloc", "cudaMemGetInfo", "cudaStreamWaitEvent"]
+    first, second = random.sample(calls, 2)
+    return _written(
+        *("kernel 0 2 98 7", "kernel 120 150 10 7"),
+        f"cuda_runtime cudaStreamSynchronize 30 {random.randint(71, 80)} {HOST} {MAIN_THREAD}",
+        f"cuda_runtime {first} 112 {random.randint(1, 6)} {HOST} {MAIN_THREAD}",
+        # The launch in between is for another stream, where it begins later; the one after it ends the gap.
+        *("kernel 200 240 10 7", "kernel 190 260 10 20"),
+        f"cuda_runtime cudaDeviceSynchronize 165 {random.randint(2, 9)} {HOST} {MAIN_THREAD}",
+        # Two calls and an operator come between.
+        "kernel 330 350 10 7",
+        f"cuda_runtime cudaEventSynchronize 265 {random.randint(6, 20)} {HOST} {MAIN_THREAD}",
+        f"cuda_runtime {second} 290 4 {HOST} {MAIN_THREAD}",
+        f"cpu_op {random.choice(['aten::add', 'aten::empty'])} 300 20 {HOST} {MAIN_THREAD}",
+        f"cuda_runtime {first} 322 3 {HOST} {MAIN_THREAD}",
     )
 
 

@@ -26,6 +26,7 @@ FLAWS = (
     "launched early overlooked",
     "paired by order",
     "any call waits",
+    "a wait right before the launch",
     "returned before the gap",
     "nested ranges twice",
     "all copies hidden",
@@ -138,6 +139,10 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
         if (one["cat"] == "user_annotation" or flaw == "operators named data")
         and (one["name"] == "data" or (flaw == "names with data in them" and "data" in one["name"]))
     ]
+    returned = [
+        one for one in mine if one["cat"] == "cuda_runtime" and span(one)[1] <= launch["ts"] and one is not launch
+    ]
+    last = max(returned, key=lambda one: span(one)[1], default=launch)
     until = launch["ts"] if flaw == "data until the launch" else end
     ranges = at_data if flaw == "nested ranges twice" else union(at_data, in_order=flaw != "in the order of the list")
     data = overlap([(start, until)], ranges)
@@ -148,6 +153,7 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
             one["name"] in SYNCHRONISES[: 2 if flaw == "some waits left out" else None]
             or (flaw == "any call waits" and one["cat"] == "cuda_runtime" and one is not launch)
         )
+        and (one is last or flaw != "a wait right before the launch")
         and (start <= span(one)[1] or flaw == "returned before the gap")
         and not (start == span(one)[1] and flaw == "a wait until the gap is none")
         and not (launch["ts"] == span(one)[1] and flaw == "a wait until the launch is none")

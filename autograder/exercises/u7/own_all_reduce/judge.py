@@ -34,6 +34,15 @@ MISCONCEPTIONS = {
     "other length": "A result has another length than `numbers`.",
     "added twice": "An element of a rank is in a sum twice. Say which parts are added, and which only replaced.",
     "ranks are missing": "In a result, elements of some ranks are missing.",
+    "kept from an earlier call": (
+        "The first all-reduce is right. The next one, of longer lists or among fewer ranks, is not: something was kept "
+        "from the call before. An all-reduce runs after every step, and each call begins anew: work out the parts from "
+        "`numbers` and `world`, in variables of the function."
+    ),
+    "rounded": (
+        "A sum is nearly right: it was rounded. A float holds whole numbers exactly only up to 2**53; Python's `int` "
+        "holds all of them."
+    ),
     "other numbers": "A result is no sum of the ranks' elements.",
     "through one rank": (
         "One rank carries far more than the others: everything goes through it, and with more ranks it becomes the "
@@ -58,24 +67,38 @@ MISCONCEPTIONS = {
 
 MOST_WORLD = 8
 
+ROUNDING = 2**-49
+"""Of a sum; so much and no more is lost where a few floats are added."""
+
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Worlds that are no power of two, lengths that cannot be divided, fewer elements than ranks, one rank alone."""
+    """A call after another one; worlds that are no power of two, lengths that cannot be divided, fewer elements than
+    ranks, one rank alone.
+    """
+    # First, with numbers of ranks that no case had before: in the earlier call nothing has been kept yet.
+    calls = {
+        "longer lists than before": ((6, 6), (6, 6 * random.randint(2, 4))),
+        "fewer ranks than before": ((7, 42), (6, 42)),
+    }
+    cases = [
+        Case(name, {"earlier": drawn(random, *earlier), "numbers": drawn(random, *later)})
+        for name, (earlier, later) in calls.items()
+    ]
     sizes = [("one rank", 1, 5), ("5 ranks", 5, 10), ("as many as ranks", 4, 4), ("fewer than ranks", 5, 3)]
     sizes += [("no numbers", 3, 0), ("one number", 2, 1)]
     world = random.choice([6, 7, MOST_WORLD])
     sizes += [("many ranks", world, world * random.randint(2, 3) + random.randint(1, world - 1))]
-    cases = []
-    for name, ranks, length in sizes:
-        numbers = drawn(random, ranks, length)
-        cases.append(Case(name, {"numbers": numbers}))
+    cases += [Case(name, {"numbers": drawn(random, ranks, length)}) for name, ranks, length in sizes]
     return cases
 
 
 def drawn(random: Random, world: int, length: int) -> list[list[int]]:
-    """Elements of which every sum over some ranks has one reading."""
+    """Elements of which every sum over some ranks has one reading.
+
+    They are too large for a float, and no sum of eight needs more than 64 bits.
+    """
     while True:
-        numbers = [[random.randrange(1, 2**40) for _ in range(length)] for _ in range(world)]
+        numbers = [[random.randrange(2**57, 2**59) for _ in range(length)] for _ in range(world)]
         if len(readings(numbers)) == length * (2**world - 1):
             return numbers
 
@@ -95,23 +118,31 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The first thing that is wrong: of the results, of what travelled, of how much of it."""
     numbers, values = case.parameters["numbers"], evidence.values
     world, seen = len(numbers), values["seen"]
+    earlier = case.parameters.get("earlier", [])
+    kept = bool(earlier) and values["earlier"] == [_sums(earlier)] * len(earlier)
     if values["stuck"]:
-        yield "everybody waits", f"({values['stuck']})"
+        yield ("kept from an earlier call" if kept else "everybody waits"), f"({values['stuck']})"
         return
     results = values["results"]
     if len(results) != world or any(one is None for one in results):
         yield "no list", ""
         return
     found = _wrong_result(numbers, results) or _left_over(numbers, seen)
+    if kept and found is not None:
+        found = "kept from an earlier call", found[1]
     found = found or _wrong_message(numbers, seen) or _wrong_traffic(numbers, seen)
     if found is not None:
         yield found
 
 
+def _sums(numbers: list[list[int]]) -> list[int]:
+    return [sum(column) for column in zip(*numbers, strict=True)]
+
+
 def _wrong_result(numbers: list[list[int]], results: list[list[int]]) -> tuple[str, str] | None:
     """What is wrong with the sums."""
     world, length = len(numbers), len(numbers[0])
-    wanted = [sum(column) for column in zip(*numbers, strict=True)]
+    wanted = _sums(numbers)
     wrong = [rank for rank in range(world) if results[rank] != wanted]
     if not wrong:
         return None
@@ -120,6 +151,8 @@ def _wrong_result(numbers: list[list[int]], results: list[list[int]]) -> tuple[s
     figures = f"(rank {rank} has {_in_words(result)}, wanted {_in_words(wanted)})"
     if len(result) != length:
         return "other length", figures
+    if all(abs(one - other) < ROUNDING * other for one, other in zip(result, wanted, strict=True)):
+        return "rounded", figures
     if len(wrong) == world - 1 and world > 1:
         return "sums at one rank only", figures
     right = [[found == sum_ for found, sum_ in zip(one, wanted, strict=False)] for one in results]

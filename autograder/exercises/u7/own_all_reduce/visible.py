@@ -112,21 +112,35 @@ def visible_cases() -> list[Case]:
 
 
 def probe(case: Case, all_reduce: Any) -> Evidence:
-    """Run the learner's function once for each rank."""
-    numbers = case.parameters["numbers"]
-    world = len(numbers)
+    """Run the learner's function once for each rank; where the case says so, after another all-reduce.
+
+    What happens in the earlier one is its own affair. Only its results are told: whoever gets those right and the later
+    ones wrong has kept something.
+    """
+    earlier: list[list[int]] = case.parameters.get("earlier", [])
+    before = _run(all_reduce, earlier, Network(len(earlier)).answer) if earlier else []
     ask, seen = held(lambda: instrument(case))
+    try:
+        found = _run(all_reduce, case.parameters["numbers"], ask)
+    except StuckError as error:
+        return Evidence({"stuck": str(error)[:400], "results": [], "seen": seen, "earlier": before})
+    return Evidence({"stuck": "", "results": found, "seen": seen, "earlier": before})
+
+
+def _run(all_reduce: Any, numbers: list[list[int]], ask: Ask) -> list[list[int] | None]:
+    """What each rank returns.
+
+    Raises:
+        StuckError: no rank could go on.
+    """
+    world = len(numbers)
     ranks = Ranks(world)
     ends = Endpoints(ranks, ask)
 
     def program(rank: int) -> Callable[[], Any]:
         return lambda: all_reduce(list(numbers[rank]), rank, world, ends.send(rank), ends.receive(rank))
 
-    try:
-        found = ranks.run([program(rank) for rank in range(world)])
-    except StuckError as error:
-        return Evidence({"stuck": str(error)[:400], "results": [], "seen": seen})
-    return Evidence({"stuck": "", "results": [whole_numbers(one) for one in found], "seen": seen})
+    return [whole_numbers(one) for one in ranks.run([program(rank) for rank in range(world)])]
 
 
 def show(case: Case, evidence: Evidence) -> list[Any]:

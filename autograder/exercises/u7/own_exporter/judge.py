@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 import torch
 from torch import fx
 
-from autograder.exchange.evidence import Case, Evidence
+from autograder.exchange.evidence import Case, Evidence, EvidenceError
 from autograder.exercises.u7.own_exporter.visible import (
     Program,
+    asked,
     exporter_case,
     graph_of,
     inputs_of,
     linear,
+    may_name,
     missing,
+    names_of,
     program,
     weights_of,
 )
@@ -33,6 +37,11 @@ MISCONCEPTIONS = {
     "one name twice": (
         "Two things in the model have one name: you gave a constant, or a node of yours, the name of another node. "
         "Make names that no node of the graph has."
+    ),
+    "name of an input": (
+        "Two things in the model have one name: you gave a constant, an output, or a node of yours, the name of an "
+        "input or a weight. Those may be called `constant_0` or `output_1`, too. Make names that no node of the graph "
+        "has: ask the graph first, or put a dot into them, which FX never does."
     ),
     "unknown name": "A node reads a value that no input, no weight and no earlier node has given.",
     "unknown in ONNX": (
@@ -181,14 +190,54 @@ def hidden_cases(random: Random) -> list[Case]:
     cases = []
     for name, given in fixed.items():
         cases.append(exporter_case(name, given | {"seed": random.randrange(10**6)}, free))
+    cases.append(_colliding(random, free))
     for target, more in UNKNOWN.items():
         options = {"rounding_mode": "floor"} if target == "aten.div.Tensor_mode" else {}
         last = ["last", target, ["$t", *more], options]
         unknown = program(three, {}, ["t", "aten.tanh.default", ["$x"]], last)
         cases.append(exporter_case(f"no translation for {target}", unknown, [], target))
+    name = random.choice(["add", "sub", "mod"])
+    for size, refuse in (("size_floordiv", "floordiv"), (f"size_{name}", name)):
+        cases.append(exporter_case(f"no translation for {size}", _other_size(size), [], refuse))
     for number in range(2):
         cases.append(exporter_case(f"drawn {number}", drawn(random), free))
     return cases
+
+
+def _colliding(random: Random, runs: list[dict[str, int]]) -> Case:
+    """Inputs and weights, read and unread, that are called like whatever the learner adds to a model."""
+    spares = [f"spare{number}" for number in range(48)]
+    weights = {"w": [4, 3], "b": [3], "scale": [3]} | {name: [2] for name in spares[::4]}
+    inputs = {"x": ["batch", "length", 4], "y": ["batch", 3]}
+    given = program(
+        inputs | {name: ["length"] for name in spares if name not in weights},
+        weights,
+        ["rows", "aten.view.default", ["$x", [-1, 4]]],
+        ["b_size", "aten.sym_size.int", ["$x", -3]],
+        ["mm", "aten.addmm.default", ["$b", "$rows", "$w"]],
+        ["back", "aten.view.default", ["$mm", ["$b_size", -1, 3]]],
+        ["more", "aten.add.Tensor", ["$back", random.choice([2, 3, 0.5])]],
+        ["mean", "aten.mean.dim", ["$more", [1]]],
+        ["sum", "aten.sub.Tensor", ["$mean", "$y"], {"alpha": random.choice([2, 3, 0.5])}],
+        ["scaled", "aten.mul.Tensor", ["$sum", "$scale"]],
+        outputs=["scaled", "more", "scaled"],
+        seed=random.randrange(10**6),
+    )
+    first, later = ["w", "b", "scale", "y"], spares
+    random.shuffle(first)
+    random.shuffle(later)
+    return exporter_case("names of the learner's own", given, runs, rename=[*first, *later])
+
+
+def _other_size(target: str) -> Program:
+    """A program that calculates a size otherwise than by a product, as `x.shape[0] // 2` does."""
+    return program(
+        {"x": ["batch", "length", 4]},
+        {},
+        ["rows", "aten.sym_size.int", ["$x", 0]],
+        ["fewer", target, ["$rows", 2]],
+        ["flat", "aten.view.default", ["$x", ["$fewer", -1]]],
+    )
 
 
 def drawn(random: Random) -> Program:
@@ -227,10 +276,26 @@ def follow_up(case: Case, evidence: Evidence) -> Case | None:
     if "file" not in evidence.tensors or not case.kept["runs"]:
         return None
     tensors = {"file": evidence.tensors["file"]}
-    runs = inputs_of(case)
+    names = evidence.values.get("names", {})
+    runs = inputs_of(case, _with_names(case, evidence))
     for number, feeds in enumerate(runs):
         tensors |= {f"run{number}/{name}": one for name, one in feeds.items()}
-    return Case(case.name, {"runs": len(runs)}, tensors)
+    return Case(case.name, {"runs": len(runs), "names": names}, tensors)
+
+
+def _with_names(case: Case, evidence: Evidence) -> Program:
+    """The program as the learner's function got it.
+
+    Raises:
+        EvidenceError: these are no names for the inputs and weights of this program.
+    """
+    names, given = evidence.values.get("names", {}), case.parameters["program"]
+    if not isinstance(names, dict) or not names.keys() <= set(case.parameters["rename"]):
+        raise EvidenceError("the names are not those of inputs and weights that get another one")
+    new = list(names.values())
+    if not all(isinstance(one, str) and may_name(one) for one in new) or len({*new} - names_of(given)) != len(new):
+        raise EvidenceError("the new names are not names, or not new")
+    return asked(case, evidence)
 
 
 def computed(given: Program, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -252,7 +317,7 @@ LOADING = (
 
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The first thing that is wrong."""
-    given, refuse, values = case.parameters["program"], case.parameters["refuse"], evidence.values
+    given, refuse, values = _with_names(case, evidence), case.parameters["refuse"], evidence.values
     stage, text = values["stage"], values["text"]
     if stage in STAGES:
         yield STAGES[stage], f"({text})"
@@ -262,6 +327,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield "not refused", f"({refuse})"
         elif refuse not in text:
             yield "unnamed", f"({text!r} does not say {refuse})"
+        return
+    if twice := _twice(given, values) & set(values["names"].values()):
+        yield "name of an input", f"({', '.join(sorted(twice))})"
         return
     if stage == "loading":
         name = next((name for pattern, name in LOADING if re.search(pattern, text)), "does not load")
@@ -274,12 +342,12 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("weights are inputs" if extra else "other inputs"), f"({', '.join(values['inputs'])})"
         return
     if stage == "running":
-        yield _why_it_stopped(case, values), f"(run {values['run']}: {text})"
+        yield _why_it_stopped(case, given, values), f"(run {values['run']}: {text})"
         return
     if values["outputs"] != len(given["outputs"]):
         yield "number of outputs", f"({values['outputs']}, wanted {len(given['outputs'])})"
         return
-    for number, feeds in enumerate(inputs_of(case)):
+    for number, feeds in enumerate(inputs_of(case, given)):
         right = computed(given, feeds)
         found = [evidence.tensors[f"run{number}/{place}"] for place in range(len(right))]
         if all(map(_close, found, right)):
@@ -288,15 +356,22 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
 
 
-def _why_it_stopped(case: Case, values: dict[str, Any]) -> str:
-    given = case.parameters["program"]
+def _twice(given: Program, values: dict[str, Any]) -> set[str]:
+    """Names that a model gives to two things. A weight may be listed as an input, too: older models do so."""
+    defined = values["defined"]
+    inputs = [name for name in defined["inputs"] if name in given["inputs"]]
+    counts = Counter([*inputs, *defined["weights"], *defined["values"]])
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _why_it_stopped(case: Case, given: Program, values: dict[str, Any]) -> str:
     if re.search(r"invalid dimensions for input|Got: \d+ Expected: \d+", values["text"]):
         return "froze an input"
     if _counts_from_the_end(given) and values["run"] == 0:
         return "last dimension"
     if any(target == "aten.mean.dim" for _, target, _, _ in given["nodes"]):
         try:
-            computed(_other_keepdim(given), inputs_of(case)[values["run"]])
+            computed(_other_keepdim(given), inputs_of(case, given)[values["run"]])
         except RuntimeError:  # with the other `keepdim` the program stops there, too
             return "dimension dropped"
     return "froze a size" if values["run"] > 0 else "fails while running"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,8 +25,14 @@ Program = dict[str, Any]
 """`inputs`: sizes of each (numbers, or the name of a size that varies); `weights`: sizes of each; `nodes`: name,
 operator, arguments, keyword arguments (`"$name"` stands for an earlier node); `outputs`: names of nodes; `seed`."""
 
-SIZES = {"size_mul": operator.mul}
-"""Operators on sizes that aren't ATen's."""
+SIZES = {
+    "size_mul": operator.mul,
+    "size_floordiv": operator.floordiv,
+    "size_add": operator.add,
+    "size_sub": operator.sub,
+    "size_mod": operator.mod,
+}
+"""Operators on sizes that aren't ATen's; only the first has a translation."""
 
 
 def missing() -> list[str]:
@@ -59,7 +66,9 @@ def linear(name: str, x: str, weight: str, bias: str, before: str, after: int, w
     ]
 
 
-def exporter_case(name: str, given: Program, runs: list[dict[str, int]], refuse: str = "") -> Case:
+def exporter_case(
+    name: str, given: Program, runs: list[dict[str, int]], refuse: str = "", rename: Sequence[str] = ()
+) -> Case:
     """A case whose sizes and values the judge keeps.
 
     Args:
@@ -67,8 +76,10 @@ def exporter_case(name: str, given: Program, runs: list[dict[str, int]], refuse:
         given: the program.
         runs: for each run the sizes that vary.
         refuse: the operator that must be refused, if there is one.
+        rename: inputs and weights that get names which the learner's function gives to values of its own.
     """
-    return Case(name, {"program": given, "refuse": refuse}, kept={"runs": runs, "seed": given["seed"] + 1})
+    parameters = {"program": given, "refuse": refuse, "rename": list(rename)}
+    return Case(name, parameters, kept={"runs": runs, "seed": given["seed"] + 1})
 
 
 def visible_cases() -> list[Case]:
@@ -142,6 +153,76 @@ def function_of(target: str) -> Any:
     return getattr(getattr(getattr(torch.ops, space), name), overload)
 
 
+def renamed(given: Program, names: dict[str, str]) -> Program:
+    """A program some of whose inputs and weights are called otherwise."""
+
+    def argument(one: Any) -> Any:
+        if isinstance(one, list):
+            return [argument(each) for each in one]
+        return f"${names.get(one[1:], one[1:])}" if isinstance(one, str) else one
+
+    return given | {
+        "inputs": {names.get(name, name): sizes for name, sizes in given["inputs"].items()},
+        "weights": {names.get(name, name): sizes for name, sizes in given["weights"].items()},
+        "nodes": [[name, target, argument(rest), options] for name, target, rest, options in given["nodes"]],
+        "outputs": [names.get(name, name) for name in given["outputs"]],
+        "turned": [names.get(name, name) for name in given["turned"]],
+    }
+
+
+def names_of(given: Program) -> set[str]:
+    """What the nodes of a program are called."""
+    return {*given["inputs"], *given["weights"], *(node[0] for node in given["nodes"])}
+
+
+def may_name(name: str) -> bool:
+    """Whether FX leaves a placeholder this name: it changes what is no name in Python, or one that Python uses."""
+    return fx.Graph().placeholder(name).name == name
+
+
+def defined(file: bytes) -> dict[str, list[str]]:
+    """Names of inputs, weights and values that a model defines; of none where the bytes are no model."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        graph = onnx.load_model_from_string(file).graph
+    except DecodeError:  # ONNX Runtime says why
+        return {"inputs": [], "weights": [], "values": []}
+    return {
+        "inputs": [one.name for one in graph.input],
+        "weights": [one.name for one in graph.initializer],
+        "values": [name for node in graph.node for name in node.output if name],
+    }
+
+
+def collisions(given: Program, to_onnx: Any, places: list[str]) -> dict[str, str]:
+    """New names of inputs and weights: those that the learner's function gives to values of its own.
+
+    Two rounds, for whoever evades a name that is taken may meet the next one, too.
+    """
+    names: dict[str, str] = {}
+    for last in (len(places) // 2, len(places)):
+        current = renamed(given, names)
+        found = to_onnx(
+            graph_of(current), weights_of(current), {name: list(one) for name, one in current["inputs"].items()}
+        )
+        if not isinstance(found, bytes):
+            break
+        parts = defined(found)
+        taken = names_of(current)
+        new = [
+            one for one in dict.fromkeys([*parts["weights"], *parts["values"]]) if one not in taken and may_name(one)
+        ]
+        names |= dict(zip(places[len(names) : last], new, strict=False))
+    return names
+
+
+def asked(case: Case, evidence: Evidence) -> Program:
+    """The program of a case, with the names that its inputs and weights got."""
+    return renamed(case.parameters["program"], evidence.values.get("names", {}))
+
+
 def probe(case: Case, to_onnx: Any) -> Evidence:
     """Let the learner translate the program; the file travels."""
     if absent := missing():
@@ -150,6 +231,8 @@ def probe(case: Case, to_onnx: Any) -> Evidence:
             "install the course with the extra `engines`"
         )
     given = case.parameters["program"]
+    names = collisions(given, to_onnx, case.parameters["rename"]) if case.parameters["rename"] else {}
+    given = renamed(given, names)
     sizes = {name: list(one) for name, one in given["inputs"].items()}
     try:
         found = to_onnx(graph_of(given), weights_of(given), sizes)
@@ -162,13 +245,13 @@ def probe(case: Case, to_onnx: Any) -> Evidence:
     if len(found) > MOST_BYTES:
         return Evidence({"stage": "too large", "text": f"{len(found)} bytes"})
     file = torch.frombuffer(bytearray(found), dtype=torch.uint8)
-    return Evidence({"stage": "written", "text": ""}, {"file": file})
+    return Evidence({"stage": "written", "text": "", "names": names}, {"file": file})
 
 
-def inputs_of(case: Case) -> list[dict[str, torch.Tensor]]:
+def inputs_of(case: Case, program: Program | None = None) -> list[dict[str, torch.Tensor]]:
     """For each run the values of the inputs; while a task is graded only the judge can make them."""
     generator = torch.Generator().manual_seed(case.kept["seed"])
-    given = case.parameters["program"]["inputs"]
+    given = (program or case.parameters["program"])["inputs"]
     return [
         {name: torch.randn([run.get(one, one) for one in sizes], generator=generator) for name, sizes in given.items()}
         for run in case.kept["runs"]
@@ -183,13 +266,13 @@ def fresh(case: Case) -> Evidence:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    file = case.tensors["file"].numpy().tobytes()
+    values: dict[str, Any] = {"names": case.parameters["names"], "defined": defined(file)}
     try:
-        session = onnxruntime.InferenceSession(
-            case.tensors["file"].numpy().tobytes(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime raises types of its own
-        return Evidence({"stage": "loading", "text": str(error)[:LONGEST]})
-    values: dict[str, Any] = {
+        return Evidence(values | {"stage": "loading", "text": str(error)[:LONGEST]})
+    values |= {
         "inputs": [one.name for one in session.get_inputs()],
         "outputs": len(session.get_outputs()),
     }

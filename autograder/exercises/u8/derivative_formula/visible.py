@@ -22,10 +22,12 @@ ENTRIES = """
 """The operator that the formulas are for; here with a kernel of its own, which is enough to differentiate it."""
 
 
-def inputs(shape: list[int], cap: list[int], seed: int, scale: float = 2.0) -> dict[str, Any]:
-    """Both arguments, in double precision, and what the gradient is weighted with."""
+def inputs(shape: list[int], cap: list[int], seed: int, scale: float = 2.0, caps: float = 2.0) -> dict[str, Any]:
+    """Both arguments, in double precision and about as large as `scale` and `caps`, and the seed of what the gradient
+    is weighted with.
+    """
     x = described(shape, seed, dtype="float64", scale=scale)
-    return {"x": x, "cap": described(cap, seed + 1, dtype="float64", scale=2.0, positive=True), "weights": seed + 2}
+    return {"x": x, "cap": described(cap, seed + 1, dtype="float64", scale=caps, positive=True), "weights": seed + 2}
 
 
 def visible_cases() -> list[Case]:

@@ -11,7 +11,14 @@ import torch
 
 from autograder.exchange.evidence import Case, Evidence
 from autograder.exercises.u8.operator_tests.planted import RIGHT, Kernel, drawn, exactly, kernel_of
-from autograder.exercises.u8.operator_tests.visible import MOST_BYTES, MOST_ELEMENTS, MOST_SAMPLES, case
+from autograder.exercises.u8.operator_tests.visible import (
+    MOST_BYTES,
+    MOST_ELEMENTS,
+    MOST_SAMPLES,
+    case,
+    pairs,
+    reference_case,
+)
 from fxopt_workbench.internals.mirror import Structured
 
 MISCONCEPTIONS = {
@@ -91,7 +98,11 @@ def hidden_cases(random: Random) -> list[Case]:
     """Every right kernel, and one of each kind of fault."""
     kernels: list[dict[str, Any]] = [{"kind": "right", "how": how} for how in RIGHT] + drawn(random)
     runs = random.sample(range(10**3, 10**6), len(kernels))
-    return [case(_named(one), run, one) for run, one in zip(runs, kernels, strict=True)]
+    cases = [case(_named(one), run, one) for run, one in zip(runs, kernels, strict=True)]
+    # Right kernels agree to 10 digits, whatever the caps: what a reference loses to cancellation shows with large ones.
+    for name, caps in (("the reference", 1.0), ("the reference, large caps", random.choice([1e8, 1e10, 1e12]))):
+        cases.append(reference_case(name, random.randrange(10**6), random.randrange(10**6), caps))
+    return cases
 
 
 def _named(given: dict[str, Any]) -> str:
@@ -106,6 +117,13 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
     """
     if evidence.values["run"] != case.parameters["run"]:
         raise ValueError("the evidence is that of another run")
+    if "seed" in case.parameters:
+        for number, pair in enumerate(pairs(case)):
+            mistake = _unlike(evidence.tensors.get(f"{number} reference"), exactly(*pair))
+            if mistake is not None:
+                yield mistake, f"({_described(*pair)})"
+                return
+        return
     problem = _problem(evidence)
     if problem is not None:
         yield problem
@@ -132,18 +150,29 @@ def _problem(evidence: Evidence) -> tuple[str, str] | None:
             return "beyond the definition", f"(sample {number})"
         if torch.broadcast_shapes(x.shape, cap.shape).numel() > MOST_ELEMENTS:
             return "too large", f"(sample {number})"
-        reference = evidence.tensors.get(f"{number} reference")
-        if reference is None:
-            return "no reference", f"(sample {number})"
-        wanted = exactly(x, cap)
-        near = [
-            reference.shape == wanted.shape
-            and torch.allclose(reference.double(), wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
-            for tolerance in (1e-11, 1e-5)
-        ]
-        if not near[0]:
-            return ("reference rounds" if near[1] else "wrong reference"), f"(sample {number})"
+        mistake = _unlike(evidence.tensors.get(f"{number} reference"), exactly(x, cap))
+        if mistake is not None:
+            return mistake, f"(sample {number})"
     return None
+
+
+def _unlike(reference: torch.Tensor | None, wanted: torch.Tensor) -> str | None:
+    """What is wrong with what a reference gave, if anything is."""
+    if reference is None:
+        return "no reference"
+    near = [
+        reference.shape == wanted.shape
+        and torch.allclose(reference.double(), wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+        for tolerance in (1e-11, 1e-5)
+    ]
+    if near[0]:
+        return None
+    return "reference rounds" if near[1] else "wrong reference"
+
+
+def _described(x: torch.Tensor, cap: torch.Tensor) -> str:
+    largest = float(cap.max()) if cap.numel() else 0.0
+    return f"self of shape {list(x.shape)}, cap of shape {list(cap.shape)}, caps up to {largest:.3g}"
 
 
 def _samples(evidence: Evidence) -> list[Sample]:

@@ -24,12 +24,12 @@ class Writer:
         self.nodes, self.weights = [], []
 
     def add(self, kind, inputs, **attributes):
-        name = f"value{len(self.nodes)}"
+        name = f"value.{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
         return name
 
     def constant(self, value):
-        name = f"constant{len(self.weights)}"
+        name = f"constant.{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(value, name))
         return name
 

@@ -28,7 +28,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
         """The name of a node's value, or of a new constant."""
         if isinstance(value, fx.Node):
             return value.name
-        name = f"constant_{len(constants)}"
+        name = f"constant.{len(constants)}"
         constants.append(numpy_helper.from_array(numpy.array(value, dtype), name))
         return name
 
@@ -39,7 +39,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
         elif kind in TWO_INPUTS:
             second = named(args[1], numpy.float32)
             if "alpha" in node.kwargs:
-                second = emit("Mul", [second, named(node.kwargs["alpha"], numpy.float32)], f"{name}_scaled")
+                second = emit("Mul", [second, named(node.kwargs["alpha"], numpy.float32)], f"{name}.scaled")
             emit(TWO_INPUTS[kind], [args[0].name, second], name)
         elif kind == "aten.mm.default":
             emit("MatMul", [args[0].name, args[1].name], name)
@@ -61,7 +61,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
             emit("Mul", [named(one if isinstance(one, fx.Node) else [one], numpy.int64) for one in args], name)
         elif kind == "aten.view.default":
             parts = [named(one if isinstance(one, fx.Node) else [one], numpy.int64) for one in args[1]]
-            emit("Reshape", [args[0].name, emit("Concat", parts, f"{name}_shape", axis=0)], name)
+            emit("Reshape", [args[0].name, emit("Concat", parts, f"{name}.shape", axis=0)], name)
         else:
             raise NotImplementedError(f"no translation to ONNX for {kind}")
 
@@ -72,7 +72,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()]
     # Two outputs of one model cannot share a name, so each gets one of its own.
     named_outputs = [
-        emit("Identity", [node.name], f"output_{place}") for place, node in enumerate(dict.fromkeys(outputs.args[0]))
+        emit("Identity", [node.name], f"output.{place}") for place, node in enumerate(dict.fromkeys(outputs.args[0]))
     ]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in named_outputs]
     made = helper.make_graph(nodes, "program", inputs, results, constants)

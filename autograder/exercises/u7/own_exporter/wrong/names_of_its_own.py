@@ -28,7 +28,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
         """The name of a node's value, or of a new constant."""
         if isinstance(value, fx.Node):
             return value.name
-        name = f"constant_{len(constants)}"
+        name = f"constant.{len(constants)}"
         constants.append(numpy_helper.from_array(numpy.array(value, dtype), name))
         return name
 
@@ -39,7 +39,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
         elif kind in TWO_INPUTS:
             second = named(args[1], numpy.float32)
             if "alpha" in node.kwargs:
-                second = emit("Mul", [second, named(node.kwargs["alpha"], numpy.float32)], f"{name}_scaled")
+                second = emit("Mul", [second, named(node.kwargs["alpha"], numpy.float32)], f"{name}.scaled")
             emit(TWO_INPUTS[kind], [args[0].name, second], name)
         elif kind == "aten.mm.default":
             emit("MatMul", [args[0].name, args[1].name], name)
@@ -61,7 +61,7 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
             emit("Mul", [named(one if isinstance(one, fx.Node) else [one], numpy.int64) for one in args], name)
         elif kind == "aten.view.default":
             parts = [named(one if isinstance(one, fx.Node) else [one], numpy.int64) for one in args[1]]
-            emit("Reshape", [args[0].name, emit("Concat", parts, f"{name}_shape", axis=0)], name)
+            emit("Reshape", [args[0].name, emit("Concat", parts, f"{name}.shape", axis=0)], name)
         else:
             raise NotImplementedError(f"no translation to ONNX for {kind}")
 
@@ -69,9 +69,9 @@ def to_onnx(graph: fx.Graph, weights: dict[str, torch.Tensor], sizes: dict[str, 
         if node.op == "call_function":
             translate(node)
     [outputs] = graph.find_nodes(op="output")
-    inputs = [helper.make_tensor_value_info(f"input_{name}", TensorProto.FLOAT, shape) for name, shape in sizes.items()]
+    inputs = [helper.make_tensor_value_info(f"input.{name}", TensorProto.FLOAT, shape) for name, shape in sizes.items()]
     results = [helper.make_tensor_value_info(node.name, TensorProto.FLOAT, None) for node in outputs.args[0]]
-    nodes.extend(helper.make_node("Identity", [f"input_{name}"], [name]) for name in sizes)
+    nodes.extend(helper.make_node("Identity", [f"input.{name}"], [name]) for name in sizes)
     nodes.sort(key=lambda one: one.op_type != "Identity")
     made = helper.make_graph(nodes, "program", inputs, results, constants)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
