@@ -218,7 +218,9 @@ def compiling(
     if not evidence.values["wrong_dimension"]:
         other, others = another
         compile_once(other, lambda graph_module, example_inputs: graph_module.forward)(others[0])
+        runs.append(0)  # of a call that is none of the case's
         compiled(inputs[0])
+        runs.pop()
         evidence.values["compiled for another"] = len(captured) - evidence.values["compilations"]
         del captured[evidence.values["compilations"] :]
     if not captured or not first_arguments:

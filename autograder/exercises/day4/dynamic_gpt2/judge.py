@@ -104,11 +104,11 @@ def hidden_cases(random: Random) -> list[Case]:
     rows, lengths = random.sample(range(2, 6), k=2), random.sample(range(7, 16), k=2)
     many = random.randint(17, 30)
     several = [[rows[0], lengths[0]], [rows[1], lengths[0]], [many, POSITIONS], [rows[0], 3 if rows[0] != 3 else 4]]
-    alone = [[1, lengths[0]], [rows[1], lengths[0]], [1, POSITIONS], [rows[1], lengths[1]]]
+    alone = [[1, lengths[0]], [rows[1], lengths[0]], [1, POSITIONS], [rows[1], lengths[1]], [rows[0], lengths[1]]]
     everywhere = random.sample(["left everywhere", "right everywhere"], k=2)
     more: tuple[dict[str, Any], ...] = (
         {"sizes": several, "fillings": ["left", "right", "none", "right"], "another backend": True},
-        {"sizes": alone, "fillings": ["left", "right", *everywhere], "called": "the mask by name"},
+        {"sizes": alone, "fillings": ["left", "right", *everywhere, "none"], "called": "the mask by name"},
     )
     return [Case(f"hidden {number}", given | {"seed": random.randrange(2**31)}) for number, given in enumerate(more)]
 
@@ -129,7 +129,8 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "backend not used", ""
         return
     model = model_of(case)
-    finding = next(outputs_of(case, evidence, model), None) or next(graphs_of(case, evidence, model), None)
+    looks = (outputs_of, inputs_of, filling_of, graphs_of)
+    finding = next((found for look in looks for found in look(case, evidence, model)), None)
     if finding:
         yield finding
 
@@ -146,13 +147,18 @@ def outputs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tup
             yield "no states", ""
             return
         where = f"(rows {len(tokens)}, length {tokens.shape[1]})"
-        wanted = states(model, tokens, mask)
-        if not same(found, wanted, mask):
+        if not same(found, states(model, tokens, mask), mask):
             blind = same(found, states(model, tokens, torch.ones_like(mask)), mask)
             yield ("lost the mask" if blind else "results changed"), where
             return
-        if not same(found, wanted, torch.ones_like(mask)):
-            yield "filling left out", where
+
+
+def filling_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """What it returned at the filling: whoever fills up more, or writes into the tokens, changes that, too."""
+    called = len(evidence.values["ran"])
+    for number, (tokens, mask) in enumerate(batches(case)[:called]):
+        if not same(evidence.tensors.get(f"output{number}"), states(model, tokens, mask), torch.ones_like(mask)):
+            yield "filling left out", f"(rows {len(tokens)}, length {tokens.shape[1]})"
             return
 
 
@@ -170,8 +176,8 @@ def same(found: Any, wanted: torch.Tensor, mask: torch.Tensor) -> bool:
     return agrees(found[mask.bool()], wanted[mask.bool()], relative=1e-4, absolute=1e-5)
 
 
-def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
-    """How many graphs there are, and whether one of them serves sizes that the learner's code never saw."""
+def inputs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """What became of the two inputs: in each call a graph gets them, and the caller has them afterwards as before."""
     values = evidence.values
     if 0 in values["ran"]:
         rows, length = case.parameters["sizes"][values["ran"].index(0)]
@@ -180,6 +186,14 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
     if not set(INPUTS) <= {role for role, _ in values["arguments"][0]}:
         yield why_not_the_inputs(case, evidence), ""
         return
+    if not all(values["kept"]):
+        rows, length = case.parameters["sizes"][values["kept"].index(False)]
+        yield "changed the inputs", f"(rows {rows}, length {length})"
+
+
+def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """How many graphs there are, and whether one of them serves sizes that the learner's code never saw."""
+    values = evidence.values
     if values["compilations"] > MOST_GRAPHS:
         calls = ", ".join(f"{rows} x {length}" for rows, length in case.parameters["sizes"])
         yield why_so_many(values), f"({values['compilations']} graphs for {calls})"
@@ -189,10 +203,6 @@ def graphs_of(case: Case, evidence: Evidence, model: nn.Module) -> Iterator[tupl
         return
     if not any(serves(evidence, name, model) for name in evidence.graphs):
         yield "graph serves one size", ""
-        return
-    if not all(values["kept"]):
-        rows, length = case.parameters["sizes"][values["kept"].index(False)]
-        yield "changed the inputs", f"(rows {rows}, length {length})"
         return
     tokens, mask = batches(case)[0]
     if not values["ran again"] or not same(evidence.tensors.get("last"), states(model, tokens, mask), mask):
