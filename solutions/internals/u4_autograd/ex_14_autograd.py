@@ -319,7 +319,7 @@ check.u4.checkpointing(checkpoint)
 # *one direction* of the input do to every result? Compute this Jacobian-vector product, JVP, in two ways.
 #
 # - `Dual(value, tangent)`: a number that carries its derivative along, two tensors of the same shape and dtype. With `Dual(x, v)`
-#   in place of `x`, a function gives its value and its JVP. A dual number meets its like, Python numbers and constant
+#   in place of `x`, a function gives its value and its JVP. A dual number meets its like, numbers and constant
 #   tensors, broadcast and promoted as usual. It works where autograd records nothing.
 # - `jvp_by_two_backward_passes(function, x, tangent)`: the product alone, by `torch.autograd.grad`. `x` stays as it is, and so
 #   does its `.grad`, even after an error, which comes through. If `x` doesn't matter to the result, the product is 0.
