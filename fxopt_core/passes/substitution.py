@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
+from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.operations import Operations
 from fxopt_core.passes.base import Analysis
@@ -25,14 +26,16 @@ class GraphFacts:
     Attributes:
         storages: its storage classes.
         timeline: where its modes are switched.
-        outputs: the nodes that the graph returns.
+        outputs: the nodes that the graph may return as they are: its outputs, and what these may hand on.
     """
 
     def __init__(self, editor: GraphEditor) -> None:
         self.graph = editor.graph
         self.storages = editor.storages
         self.timeline = editor.timeline
-        self.outputs = set(self.graph.output_node().all_input_nodes)
+        self.outputs: set[fx.Node] = set()
+        for node in self.graph.output_node().all_input_nodes:
+            self._may_be_returned(node)
 
     @cached_property
     def reads_storage(self) -> bool:
@@ -45,7 +48,23 @@ class GraphFacts:
         if node in self.storages.returned:
             self.storages.returned.add(value)
         if node in self.outputs:
-            self.outputs.add(value)
+            self._may_be_returned(value)
+
+    def _may_be_returned(self, node: fx.Node) -> None:
+        pending = [node]
+        while pending:
+            value = pending.pop()
+            if value not in self.outputs:
+                self.outputs.add(value)
+                pending += handed_on(self, value)
+
+
+def handed_on(facts: GraphFacts, node: fx.Node) -> list[fx.Node]:
+    """The arguments of which `node` may return one as it is, the very object: as a cast does that has nothing to do."""
+    effects = facts.storages.effects(node)
+    lent = node.all_input_nodes if effects.opaque else effects.aliases
+    arguments = [argument for argument in lent if isinstance(argument, fx.Node)]
+    return [each for each in arguments if same_tensor(example_of(each), example_of(node)) is None]
 
 
 def size_key(sizes: Any) -> tuple[Any, ...]:
@@ -121,12 +140,18 @@ def same_mode(facts: GraphFacts, node: fx.Node, values: tuple[fx.Node, ...]) -> 
     mode_of = facts.timeline.mode
     if not facts.timeline.switches:
         return None
-    leaf = any(value.op in _LEAVES for value in values)
+    mode = mode_of(node)
+    recorded = mode.gradients is True
+    # Leaves have been made outside, in another mode: whoever uses the value has to use them in the same mode. And where
+    # nothing is recorded, what hands something on may hand on such a leaf, which asks for gradients all the same.
+    leaf = any(value.op in _LEAVES or (not recorded and handed_on(facts, value)) for value in values)
     others = [mode_of(value) for value in values if value.op not in _LEAVES]
-    # Leaves have been made outside; whoever uses the value has to use them in the same mode.
     others += [mode_of(user) for user in node.users] if leaf else []
-    same = all(other == mode_of(node) for other in others)
-    return None if same else "a mode (gradients, autocast) may be switched in between"
+    if any(other != mode for other in others):
+        return "a mode (gradients, autocast) may be switched in between"
+    users = node.users if leaf and not recorded else ()
+    further = [user for user in users if user.op == "output" or node in handed_on(facts, user)]
+    return f"gradients may be off where it stands, and {further[0]} may hand it on as it is" if further else None
 
 
 class Conditions:

@@ -427,6 +427,16 @@ def leaf_without_gradients(graph: fx.Graph) -> Any:
     return graph.call_method("exp", (product,))
 
 
+def leaf_is_handed_on_without_gradients(graph: fx.Graph) -> Any:
+    """The product asks for no gradients, nor does the dropout that hands it on; the input does."""
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    product = graph.call_function(torch.mul, (x, 1))
+    handed_on = graph.call_function(torch.nn.functional.dropout, (product,), {"training": False})
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    return graph.call_method("exp", (handed_on,))
+
+
 def inner_without_gradients(graph: fx.Graph) -> Any:
     x = graph.placeholder("x")
     graph.call_function(torch._C._set_grad_enabled, (False,))
@@ -482,6 +492,7 @@ REFUSED: dict[Callable[[fx.Graph], Any], str] = {
     without_gradients: "same mode",
     leaf_without_gradients: "same mode",
     inner_without_gradients: "same mode",
+    leaf_is_handed_on_without_gradients: "same mode",
     signed_zero: "the rule holds for the dtype",
     unsigned: "the rule holds for the dtype",
     negative_before_promotion: "one dtype",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from passes.programs import aten, operations
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
 
 from fxopt_core.capture import capture
 from fxopt_core.graphs.cloning import clone_graph_module
@@ -258,6 +259,12 @@ def view_of_an_input_is_returned(graph: fx.Graph) -> Any:
     return graph.call_function(aten.alias.default, (x,))
 
 
+def view_is_handed_on_and_returned(graph: fx.Graph) -> Any:
+    """A dropout that is off returns what it gets, the very object."""
+    view = graph.call_method("view", (graph.placeholder("x"), 2, -1))
+    return graph.call_function(functional.dropout, (view,), {"training": False})
+
+
 def one_view_twice(graph: fx.Graph) -> Any:
     x = placeholder(graph, "x")
     return [graph.call_method("t", (x,)), graph.call_method("permute", (x, 1, 0))]
@@ -277,6 +284,26 @@ def view_without_gradients(graph: fx.Graph) -> Any:
     turned = graph.call_method("t", (x,))
     graph.call_function(torch._C._set_grad_enabled, (True,))
     return graph.call_method("exp", (graph.call_method("t", (turned,)),))
+
+
+def view_without_gradients_is_handed_on(graph: fx.Graph) -> Any:
+    """The view asks for no gradients, nor does what hands it on; the input does."""
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    view = graph.call_method("view", (x, 2, -1))
+    handed_on = graph.call_function(functional.dropout, (view,), {"training": False})
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    return graph.call_method("exp", (handed_on,))
+
+
+def view_of_what_is_handed_on_without_gradients(graph: fx.Graph) -> Any:
+    """What stands before the view is the input itself, though it comes from the same mode."""
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    handed_on = graph.call_function(functional.dropout, (x,), {"training": False})
+    view = graph.call_method("view", (handed_on, 2, -1))
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    return graph.call_method("exp", (view,))
 
 
 def cast_without_gradients(graph: fx.Graph) -> Any:
@@ -337,10 +364,13 @@ REFUSED: dict[Callable[[fx.Graph], Any], str] = {
     copy_between_is_written: "nothing is written",
     input_is_returned: "returned values are new",
     view_of_an_input_is_returned: "returned views are two objects",
+    view_is_handed_on_and_returned: "returned views are two objects",
     one_view_twice: "returned views are two objects",
     copy_without_gradients: "same mode",
     view_without_gradients: "same mode",
     cast_without_gradients: "same mode",
+    view_without_gradients_is_handed_on: "same mode",
+    view_of_what_is_handed_on_without_gradients: "same mode",
     turns_without_gradients: "same mode",
     rounded: "casts lose nothing",
     rounded_on_the_way: "casts lose nothing",
@@ -408,6 +438,23 @@ def test_two_permutations_given_by_name_are_one() -> None:
     (turn,) = module.graph.find_nodes(op="call_function", target=torch.permute)
     assert turn.args[1:] == ([1, 2, 0],)
     assert not turn.kwargs
+    assert check_equivalence(original, module, (X,))
+
+
+def test_what_is_detached_and_handed_on_stays() -> None:
+    """Found by fuzzing: what hands it on asks for no gradients either, and the input does."""
+
+    def build(graph: fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        graph.call_function(torch._C._set_grad_enabled, (False,))
+        still = graph.call_method("detach", (x,))
+        handed_on = graph.call_function(functional.dropout, (still,), {"training": False})
+        graph.call_function(torch._C._set_grad_enabled, (True,))
+        return graph.call_method("exp", (handed_on,))
+
+    original = with_values(build, X)
+    module = clone_graph_module(original)
+    assert not run_pass("redundant_layout", module).changed
     assert check_equivalence(original, module, (X,))
 
 
