@@ -23,9 +23,9 @@ MOST = {
     "costs": 439,
     "graphs": 2169,
     "optimizer": 582,
-    # 8 more since a pass runs with the collector paused, 17 for a check that was missing: of two equal views
-    # one may be given another shape.
-    "passes": 3136,
+    # 8 more since a pass runs with the collector paused, and for checks that were missing: 17 since of two equal views
+    # one may be given another shape, 20 since what stands for a view may be handed on as it is.
+    "passes": 3156,
     "verification": 1060,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
