@@ -12,6 +12,7 @@ from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.examples import example_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.operations import Operations
+from fxopt_core.graphs.walks import reached
 from fxopt_core.passes.base import Analysis
 
 _LEAVES = ("placeholder", "get_attr")
@@ -33,9 +34,7 @@ class GraphFacts:
         self.graph = editor.graph
         self.storages = editor.storages
         self.timeline = editor.timeline
-        self.outputs: set[fx.Node] = set()
-        for node in self.graph.output_node().all_input_nodes:
-            self._may_be_returned(node)
+        self.outputs = self._handing_on(self.graph.output_node().all_input_nodes)
 
     @cached_property
     def reads_storage(self) -> bool:
@@ -47,24 +46,16 @@ class GraphFacts:
         self.storages.merge(value, node)
         if node in self.storages.returned:
             self.storages.returned.add(value)
-        if node in self.outputs:
-            self._may_be_returned(value)
+        if node in self.outputs and value not in self.outputs:
+            self.outputs |= self._handing_on([value])
 
-    def _may_be_returned(self, node: fx.Node) -> None:
-        pending = [node]
-        while pending:
-            value = pending.pop()
-            if value not in self.outputs:
-                self.outputs.add(value)
-                pending += handed_on(self, value)
+    def _handing_on(self, values: list[fx.Node]) -> set[fx.Node]:
+        return reached(values, lambda value: handed_on(self, value))
 
 
 def handed_on(facts: GraphFacts, node: fx.Node) -> list[fx.Node]:
     """The arguments of which `node` may return one as it is, the very object: as a cast does that has nothing to do."""
-    effects = facts.storages.effects(node)
-    lent = node.all_input_nodes if effects.opaque else effects.aliases
-    arguments = [argument for argument in lent if isinstance(argument, fx.Node)]
-    return [each for each in arguments if same_tensor(example_of(each), example_of(node)) is None]
+    return [each for each in facts.storages.lent_by(node) if same_tensor(example_of(each), example_of(node)) is None]
 
 
 def size_key(sizes: Any) -> tuple[Any, ...]:
