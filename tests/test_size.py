@@ -24,8 +24,8 @@ MOST = {
     "graphs": 2169,
     "optimizer": 582,
     # 8 more since a pass runs with the collector paused, and for checks that were missing: 17 since of two equal views
-    # one may be given another shape, 11 since what stands for a view may be handed on as it is.
-    "passes": 3147,
+    # one may be given another shape, 14 since what stands for a view may be handed on as it is.
+    "passes": 3150,
     "verification": 1060,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
