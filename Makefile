@@ -26,6 +26,7 @@ help:
 	@echo "make fuzz N=20000                try each preset on that many random graph programs, other ones each time"
 	@echo "make torture N=2000 KILLS=100    call every operator that a learner's graph may call so often with hostile arguments;"
 	@echo "                                 grade 60 submissions while so many of the processes that grade are killed;"
+	@echo "                                 grade a class of 1,000 in one run (STUDENTS=1000);"
 	@echo "                                 damaged notebooks, forged evidence, hidden cases of many students"
 	@echo "make notebooks                   build curriculum/ and the executed solutions from solutions/*/*.py"
 	@echo "make site                        the course as a static website in site/, to open or to put on any server"
@@ -55,6 +56,7 @@ torture: setup
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/operator_fuzzer.py --calls $(or $(N),2000)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/kills.py --kills $(or $(KILLS),100) --postgresql
+	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/large_class.py --students $(or $(STUDENTS),1000)
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/many_students.py --students 20
 	@OMP_NUM_THREADS=1 .venv/bin/python -W ignore tests/attacks/forged_values.py
 	@OMP_NUM_THREADS=1 FXOPT_TORTURE=3000 .venv/bin/python -m pytest -q --timeout=0 tests/attacks/test_damaged_notebooks.py tests/attacks/test_fuzzed_evidence.py
