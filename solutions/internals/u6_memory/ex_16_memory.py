@@ -287,7 +287,7 @@ check.u6.peak_memory(peak)
 # - An object is **in use** if a variable leads to it, directly or through other objects. Anything else that's there is **garbage**:
 #   a cycle, or something that hangs on one, and waits for the collector.
 # - **Reference counting** frees an object at once when the last reference to it goes, from whatever variable or object
-#   (garbage, too). It lets go of what it refers to in turn.
+#   (garbage, too). It lets go of what it refers to in turn: a chain of thousands of objects goes with its first.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "find_leak-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # *25 minutes, medium.* Write `find_leak(before, after)`. It returns a dictionary:

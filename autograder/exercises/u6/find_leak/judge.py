@@ -108,7 +108,20 @@ def hidden_cases(random: Random) -> list[Case]:
         chosen = random.choices(FEATURES, k=random.randint(2, 5))
         sizes = random.randrange(8, 4096, 8), random.randrange(4096, 2**20, 8)
         fixed.append(leaky(f"random {number}", chosen, sizes, random.randint(1, 4)))
+    # The last one: what fails there has been told of every other mistake before.
+    fixed.append(long_chain("a long chain", random.randint(1020, 1060)))
     return fixed
+
+
+def long_chain(name: str, length: int) -> Case:
+    """A list gets a loss whose graph is a chain that is deeper than Python's stack."""
+    case = leaky(name, ["losses", "numbers"], (24, 640))
+    objects = case.parameters["after"]["objects"]
+    for number in range(length):
+        objects[f"link {number}"] = {"bytes": 8 + number % 3, "refers_to": [f"link {number + 1}"]}
+    objects[f"link {length}"] = {"bytes": 4096, "refers_to": []}
+    objects["losses"]["refers_to"].append("link 0")
+    return case
 
 
 def forgotten_list(name: str) -> Case:

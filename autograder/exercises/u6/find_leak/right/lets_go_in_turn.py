@@ -1,4 +1,6 @@
-"""Lets go by recursion, of one object after another; counts references by going through all that there are."""
+"""Lets go of one generation after the other; counts references from a list of all."""
+
+from collections import Counter
 
 
 def in_use(snapshot):
@@ -9,12 +11,15 @@ def in_use(snapshot):
     return found
 
 
-def let_go(objects, counts, name):
-    """Take one reference to an object away; the bytes that this frees."""
-    counts[name] -= 1
-    if counts[name]:
-        return 0
-    return objects[name]["bytes"] + sum(let_go(objects, counts, other) for other in objects[name]["refers_to"])
+def let_go(objects, counts, names):
+    """Take away a reference to each of some objects; the bytes that this frees, and what goes with them."""
+    freed = 0
+    while names:
+        counts.subtract(names)
+        gone = [name for name in dict.fromkeys(names) if counts[name] == 0]
+        freed += sum(objects[name]["bytes"] for name in gone)
+        names = [other for name in gone for other in objects[name]["refers_to"]]
+    return freed
 
 
 def find_leak(before, after):
@@ -25,6 +30,5 @@ def find_leak(before, after):
     for name in used & in_use(before):
         own = objects[name]["refers_to"]
         if len(own) > len(old[name]["refers_to"]):
-            counts = {one: references.count(one) for one in objects}
-            holders[name] = sum(let_go(objects, counts, other) for other in own if other not in old)
+            holders[name] = let_go(objects, Counter(references), [other for other in own if other not in old])
     return {"garbage": sum(one["bytes"] for name, one in objects.items() if name not in used), "holders": holders}

@@ -2,16 +2,10 @@
 
 
 def reachable(objects, names):
-    seen = set()
-
-    def visit(name):
-        if name not in seen:
-            seen.add(name)
-            for other in objects[name]["refers_to"]:
-                visit(other)
-
-    for name in names:
-        visit(name)
+    found, seen = list(names), set(names)
+    for name in found:  # it grows on the way
+        found += (new := set(objects[name]["refers_to"]) - seen)
+        seen |= new
     return seen
 
 
