@@ -125,6 +125,7 @@ FIXED = (
             ["unchanging", [2, 3]],
             ["alternating", [3, 3, 3]],
             ["repeating", [3, 3]],
+            ["guarded", [3, 3, 3, 3, 3, 3]],
         ],
     ),
 )

@@ -88,6 +88,10 @@ class Unchanging(BatchAware):
         return x
 
 
+class Guarded(BatchAware):
+    """Called on inputs of one size that differ in what else guards look at: gradients asked for, and strides."""
+
+
 MODELS: dict[str, type[BatchAware]] = {
     "aware": BatchAware,
     "interrupted": Interrupted,
@@ -96,6 +100,7 @@ MODELS: dict[str, type[BatchAware]] = {
     "unrolled": Unrolled,
     "unchanging": Unchanging,
     "alternating": Alternating,
+    "guarded": Guarded,
 }
 """Models whose compilations are counted."""
 
@@ -134,7 +139,13 @@ def build_counted(case: Case, name: str, batches: Sequence[int]) -> tuple[BatchA
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(given["seed"])
         model = MODELS[name](given["width"]).eval()
-        return model, [torch.randn(batch, given["width"]) for batch in batches]
+        inputs = [torch.randn(batch, given["width"]) for batch in batches]
+    if name == "guarded":
+        inputs = [
+            x.requires_grad_() if number % 3 == 1 else x.t().contiguous().t() if number % 3 == 2 else x
+            for number, x in enumerate(inputs)
+        ]
+    return model, inputs
 
 
 def counted(case: Case) -> list[tuple[str, list[int]]]:

@@ -181,6 +181,8 @@ def build(case: Case) -> tuple[Plain, torch.Tensor, list[torch.Tensor]]:
         others = [-torch.rand_like(example) - 0.1, 3 * torch.rand_like(example), torch.randn(2, given["length"] + 3, 4)]
         if given.get("refusing first"):  # for this length most captures refuse, and only what comes after it tells
             others = [others[2], torch.rand(5, given["length"], 4), others[0], torch.rand(1, given["length"], 4)]
+        if given.get("one text"):  # with which what is made for two has equal rows, but two
+            others = [torch.rand(1, given["length"], 4), 3 * torch.rand(1, given["length"], 4)]
         if given.get("nan"):  # of a length that no capture refuses
             others = [torch.full_like(example, float("nan")), others[0]]
         return model, example, others
