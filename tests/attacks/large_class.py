@@ -147,7 +147,7 @@ def grade(course: Course, options: Sequence[str]) -> tuple[float, list[Told], li
     os.close(theirs)
     told: list[Told] = []
     samples: list[tuple[float, int]] = []
-    last = b""
+    rest = tail = b""
 
     def watch() -> None:
         while grader.poll() is None:
@@ -163,14 +163,14 @@ def grade(course: Course, options: Sequence[str]) -> tuple[float, list[Told], li
             break
         if not piece:
             break
-        *whole, rest = (last + piece).rpartition(b"\r")
-        last = rest[-4096:]
+        tail = (tail + piece)[-4096:]
+        *whole, rest = (rest + piece).rpartition(b"\r")
         told.extend(readings(b"".join(whole).decode(errors="replace"), time.monotonic() - started))
     code = grader.wait()
     seconds = time.monotonic() - started
     watching.join()
     os.close(ours)
-    assert code == 0, f"fxopt grade ended with {code}: {last.decode(errors='replace')}"
+    assert code == 0, f"fxopt grade ended with {code}: {CONTROL.sub('', tail.decode(errors='replace'))}"
     return seconds, told, samples
 
 
