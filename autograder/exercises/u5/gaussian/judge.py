@@ -34,6 +34,11 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
         "No gradient comes through your operator. Without a kernel for `Autograd` nothing is recorded: register one, "
         "which applies your `torch::autograd::Function`."
     ),
+    "no history": (
+        "The gradient comes, but it can't be differentiated again: it has no history. In `backward` everything must be "
+        "recorded. Take `AutoDispatchBelowADInplaceOrView` out of it (only `forward` goes below autograd), and compute "
+        "with PyTorch's operators, not in a loop of your own."
+    ),
     "no way back": (
         "Your operator computes its result, but stops where a gradient is asked for. `backward` returns one gradient "
         "for each argument of `forward`, in that argument's shape, and `Tensor()` for a number."
@@ -47,8 +52,9 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     ),
     "wrong second derivative": (
         "The gradient is right, but its own derivative is not. What you saved besides inputs and outputs is a "
-        "constant for the second derivative, and so is a copy of an input: save the inputs and the result themselves, "
-        "with `save_for_backward`, and compute with operators that are recorded."
+        "constant for the second derivative, and so are a copy of an input and what `backward` computes below "
+        "autograd: save the inputs and the result themselves, with `save_for_backward`, and compute with operators "
+        "that are recorded."
     ),
     "no fake kernel": (
         "On the meta device there is nothing to read, only shapes. Register a kernel for `Meta` that returns an empty "
@@ -197,7 +203,7 @@ def _of_a_call(
         return
     if what in ("gradients", "second derivative"):
         if any(words in seen["raised"] for words in UNRECORDED):
-            yield "no gradient", f"({first_line(seen['raised'])})"
+            yield ("no history" if seen["once"] else "no gradient"), f"({first_line(seen['raised'])})"
             return
         if seen["raised"]:
             kind = "no way back" if seen["computes"] else "refused"

@@ -134,10 +134,12 @@ def asking_of(one: dict[str, Any]) -> str:
 
 def _derived(what: str, operator: Any, one: Any, tensors: dict[str, torch.Tensor], name: str) -> dict[str, Any]:
     _, refused = attempt(operator, make(one["x"]), make(one["y"]), one["width"])
-    found, raised = attempt(derivatives, operator, one, what == "second derivative")
+    twice = what == "second derivative"
+    found, raised = attempt(derivatives, operator, one, twice)
+    once = bool(raised) and twice and not attempt(derivatives, operator, one, False)[1]
     for which, gradient in zip(asking_of(one), found or (), strict=False):
         tensors[f"{name}/{which}"] = gradient
-    return {"raised": raised, "computes": not refused}
+    return {"raised": raised, "computes": not refused, "once": once}
 
 
 def _captured(what: str, operator: Any, calls: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
