@@ -44,6 +44,7 @@ MISCONCEPTIONS = {
     ),
     "strides in bytes": "Your strides are counted in bytes of four-byte numbers. PyTorch counts them in elements.",
     "strides of ones": "A dimension of size 1 has a stride like any other: the product of the sizes that are faster.",
+    "strides without dimensions": "A shape without dimensions has no strides: `strides_of(())` is `()`.",
     "one layout for both": (
         "With one channel, or with images of a single pixel, the elements lie in memory in one order, whichever layout "
         "it is. The strides still tell the layouts apart: a dimension of size 1 has a stride like any other, so work "
@@ -168,26 +169,33 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "asked PyTorch", f"(it called {', '.join(map(str, values['torch_calls']))})"
         return
     asked_before = [list(question) for visible in visible_cases() for question in with_layouts(visible)]
-    before: list[Any] = []
+    asked_here: list[tuple[list[int], list[int]]] = []
     for (shape, channels_last), found in zip(with_layouts(case), values["strides"], strict=True):
         wanted, asked = list(right_strides(shape, channels_last)), f"for {tuple(shape)}, {channels_last}"
         if not isinstance(found, list):
             yield "not whole numbers", f"({asked}: expected {tuple(wanted)})"
             return
+        # Who keeps answers gives that of a question which has something in common with this one.
+        before = [answer for other, answer in asked_here if sorted(other) == sorted(shape)]
         under = strides_under_mistakes(shape, channels_last) | {FROM_BEFORE: [*before, wanted]}
         if channels_last and [shape, False] in asked_before:
             under[FROM_BEFORE].append(by_products(shape))
-        before.append(wanted)
+        asked_here.append((shape, wanted))
         question = "wrong channels-last strides" if channels_last else "wrong strides"
         yield compared(question, found, wanted, under, asked, sum(shape))
-    before = []
+    places_here: list[tuple[list[int], list[int], int]] = []
     for (index, strides), found in zip(given["places"], values["positions"], strict=True):
         place, asked = position_of(index, strides), f"for {tuple(index)} and strides {tuple(strides)}"
         if not isinstance(found, int):
             yield "not whole numbers", f"({asked}: expected {place})"
             return
-        mistaken = positions_under_mistakes(index, strides) | {FROM_BEFORE: [*before, place]}
-        before.append(place)
+        known = [
+            answer
+            for other, steps, answer in places_here
+            if sorted(other) == sorted(index) or sorted(steps) == sorted(strides)
+        ]
+        mistaken = positions_under_mistakes(index, strides) | {FROM_BEFORE: [*known, place]}
+        places_here.append((index, strides, place))
         yield compared("wrong position", found, place, mistaken, asked, sum(strides))
 
 
@@ -212,6 +220,7 @@ def strides_under_mistakes(shape: list[int], channels_last: bool) -> dict[str, l
         "strides of ones": [
             [value if size == 1 else stride for size, stride in zip(shape, right, strict=True)] for value in (0, 1)
         ],
+        "strides without dimensions": [right] if shape else [[1], [0]],
     }
     if channels_last:
         batch, channels, height, width = shape
