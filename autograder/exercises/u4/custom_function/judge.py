@@ -50,7 +50,8 @@ MISCONCEPTIONS = {
     "wrong second derivative": (
         "The gradients are right, and their derivatives wrong. Autograd follows `backward` only from what was handed "
         "to `save_for_backward` as an input or an output, and from the gradient that comes in. What you computed in "
-        "`forward` or `setup_context` counts as a constant. Save `x` and `step`."
+        "`forward` or `setup_context` counts as a constant, and so does what `backward` detaches, or computes under "
+        "`no_grad`. Save `x` and `step`, and compute from them."
     ),
     "not noticed": (
         "An input was overwritten after the call, and the backward pass used the new numbers without a word. "
