@@ -53,7 +53,7 @@ MISCONCEPTIONS = {
     "wrong second derivative": (
         "The gradient is right, and its derivative is wrong. Autograd follows the backward formula only from what it "
         "was given: save `x` itself, and compute the rest from it in the formula. What was computed beforehand counts "
-        "as a constant."
+        "as a constant, and so does what the formula detaches, or computes under `no_grad`."
     ),
     "incoming gradient cut off": (
         "For one operator alone all is right. Where another one follows, the gradient that comes in depends on `x` as "
