@@ -32,8 +32,10 @@ MISCONCEPTIONS = {
     ),
     "None is counted": "An entry that is `None` is no parameter and no buffer: leave it out of every walk.",
     "slot takes anything": (
-        "A name that stands for a parameter, a buffer or a child takes only its own kind, or `None`. Raise `TypeError` "
-        "for anything else, and change nothing: with a forgotten `Parameter(…)` the weight would no longer be trained."
+        "The first row of the table that fits counts. A `Parameter` may go under any name, and a `Module` under any "
+        "but a parameter's. Otherwise a name that stands for something takes its own kind (a buffer's any `Tensor`) or "
+        "`None`. Raise `TypeError` for anything else, and change nothing: with a forgotten `Parameter(…)` the weight "
+        "would no longer be trained."
     ),
     "tensors become buffers": (
         "Assigning a tensor registers nothing: it stays a plain attribute. Only `register_buffer` makes a buffer."
