@@ -20,7 +20,8 @@ MISCONCEPTIONS = {
     ),
     "froze the first dimension": (
         "You report dimension 0 as fixed, though the model takes any batch. An example of size 1 makes the exporter "
-        "believe that 1 is meant: repeat it before you export. And without `dynamic_shapes` every size is fixed."
+        "believe that 1 is meant: repeat it before you export. One size that must stay 1 doesn't keep the others at 1. "
+        "And without `dynamic_shapes` every size is fixed."
     ),
     "ones tried alone": (
         "You report sizes of 1 as fixed that may vary, but only together: when one of them becomes 2, the other has "
