@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional
 from autograder.exchange.evidence import Case, Evidence, agrees
 from autograder.exercises import cpp_answers
 from autograder.exercises.cpp_answers import before_computing, follow_up
-from autograder.exercises.u5.native import in_figures, make, tensor
+from autograder.exercises.u5.native import LAYOUTS, in_figures, make, tensor
 from autograder.exercises.u5.silu_dropout.visible import SCHEMAS, dropped, given_mask, upstream
 from autograder.learner_side.libraries import first_line
 
@@ -56,6 +57,11 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     ),
     "wrong gradient": (
         "The gradient is another one: it is the derivative of `silu` where the mask is true, divided by `1 - p`."
+    ),
+    "strides ignored": (
+        "Your backward operator reads a tensor in the order of its memory, and gives another gradient where that is "
+        "not the order of its elements. The gradient that comes in, `x` and the mask may each have any strides: use "
+        "`.contiguous()` on each of them, or an iterator that knows strides."
     ),
     "no fake kernel": "Without a kernel for `Meta` the compiler cannot know what comes out of your operator.",
     "not tagged": (
@@ -129,7 +135,7 @@ def hidden_cases(random: Random) -> list[Case]:
             # What comes in as a gradient lies anywhere, too: that of a sum is one number, expanded.
             *(
                 dropped(tensor(5, 6, seed=seed(10**6), how=how), 0.4, seed(10**6), incoming=incoming)
-                for how, incoming in (("plain", "repeated"), ("transposed", "transposed"))
+                for how, incoming in (("plain", "transposed"), ("transposed", "transposed"), ("plain", "repeated"))
             ),
             dropped(empty, 0.4, seed(10**6), mask="plain"),
             # A mask is given: it need not be one that was drawn with this p, nor lie as it does.
@@ -229,11 +235,30 @@ def _of_a_call(
         gradient = tensors.get("gradient")
         if not _close(gradient, wanted):
             kind = _of_precision(gradient, wanted, torch.where(kept, slope * _scale(p, rounded=True), 0.0))
+            if any(_close(gradient, other) for other in _by_addresses(one, x, kept)):
+                kind = "strides ignored"
             yield kind or "wrong gradient", f"{about}{_furthest_off(x, gradient, wanted)})"
             return
     more = [name for name in seen.get("parts", ()) if not name.startswith(ALLOCATING)]
     if more:
         yield "several passes", f"(it calls {', '.join(more)})"
+
+
+def _by_addresses(one: dict[str, Any], x: torch.Tensor, kept: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The gradients of who reads some of the three tensors in the order of memory, not in that of their elements."""
+    incoming = upstream(one)
+    kept = kept if one["mask"] or one["incoming"] == "plain" else LAYOUTS["transposed"](kept)
+    for gradient, values, mask in product(*((one_of, _as_it_lies(one_of)) for one_of in (incoming, x, kept))):
+        sigmoid = torch.sigmoid(values)
+        yield torch.where(mask, gradient * sigmoid * (1 + values * (1 - sigmoid)) * _scale(one["p"]), 0.0)
+
+
+def _as_it_lies(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor's memory from its first element on, taken for a contiguous tensor; itself, where there is less of it."""
+    place = tensor.storage_offset()
+    if tensor.untyped_storage().nbytes() // tensor.element_size() - place < tensor.numel():
+        return tensor
+    return tensor.as_strided(tensor.shape, torch.empty(tensor.shape, device="meta").stride(), place)
 
 
 def _scale(p: float, rounded: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""wrong gradient
+"""strides ignored
 
 The incoming gradient is read in the order of its memory; an expanded one has a single number there."""
 

@@ -1,4 +1,4 @@
-"""wrong gradient
+"""strides ignored
 
 The mask is read in the order of its memory."""
 
