@@ -27,6 +27,10 @@ MISCONCEPTIONS = {
         "GPT-2's linear layers are missing: its graph writes them as `addmm(bias, input, weight)`, with the input "
         "second."
     ),
+    "sums over addmm's bias": (
+        "A product sums over the last size of its *first factor*. In GPT-2's `addmm(bias, input, weight)` that is the "
+        "second argument: you took the size of the bias, which is the result's."
+    ),
     "forgot the batch": "Your figure is for one text: every text of the batch costs as much.",
     "one head only": "You count one head: the products of attention are done for each head.",
     "one token only": "Your linear layers count one token: a linear layer is applied to every token of every text.",
@@ -124,6 +128,8 @@ def explained(batch: int, length: int, width: int, inner: int, heads: int, kind:
     tokens = batch * length
     linear = 2 * tokens * (4 * width * width + 2 * width * inner)
     products = 2 * 2 * tokens * length * width
+    # GPT-2 has query, key and values in one.
+    by_bias = 2 * tokens * ((3 * width) ** 2 + width**2 + inner**2 + width**2)
     return {
         "": linear + products,
         "counted a multiply-add as one": (linear + products) // 2,
@@ -135,7 +141,7 @@ def explained(batch: int, length: int, width: int, inner: int, heads: int, kind:
         "inner width assumed": 2 * tokens * 12 * width * width + products,
         "three projections only": linear - 2 * tokens * width * width + products,
         # BERT has none, so that who overlooks it is right there.
-        **({"overlooked addmm": products} if kind == "gpt2" else {}),
+        **({"overlooked addmm": products, "sums over addmm's bias": by_bias + products} if kind == "gpt2" else {}),
     }
 
 
