@@ -21,6 +21,10 @@ MISCONCEPTIONS = {
     "one partition only": (
         "You counted one graph only. A model with graph breaks is several graphs; the histogram is over all of them."
     ),
+    "not added up": (
+        "An operation that occurs in several graphs has the count of one of them. Add them up, as `Counter.update` "
+        "and `+` do: `{**one, **other}` and a dictionary's `update` keep the last count, a counter's `|` the largest."
+    ),
     "inputs and outputs counted": (
         "You counted nodes that compute nothing: `placeholder`, `get_attr` and `output` only hand values in and out."
     ),
@@ -214,6 +218,9 @@ def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]
         called = {str(node.target): name_of(node) for node in own_nodes(graph) if node.op == "call_module"}
         modules.update(called.values())
         by_themselves.update(type(module).__name__ for module in {graph.get_submodule(path) for path in called})
+    last, first, largest = Counter[str](), Counter[str](), Counter[str]()
+    for one in (count([graph], name_of, OPERATIONS) for graph in graphs):
+        last, first, largest = Counter({**last, **one}), Counter({**one, **first}), largest | one
     others = count(graphs, name_of, ["call_function", "call_method"])
     read = Counter(
         name_of(node) for graph in graphs for node in own_nodes(graph) if node.op in OPERATIONS and node.users
@@ -227,6 +234,7 @@ def under_mistakes(graphs: list[fx.GraphModule]) -> dict[str, list[Counter[str]]
             count(graphs, name_of, ["call_function", "call_method"]),
             count(graphs, name_of, ["call_function", "call_module"]),
         ],
+        "not added up": [last, first, largest],
         "one partition only": [count([graph], name_of, OPERATIONS) for graph in (graphs[:1] + graphs[-1:])],
         "inputs and outputs counted": [
             count(graphs, naming, (*sorted(OPERATIONS), *extra))
