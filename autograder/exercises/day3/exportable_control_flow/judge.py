@@ -98,6 +98,14 @@ MISCONCEPTIONS = {
         "Your graph makes a number of steps that is right for a model with another `most_steps`: the greatest length "
         "of the loop stands there as a plain number (`range(3)`). Each model has its own: `range(self.most_steps)`."
     ),
+    "wrong for no steps": (
+        "Your graph is right but where `steps` is 0: there the given model makes no refinement at all, and the value "
+        "of the branch is the result."
+    ),
+    "wrong for the most steps": (
+        "Your graph is right but where `steps` is `self.most_steps`, the greatest number that may come. "
+        "`range(self.most_steps)` ends one before it: look whether your loop, or what you choose from, reaches it."
+    ),
     "no steps": "Your graph makes no refinements at all.",
     "computes something else": "For some inputs your graph does not compute what the given model computes.",
     "eager mode differs": "Called directly, without being exported, your model computes something else.",
@@ -293,7 +301,13 @@ def explain(
             for (x, count), theirs in zip(samples, found, strict=True)
         ):
             return [name for name in (side_name, count_name) if name]
-    return ["computes something else"]
+    wrong = {
+        count
+        for (x, count), theirs in zip(samples, found, strict=True)
+        if not close(theirs, variant(given, x, "right", count))
+    }
+    alone = {0: "wrong for no steps", given.most_steps: "wrong for the most steps"}
+    return [alone.get(wrong.pop(), "computes something else") if len(wrong) == 1 else "computes something else"]
 
 
 def at_most(most: int) -> Callable[[int], int]:
