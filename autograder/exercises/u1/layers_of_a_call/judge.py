@@ -19,6 +19,10 @@ MISCONCEPTIONS = {
     "order believed": "Events come in no order. Sort them, or ask of each pair.",
     "touching is inside": "An event that begins when another one ends isn't inside it.",
     "ties cut off": "An event may begin, or end, at the same time as the one around it. It's still inside.",
+    "longer is around": (
+        "Of two events that begin at once, the longer one is around the other. Sorted by their start alone they come "
+        "in any order: sort by the start, and then the longer one first."
+    ),
     "inner operators too": "A row is for an operator that isn't inside another *operator*.",
     "python is a layer": (
         "Python may be around an operator, and also inside one: a backward function written in Python. What that "
@@ -60,6 +64,8 @@ FLAWS = (
     "order believed",
     "touching is inside",
     "ties cut off",
+    "longer is around, closed at the top",
+    "longer is around, closed when they end earlier",
     "inner operators too",
     "python is a layer",
     "ranges are operators",
@@ -234,7 +240,7 @@ class _Nesting:
     def __init__(self, events: list[Event], flaw: str) -> None:
         self.events, self.flaw = events, flaw
         self.place = {one["id"]: number for number, one in enumerate(events)}
-        nested = self._nested() if flaw.startswith("ranges nest") else {}
+        nested = self._nested() if flaw.startswith(("ranges nest", "longer is around")) else {}
         self.around = nested or {one["id"]: self._around(one) for one in events}
         self.operators = [one for one in events if self.is_operator(one)]
         self.callers = {one["id"]: self._caller(one) for one in self.operators}
@@ -254,7 +260,11 @@ class _Nesting:
         around: dict[int, list[Event]] = {}
         inside: dict[tuple[str, int], list[Event]] = {}
         still_open: dict[int, list[Event]] = {}
-        for one in sorted(self.events, key=lambda one: (one["start"], -one["end"])):
+        ties = self.flaw.startswith("longer is around")
+        for one in sorted(self.events, key=lambda one: (one["start"], 0 if ties else -one["end"])):
+            if ties and one["kind"] == "annotation":
+                around[one["id"]] = []
+                continue
             stack = still_open.setdefault(one["thread"], [])
             if self.flaw == "ranges nest, in a tree":
                 stack = []
@@ -263,7 +273,7 @@ class _Nesting:
                     stack.append(above)
                     beside = inside.setdefault(("event", above["id"]), [])
                 beside.append(one)
-            elif self.flaw == "ranges nest, closed at the top":
+            elif self.flaw.endswith("closed at the top"):
                 while stack and stack[-1]["end"] <= one["start"]:
                     stack.pop()
             else:
