@@ -141,7 +141,7 @@ a = self.w.sin()
 {AUTOCAST}
 b = self.w @ self.v
 torch.amp.autocast_mode._exit_autocast(m)
-return x @ a, b.float() + x @ self.v.cos()
+return x @ a, torch.add(b.float(), x @ self.v.cos())
 
 == without gradients for a while: gradients
 a = self.w.sin()

@@ -1,7 +1,6 @@
-"""something else
+"""folded across a switch
 
 Folds behind a switch of the mode as well, and computes outside of that mode.
-Also: folded across a switch.
 """
 
 import torch
