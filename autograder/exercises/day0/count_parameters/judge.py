@@ -38,8 +38,8 @@ MISCONCEPTIONS = {
     "layers without parameters": "A layer with nothing to learn counts 0, and its 0 stands in the list like any count.",
     "not one count a layer": "The list has one count for each layer, in order: it is as long as `layers`.",
     "one list for all answers": (
-        "Your function returns the list that it returned before, written anew: whoever kept the first answer now has "
-        "the second one. Make a list in each call."
+        "Your function returns the very list that it returned before: whoever writes into one answer changes the "
+        "other. Make a new list in each call."
     ),
     "another answer the second time": (
         "Asked a second time about the same list, your function answers something else. Leave the layers as they are, "
@@ -238,6 +238,10 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
+def _differ_in_one_number(layer: Layer, other: Layer) -> bool:
+    return sum(layer[name] != other.get(name) for name in layer) == 1
+
+
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """The counts one by one, each with the mistakes that would have given it."""
     layers, found = build(case), evidence.values["counts"]
@@ -256,15 +260,16 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         name = "layers without parameters" if skipped else "not one count a layer"
         yield name, f"(expected {wanted}, found {found})"
         return
-    before: dict[str, list[int]] = {}
+    before: list[tuple[Layer, int]] = []
     for layer, count, right in zip(layers, found, wanted, strict=True):
         kind = str(layer["kind"])
         question = f"wrong count of a {kind}" if right else "counted what does not learn"
         under = {name: [by_numbers(layer, **mistake)] for name, mistake in MISTAKES.items()} if right else {}
         # A right count says nothing against it: only some numbers may be left out of what counts are kept by.
-        known = before.setdefault(kind, [])
+        # And of layers that differ in more than one number, two may have the same count by chance.
+        known = [of_it for other, of_it in before if other["kind"] == kind and _differ_in_one_number(layer, other)]
         under["taken for an earlier layer"] = [*known, right]
-        known.append(right)
+        before.append((layer, right))
         yield compared(question, count, right, under, f"for {layer}", right)
     if found == wanted and evidence.values["again"] == wanted and not evidence.values["layers left"]:
         yield "layers changed", ""
