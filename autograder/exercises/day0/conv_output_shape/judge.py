@@ -185,12 +185,20 @@ def under_mistakes(given: dict[str, Any]) -> dict[str, list[list[int]]]:
     }
 
 
+def have_much_in_common(given: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether kept answers may take one question for the other: equal inputs, or equal in all arguments but one.
+
+    Elsewhere that two shapes are equal is chance, and says nothing about why one of them was given.
+    """
+    return given["input_shape"] == other["input_shape"] or sum(given[name] != other[name] for name in given) == 1
+
+
 def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviation | Agreement]:
     """The shapes one by one, each with the mistakes that would have given it."""
     if evidence.values["torch_calls"]:
         yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
-    before: list[list[int]] = []
+    asked_here: list[tuple[dict[str, Any], list[int]]] = []
     for given, found in zip(case.parameters["convolutions"], evidence.values["shapes"], strict=True):
         wanted = shape_of(given)
         asked = ", ".join(f"{name} {value}" for name, value in given.items())
@@ -198,6 +206,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             yield "not four sizes", f"(for {asked}: expected {wanted}, found {found})"
             return
         # A right answer says nothing against it: only some numbers may be left out of what answers are kept by.
+        before = [answer for other, answer in asked_here if have_much_in_common(given, other)]
         under = under_mistakes(given) | {"an answer from before": [*before, wanted]}
         yield compared("wrong shape", found, wanted, under, f"for {asked}", sum(given["input_shape"]))
-        before.append(wanted)
+        asked_here.append((given, wanted))
