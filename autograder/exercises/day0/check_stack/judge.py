@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from random import Random
 from typing import Any
@@ -54,8 +54,8 @@ MISCONCEPTIONS = {
         "You wrote into the layers or into their list. Whoever reads them next must find them as they were: only look."
     ),
     "one list for all answers": (
-        "Your function returns the list that it returned before, written anew: whoever kept the first answer now has "
-        "the second one. Make a list in each call."
+        "Your function returns the very list that it returned before: whoever writes into one answer changes the "
+        "other. Make a new list in each call."
     ),
     "an answer from before": (
         "You gave the answer to an earlier stack. The shapes depend on the layers *and* on what comes in: if you keep "
@@ -303,7 +303,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         yield "asked PyTorch", f"(it called {', '.join(map(str, evidence.values['torch_calls']))})"
         return
     rightly = 0
-    before: list[dict[str, Any]] = []
+    before: list[tuple[list[int], list[Layer], dict[str, Any]]] = []
     for (shape, layers), given in zip(case.parameters["stacks"], evidence.values["answers"], strict=True):
         answer = {key: value for key, value in given.items() if key in WORKS}
         right = by_pytorch(shape, layers)
@@ -321,16 +321,27 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
             yield from (Agreement(question, excluded) for question in UNNAMED)
         else:
             # A right answer says nothing against this one: answers may be kept by some of the numbers.
-            under |= {"an answer from before": answer} if answer in before + _of_other_inputs(layers) else {}
+            kept = [known for *stack, known in before if _taken_for_one(answer, (shape, layers), stack)]
+            under |= {"an answer from before": answer} if answer in kept + _of_other_inputs(layers) else {}
             fits = tuple(name for name, found in under.items() if found == answer)
             figures = f"{asked}: expected {_told(right)}, found {_told(answer)}"
             yield Deviation(_what_happened(answer, right), fits, figures, 100 * len(layers) + sum(shape))
-        before.append(right)
+        before.append((shape, layers, right))
     if rightly == len(case.parameters["stacks"]):
         if not evidence.values["layers left"]:
             yield "layers changed", ""
         if evidence.values["one list"]:
             yield "one list for all answers", ""
+
+
+def _taken_for_one(answer: dict[str, Any], stack: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether who keeps answers may have taken one stack for another, and given its answer.
+
+    By chance many stacks are refused at the same layer: there, the layers must be of the same kinds, too.
+    """
+    (shape, layers), (other_shape, others) = stack, other
+    alike = "shapes" in answer or [layer["kind"] for layer in layers] == [layer["kind"] for layer in others]
+    return bool(layers == others or (shape == other_shape and alike))
 
 
 def _of_other_inputs(layers: list[Layer]) -> list[dict[str, Any]]:
