@@ -1,6 +1,6 @@
 """Grades a class of made-up students in one run, and holds against it what a department relies on.
 
-    python tests/attacks/large_class.py --students 1000 --jobs 2 [--unit day0_start] [--cluster local:2] [--json PATH]
+    python tests/attacks/large_class.py --students 1000 --jobs 2 [--unit day0_start] [--seed 0] [--json PATH]
 
 Who handed in what is known, so every verdict is compared with the one that its answer has to get. Meanwhile the memory
 of all processes and the progress bar are watched: memory must not grow with the number of submissions, the bar must say
@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +41,9 @@ BAR = re.compile(r"(\d+)/(\d+) (\d+):(\d\d):(\d\d) left: (?:(\d+):(\d\d):(\d\d)|
 """What the progress bar says: how many of how many, the time that passed, and the time that is left, if it knows."""
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+SAMPLE_SECONDS = 2.0
+"""Pause between two looks at the memory."""
 
 GROWTH = 1.1
 """How much more memory the last quarter of a run may take than the second one."""
@@ -130,22 +134,21 @@ def quarters(samples: Sequence[tuple[float, int]]) -> list[float]:
 def memory_of(process: psutil.Process) -> int:
     """Bytes that a process and all below it take, what they share counted once."""
     taken = 0
-    for each in (process, *process.children(recursive=True)):
-        try:
-            taken += each.memory_full_info().pss
-        except psutil.Error:  # it ended, or is a sandbox's first process, whose memory only root may see
-            continue
+    with suppress(psutil.NoSuchProcess):  # all is over
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+                taken += each.memory_full_info().pss
     return taken
 
 
-def grade(course: Course, options: Sequence[str]) -> tuple[float, list[Told], list[tuple[float, int]]]:
+def grade(course: Course, jobs: int) -> tuple[float, list[Told], list[tuple[float, int]]]:
     """Run `fxopt grade` in a terminal; the seconds, what the bar said, and samples of seconds and bytes.
 
     Raises:
         AssertionError: it ended with another exit code than 0.
     """
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-W", "ignore", "-m", "fxopt_workbench.cli", "grade", *options]
+    command = [sys.executable, "-W", "ignore", "-m", "fxopt_workbench.cli", "grade", "--jobs", str(jobs)]
     terminal = {"TERM": "xterm", "COLUMNS": "160"}
     environment = {**os.environ, **terminal, "FXOPT_ROOT": str(course.root), "PYTHONPATH": str(ROOT)}
     started = time.monotonic()
@@ -155,10 +158,11 @@ def grade(course: Course, options: Sequence[str]) -> tuple[float, list[Told], li
     samples: list[tuple[float, int]] = []
     rest = tail = b""
 
+    over = threading.Event()
+
     def watch() -> None:
-        while grader.poll() is None:
+        while not over.wait(SAMPLE_SECONDS):
             samples.append((time.monotonic() - started, memory_of(grader)))
-            time.sleep(2)
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
@@ -174,6 +178,7 @@ def grade(course: Course, options: Sequence[str]) -> tuple[float, list[Told], li
         told.extend(readings(b"".join(whole).decode(errors="replace"), time.monotonic() - started))
     code = grader.wait()
     seconds = time.monotonic() - started
+    over.set()
     watching.join()
     os.close(ours)
     assert code == 0, f"fxopt grade ended with {code}: {CONTROL.sub('', tail.decode(errors='replace'))}"
@@ -218,11 +223,11 @@ def make_class(folder: Path, students: int, unit: str, seed: int = 0) -> tuple[C
     return course, list(generate(course, students, unit, seed))
 
 
-def run(folder: Path, students: int, unit: str, options: Sequence[str], seed: int = 0) -> Report:
+def run(folder: Path, students: int, unit: str, jobs: int, seed: int = 0) -> Report:
     """Make a class, grade it, and say what it came to."""
     course, made = make_class(folder, students, unit, seed)
     report = Report(students)
-    report.seconds, told, samples = grade(course, options)
+    report.seconds, told, samples = grade(course, jobs)
     report.memory = quarters(samples)
     compare(course, made, report)
     report.back = [f"{one} then {other}" for one, other in steps_back(told)]
@@ -236,20 +241,18 @@ def main() -> None:
     parser.add_argument("--students", type=int, default=1000)
     parser.add_argument("--unit", default="day0_start")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--cluster", help="as of `fxopt grade`; instead of --jobs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    options = ["--cluster", arguments.cluster] if arguments.cluster else ["--jobs", str(arguments.jobs)]
     with tempfile.TemporaryDirectory(prefix="fxopt-class-") as folder:
-        report = run(Path(folder), arguments.students, arguments.unit, options, arguments.seed)
+        report = run(Path(folder), arguments.students, arguments.unit, arguments.jobs, arguments.seed)
     found: dict[str, Any] = asdict(report)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1))
     memory = ", ".join(f"{taken / 2**30:.2f}" for taken in report.memory)
     off = ", ".join(f"{part} {value:+.0%}" for part, value in report.estimates.items())
     print(
-        f"{report.students} submissions of {arguments.unit} with {' '.join(options)} in {report.seconds:.0f} s; "
+        f"{report.students} submissions of {arguments.unit} with {arguments.jobs} jobs in {report.seconds:.0f} s; "
         f"{report.verdicts} verdicts, {len(report.wrong)} other than wanted; GiB by quarter of the time: {memory}; "
         f"time left was off at {off}"
     )

@@ -11,7 +11,7 @@ from large_class import Report, Told, compare, estimates, grade, make_class, qua
 
 def test_a_small_class(tmp_path: Path) -> None:
     course, made = make_class(tmp_path / "course", 3, "day0_start")
-    _, told, samples = grade(course, ["--jobs", "2"])
+    _, told, samples = grade(course, 2)
     assert {one.of for one in told if one.of} == {3}, "the bar says how many there are"
     assert not steps_back(told)
     assert max(size for _, size in samples) > 2**28, "a process with torch takes more than 256 MiB"
