@@ -21,12 +21,14 @@ MOST = {
     "benchmark": 296,
     "capture": 2340,
     "costs": 439,
-    "graphs": 2169,
+    # 10 more for a dense rewrite that is an eighth faster: what every match does is written out.
+    "graphs": 2179,
     "optimizer": 582,
     # 8 more since a pass runs with the collector paused, and for checks that were missing: 17 since of two equal views
-    # one may be given another shape, 14 since what stands for a view may be handed on as it is.
-    "passes": 3150,
-    "verification": 1060,
+    # one may be given another shape, 14 since what stands for a view may be handed on as it is; and 2 so that only
+    # rules that hand an input on are asked whether they may.
+    "passes": 3152,
+    "verification": 1059,
 }
 """Code lines that each room may have. When a room shrinks, the test asks for its new, smaller number here."""
 

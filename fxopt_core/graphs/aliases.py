@@ -67,7 +67,7 @@ class Storages:
                 self._record(node, effects, outside)
             elif is_pure_function(node):
                 pure_functions[id(target)] = target
-        self.returned: set[fx.Node] = reached(returned, self._lent_by)
+        self.returned: set[fx.Node] = reached(returned, self.lent_by)
         self._escaped.update(outside)
         held = _held_memory(graph, outside)
         self._join_tied(held)
@@ -105,7 +105,7 @@ class Storages:
             self._written.add(place)
         outside.extend(place for place in (*effects.aliases, *effects.writes) if isinstance(place, str))
 
-    def _lent_by(self, node: fx.Node) -> list[fx.Node]:
+    def lent_by(self, node: fx.Node) -> list[fx.Node]:
         """The nodes whose storage a node's value may be."""
         effects = self.effects(node)
         lent = node.all_input_nodes if effects.opaque else effects.aliases

@@ -258,12 +258,13 @@ class GraphEditor:
             node = self.graph.create_node(op, target, (), kwargs)
         # Not with the node: `create_node` walks through what it is given, to warn of symbolic numbers, which are meant.
         node.args = args
-        node.meta.update((name, like.meta[name]) for name in KEPT_META if name in like.meta)
-        if op == "call_function":
-            for name in EXAMPLE_META:
-                value = self._examples.value(node, node.all_input_nodes, name, like)
-                if value is not None:
-                    node.meta[name] = value
+        kept = like.meta
+        node.meta.update({name: kept[name] for name in KEPT_META if name in kept})
+        inputs = node.all_input_nodes if op == "call_function" else []
+        for name in EXAMPLE_META:
+            value = self._examples.value(node, inputs, name, like)
+            if value is not None:
+                node.meta[name] = value
         log.after.append(snapshot(node))
         return node
 
@@ -314,6 +315,8 @@ class GraphEditor:
 
     def bytes_added(self, rewrites: Iterable[Rewrite]) -> int:
         """How many bytes the tensors take that were registered for these rewrites."""
+        if not self._registered:
+            return 0
         names = {str(new.target) for rewrite in rewrites for new in rewrite.after} & self._registered.keys()
         storages = (tensor.untyped_storage() for name in names for tensor in self._registered[name])
         return sum({storage._cdata: storage.nbytes() for storage in storages}.values())

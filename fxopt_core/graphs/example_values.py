@@ -34,7 +34,7 @@ class ExampleValues:
             name: of the example values in `meta`.
             like: the node in whose place it stands, whose value it takes over if that is of the same kind.
         """
-        if not inputs or any(name not in source.meta for source in inputs):
+        if not inputs or name not in inputs[0].meta or any(name not in source.meta for source in inputs):
             return None
         key = self._key(node, inputs, name) if is_pure_function(node) else None
         known = self._kinds.get(key) if key is not None else None
@@ -72,4 +72,4 @@ def kind_of(value: Any) -> Hashable:
         return None
     sizes = (*value.shape, *value.stride(), value.storage_offset())
     # Comparing symbolic sizes would make assumptions about inputs.
-    return (type(value), value.dtype, value.device, sizes) if all(type(size) is int for size in sizes) else None
+    return (type(value), value.dtype, value.device, sizes) if {*map(type, sizes)} == {int} else None

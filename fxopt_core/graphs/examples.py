@@ -35,7 +35,11 @@ def in_example(value: Any) -> Any:
 
 def value_of(node: fx.Node) -> Any:
     """The value that a capture kept of a node: a tensor without data, a number, or a container; `None` without one."""
-    return next((node.meta[name] for name in EXAMPLE_META if name in node.meta), None)
+    meta = node.meta
+    for name in EXAMPLE_META:
+        if name in meta:
+            return meta[name]
+    return None
 
 
 def example_of(node: fx.Node) -> torch.Tensor | None:

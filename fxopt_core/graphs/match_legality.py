@@ -141,8 +141,10 @@ def inner_values_stay_inside(match: Match, drops_assertions: bool) -> str | None
 @legality("pattern: inputs lie outside")
 def inputs_lie_outside(match: Match) -> str | None:
     """What the replacement reads must not be what it replaces."""
-    own = set(match.nodes)
-    return next((f"{node} is an input and would be replaced" for node in match.inputs if node in own), None)
+    for node in match.inputs:
+        if node in match.nodes:
+            return f"{node} is an input and would be replaced"
+    return None
 
 
 @legality("pattern: a draw stays")
@@ -268,7 +270,8 @@ def why_not(
         return reason
     # Most matches are of one output and compute, and nothing else happens in most graphs: then nothing can be wrong.
     index = match.index
-    plain = all(index.storages.effects(node) is PURE for node in match.nodes)
+    effectful = index.storages.effectful
+    plain = not effectful or effectful.keys().isdisjoint(match.nodes)
     if not plain:
         reason = draws_stay(match, draws) or effects_stay(match) or writes_stay(match)
     if not index.storages.pure or index.switches:

@@ -132,7 +132,7 @@ class Match:
         found: dict[fx.Node, None] = {}
         for wildcard in self.pattern.wildcards.values():
             value = self.values[wildcard]
-            found.update({value: None} if type(value) is fx.Node else dict.fromkeys(nodes_in(value)))
+            found.update(dict.fromkeys((value,) if type(value) is fx.Node else nodes_in(value)))
         return tuple(found)
 
     def __getitem__(self, name: str) -> Any:
@@ -263,7 +263,8 @@ class Matcher:
         for _ in range(MOST_WAYS):
             failed = self._follow(goals, state, taken)
             if failed is None:
-                yield Match(self.pattern, dict(state.values), self.index)
+                # Going back to a choice changes the values; without one they are the match's own.
+                yield Match(self.pattern, dict(state.values) if state.choices else state.values, self.index)
             elif isinstance(failed, _Goal):
                 self._note(failed, state.values)
             goals = state.next_way()

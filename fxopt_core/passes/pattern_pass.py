@@ -10,7 +10,7 @@ from torch import fx
 
 from fxopt_core.graphs.editor import GraphEditor
 from fxopt_core.graphs.effects import effects_of
-from fxopt_core.graphs.examples import example_of
+from fxopt_core.graphs.examples import example_of, value_of
 from fxopt_core.graphs.legality import legality
 from fxopt_core.graphs.match_legality import ClaimedNodes, Sharing, is_metadata_assertion, sharing, why_not
 from fxopt_core.graphs.matching import GraphIndex, Match, Matcher, Miss
@@ -46,6 +46,7 @@ class RewriteRule:
         draws: the pattern draws random numbers, and the replacement the same ones in the same order.
         same_sharing: vouches that outputs share storage with inputs exactly as before, where operators do not tell.
         drops_assertions: assertions that export made about the dtype of inner values vanish with these values.
+        hands_on: whether the replacement gives an input in the place of an output.
     """
 
     name: str
@@ -61,6 +62,7 @@ class RewriteRule:
     patterns: tuple[Pattern, ...] = field(init=False)
     traced: Pattern | None = field(init=False)
     _sharing: Sharing = field(init=False)
+    hands_on: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Trace the functions.
@@ -76,6 +78,8 @@ class RewriteRule:
         object.__setattr__(self, "patterns", tuple(map(pattern, spellings)))
         object.__setattr__(self, "traced", None if self.replacement is None else trace(self.replacement))
         object.__setattr__(self, "_sharing", {})
+        given_back = () if self.traced is None else self.traced.outputs
+        object.__setattr__(self, "hands_on", any(output.op == "placeholder" for output in given_back))
         if self.traced is None:
             return
         object.__setattr__(self, "_sharing", sharing(self.traced.outputs, self.traced.calls, effects_of))
@@ -156,6 +160,10 @@ def passed_through_is_the_same(rule: RewriteRule, match: Match, facts: GraphFact
         if reason is not None:
             return f"{value} cannot take the place of {output}: {reason}"
     return None
+
+
+def _why_not_hand_on(rule: RewriteRule, match: Match, facts: GraphFacts) -> str | None:
+    return replacement_is_a_value(rule, match) or passed_through_is_the_same(rule, match, facts)
 
 
 class _Found(NamedTuple):
@@ -266,8 +274,7 @@ class PatternPass(OptimizationPass):
                     same_sharing=rule.same_sharing,
                     drops_assertions=rule.drops_assertions,
                 )
-                or replacement_is_a_value(rule, match)
-                or passed_through_is_the_same(rule, match, facts)
+                or (rule.hands_on and _why_not_hand_on(rule, match, facts))
                 or (rule.checks and next((reason for check in rule.checks if (reason := check(match))), None))
                 or None
             )
@@ -355,9 +362,9 @@ def _shares(editor: GraphEditor, match: Match, made: list[fx.Node]) -> bool:
 
 def _require_same_kind(rule: RewriteRule, output: fx.Node, value: Any) -> None:
     """What takes the place of a value is of its shape and dtype, as far as the capture kept examples."""
-    examples = example_of(output), example_of(value)
-    if examples[0] is examples[1]:
+    if value_of(output) is value_of(value):
         return
+    examples = example_of(output), example_of(value)
     kinds = [(each.shape, each.dtype, each.device) for each in examples if each is not None]
     if len(kinds) == 2 and kinds[0] != kinds[1]:
         raise PassError(

@@ -55,10 +55,8 @@ class GraphFacts:
 
 def handed_on(facts: GraphFacts, node: fx.Node) -> list[fx.Node]:
     """The arguments of which `node` may return one as it is, the very object: as a cast does that has nothing to do."""
-    effects = facts.storages.effects(node)
-    lent = node.all_input_nodes if effects.opaque else effects.aliases
-    arguments = [argument for argument in lent if isinstance(argument, fx.Node)]
-    return [each for each in arguments if same_tensor(example_of(each), example_of(node)) is None]
+    lent = facts.storages.lent_by(node)
+    return [each for each in lent if same_tensor(example_of(each), example_of(node)) is None]
 
 
 def size_key(sizes: Any) -> tuple[Any, ...]:
