@@ -11,6 +11,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -116,6 +117,18 @@ class GateResult:
         return {"ok": self.ok, "matrix": matrix, "rows": [asdict(row) for row in self.rows]}
 
 
+def documented(path: Path) -> list[str]:
+    """What the docstring of a wrong answer says of it, line by line: first the misconception, or how it fails.
+
+    Raises:
+        LookupError: it has none.
+    """
+    text = ast.get_docstring(ast.parse(path.read_text()))
+    if not text:
+        raise LookupError(f"{path.name}: the first line of the docstring must name the misconception")
+    return [line.strip() for line in text.splitlines()]
+
+
 def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
     """Every answer to a task that the gate tries.
 
@@ -133,14 +146,11 @@ def answers(task: Task, reference: str, blank: str) -> Iterator[Answer]:
     yield Answer("blank", "blank", blank, "not written")
     for path in wrong:
         source = path.read_text()
-        documented = ast.get_docstring(ast.parse(source))
-        if not documented:
-            raise LookupError(f"{path.name}: the first line of the docstring must name the misconception")
-        first, *others = documented.splitlines()
+        first, *others = documented(path)
         # A judge with `UNNAMED` keeps its word: it names a mistake only where the answer makes it.
         unnamed = getattr(judge_module(task), "UNNAMED", None)
-        makes = None if unnamed is None else frozenset({first.strip(), *unnamed, *also(others)})
-        yield Answer("wrong", path.stem, source, f"misconception: {first.strip()}", makes)
+        makes = None if unnamed is None else frozenset({first, *unnamed, *also(others)})
+        yield Answer("wrong", path.stem, source, f"misconception: {first}", makes)
     for path in right:
         yield Answer("alternative", path.stem, path.read_text(), "passed")
     yield Answer("sabotage", "cell removed", None, "not written")

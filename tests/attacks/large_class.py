@@ -10,7 +10,6 @@ how many are graded, and its estimate of the time that is left must come true.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import pty
@@ -30,6 +29,7 @@ from typing import Any
 
 import psutil
 
+from autograder.authoring.gate import documented
 from autograder.classroom.generate import Generated, generate
 from autograder.course.course import Course
 from autograder.course.tasks import find_task
@@ -191,9 +191,7 @@ def expected(task_name: str, answer: str) -> str:
         return "not written"
     if not answer.startswith("wrong/"):
         return "passed"
-    documented = ast.get_docstring(ast.parse((find_task(task_name).folder / f"{answer}.py").read_text()))
-    assert documented, f"{task_name}: {answer} documents no misconception"
-    return documented.splitlines()[0].strip()
+    return documented(find_task(task_name).folder / f"{answer}.py")[0]
 
 
 def compare(course: Course, made: Sequence[Generated], report: Report) -> None:

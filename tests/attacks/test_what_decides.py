@@ -6,13 +6,13 @@ The share of a task that could be forged is that of its wrong answers which forg
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from forged_values import forged
 
+from autograder.authoring.gate import documented
 from autograder.course.course import Course
 from autograder.course.judges import judge_module
 from autograder.course.notebooks import points_of
@@ -28,8 +28,7 @@ MOST = 0.2
 
 def misconceptions(task: Task) -> list[str]:
     """Of each wrong answer that the task ships, what is wrong with it."""
-    sources = [path.read_text() for path in sorted((task.folder / "wrong").glob("*.py"))]
-    return [(ast.get_docstring(ast.parse(source)) or "").splitlines()[0].strip() for source in sources]
+    return [documented(path)[0] for path in sorted((task.folder / "wrong").glob("*.py"))]
 
 
 def measured_share(task: Task) -> float:

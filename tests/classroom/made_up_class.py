@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from autograder.authoring.gate import documented
 from autograder.classroom.generate import Generated, generate
 from autograder.course.course import Course
 from autograder.course.judges import judge_module
@@ -55,8 +55,7 @@ def _verdict(task: Task, kind: str, most: float) -> TaskVerdict:
     if kind in ("reference", "blank") or kind.startswith("right/"):
         right = kind != "blank"
         return TaskVerdict(task.name, task.title, "passed" if right else "not written", most * right, most)
-    documented = ast.get_docstring(ast.parse((task.folder / f"{kind}.py").read_text())) or ""
-    name = documented.splitlines()[0].strip()
+    name = documented(task.folder / f"{kind}.py")[0]
     if name in ("raised", "not defined") or "limit" in name:
         return TaskVerdict(task.name, task.title, "error", 0.0, most, ("Your cell raises.",), (name,))
     message = HIDDEN_FAILED if name == FAILED_HIDDEN else judge_module(task).MISCONCEPTIONS[name]

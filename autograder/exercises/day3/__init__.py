@@ -76,6 +76,7 @@ TASKS = (
         title="A round trip through disk",
         provides=("save_model", "make_loader"),
         evidence="artefact",
+        measured=("left something behind",),
         fresh=True,
         withheld=("fxopt_core.capture",),
         checklist=("extract-graphs",),
