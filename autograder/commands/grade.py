@@ -106,7 +106,8 @@ def run(
                 failed |= bool(graded.failure)
                 if graded.anew and (graded.student, graded.unit) not in told:
                     told.add((graded.student, graded.unit))
-                    bar.advance(counted)
+                    # Drawn at once: the lines that follow are printed above the bar as it was drawn last.
+                    bar.update(counted, advance=1, refresh=True)
                 _tell(course, graded, console)
     except (
         NoCourseError,

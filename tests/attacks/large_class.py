@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -39,6 +40,9 @@ ROOT = Path(__file__).parents[2]
 
 BAR = re.compile(r"(\d+)/(\d+) (\d+):(\d\d):(\d\d) left: (?:(\d+):(\d\d):(\d\d)|-:--:--)")
 """What the progress bar says: how many of how many, the time that passed, and the time that is left, if it knows."""
+
+OUTCOME = re.compile(r" / \w+: [\d.]+ of [\d.]+ points")
+"""What is printed of each submission once it is graded."""
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -61,12 +65,14 @@ class Told:
         done: how many submissions were graded.
         of: how many there are.
         left: its estimate of the seconds that are left; `None` as long as it has none.
+        printed: how many submissions had been printed as graded before.
     """
 
     at: float
     done: int
     of: int
     left: float | None
+    printed: int = 0
 
 
 @dataclass
@@ -77,7 +83,7 @@ class Report:
         students: how many handed in.
         seconds: wall time of grading.
         memory: for each quarter of the time the median of what all processes take together, in bytes.
-        back: where the progress bar went backwards, one line each.
+        back: where the progress bar went backwards or was behind what was printed, one line each.
         estimates: by quarter of the submissions, how far the time left was off, as a part of what it really was.
         wrong: verdicts that are not what the answer has to get, one line each.
         verdicts: how many verdicts on single answers were compared.
@@ -92,13 +98,15 @@ class Report:
     verdicts: int = 0
 
 
-def readings(said: str, at: float) -> Iterator[Told]:
-    """What the progress bar said in a piece of a terminal's output."""
-    for found in BAR.finditer(CONTROL.sub("", said)):
+def readings(said: str, at: float, printed: int = 0) -> Iterator[Told]:
+    """What the progress bar said in a piece of a terminal's output, before which some outcomes had been printed."""
+    text = CONTROL.sub("", said)
+    outcomes = [found.start() for found in OUTCOME.finditer(text)]
+    for found in BAR.finditer(text):
         done, of, *clock = (None if part is None else int(part) for part in found.groups())
         hours, minutes, seconds = clock[3:]
         left = None if hours is None else 3600 * hours + 60 * (minutes or 0) + (seconds or 0)
-        yield Told(at, done or 0, of or 0, left)
+        yield Told(at, done or 0, of or 0, left, printed + bisect_left(outcomes, found.start()))
 
 
 def estimates(told: Sequence[Told], end: float) -> dict[str, float]:
@@ -120,6 +128,11 @@ def estimates(told: Sequence[Told], end: float) -> dict[str, float]:
 def steps_back(told: Sequence[Told]) -> list[tuple[Told, Told]]:
     """Where the bar went backwards, or spoke of another number of submissions."""
     return [(one, other) for one, other in pairwise(told) if other.done < one.done or other.of != one.of]
+
+
+def behind(told: Sequence[Told]) -> list[Told]:
+    """Where the bar counted fewer submissions than had been printed as graded."""
+    return [one for one in told if one.done < one.printed]
 
 
 def quarters(samples: Sequence[tuple[float, int]]) -> list[float]:
@@ -157,7 +170,7 @@ def grade(course: Course, jobs: int) -> tuple[float, list[Told], list[tuple[floa
     told: list[Told] = []
     samples: list[tuple[float, int]] = []
     rest = tail = b""
-
+    printed = 0
     over = threading.Event()
 
     def watch() -> None:
@@ -175,7 +188,9 @@ def grade(course: Course, jobs: int) -> tuple[float, list[Told], list[tuple[floa
             break
         tail = (tail + piece)[-4096:]
         *whole, rest = (rest + piece).rpartition(b"\r")
-        told.extend(readings(b"".join(whole).decode(errors="replace"), time.monotonic() - started))
+        said = b"".join(whole).decode(errors="replace")
+        told.extend(readings(said, time.monotonic() - started, printed))
+        printed += len(OUTCOME.findall(CONTROL.sub("", said)))
     code = grader.wait()
     seconds = time.monotonic() - started
     over.set()
@@ -229,6 +244,7 @@ def run(folder: Path, students: int, unit: str, jobs: int, seed: int = 0) -> Rep
     report.memory = quarters(samples)
     compare(course, made, report)
     report.back = [f"{one} then {other}" for one, other in steps_back(told)]
+    report.back += [f"behind: {one}" for one in behind(told)]
     report.estimates = estimates(told, report.seconds)
     return report
 
@@ -255,7 +271,7 @@ def main() -> None:
         f"time left was off at {off}"
     )
     print("\n".join([*report.wrong[:20], *report.back[:20]]))
-    assert not report.back, "the progress bar went backwards"
+    assert not report.back, "the progress bar went backwards, or was behind what was printed"
     assert not report.wrong, "verdicts are not what they have to be"
     assert report.memory[3] <= GROWTH * report.memory[1], "memory grows with the number of submissions"
     assert all(abs(value) <= ESTIMATE for value in report.estimates.values()), "the time left was wrong"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from large_class import Report, Told, compare, estimates, grade, make_class, quarters, readings, steps_back
+from large_class import Report, Told, behind, compare, estimates, grade, make_class, quarters, readings, steps_back
 
 
 def test_a_small_class(tmp_path: Path) -> None:
@@ -14,6 +14,8 @@ def test_a_small_class(tmp_path: Path) -> None:
     _, told, samples = grade(course, 2)
     assert {one.of for one in told if one.of} == {3}, "the bar says how many there are"
     assert not steps_back(told)
+    assert max(one.printed for one in told) >= 2, "what is printed of a submission is recognised"
+    assert not behind(told), "what has been printed as graded is counted"
     assert max(size for _, size in samples) > 2**28, "a process with torch takes more than 256 MiB"
     report = Report(3)
     compare(course, made, report)
@@ -30,6 +32,10 @@ def test_a_small_class(tmp_path: Path) -> None:
 def test_readings_of_the_bar() -> None:
     said = "\x1b[2KSubmissions ━━━━ 12/1000 0:00:10 left: 0:13:40\rSubmissions ━━ 13/1000 0:00:11 left: -:--:--"
     assert list(readings(said, 11.0)) == [Told(11.0, 12, 1000, 820), Told(11.0, 13, 1000, None)]
+    said += "\r\x1b[2Ka / ex_00: 12.5 of 100 points\n  one: wrong\nSubmissions ━━ 1/1000 0:00:12 left: 0:13:40"
+    last = list(readings(said, 11.0, printed=1))[-1]
+    assert (last.done, last.printed) == (1, 2)
+    assert behind([last, replace(last, done=2)]) == [last]
 
 
 def test_estimates() -> None:
