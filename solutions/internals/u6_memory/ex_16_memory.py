@@ -31,7 +31,7 @@ from autograder import check, submit
 #
 # | | the rule |
 # | --- | --- |
-# | size | round the request up to a multiple of 512 bytes |
+# | size | round the request up to a multiple of 512 bytes; from here on, this counts |
 # | pool | up to 1 MiB: *small*, above: *large*; one of each for every stream, and nothing moves between pools |
 # | block | of the pool's free blocks that are large enough the smallest; among equals, the lowest address |
 # | no such block | get a segment from the device: 2 MiB (small); 20 MiB (large, below 10 MiB); from 10 MiB on, the size rounded up to a multiple of 2 MiB |

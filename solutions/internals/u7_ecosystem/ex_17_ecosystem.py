@@ -91,8 +91,8 @@ check.u7.own_all_reduce(all_reduce)
 #
 # Lists may be overwritten. Return, for each parameter, the gradient of the mean loss over the rows of *all* ranks; `None` if no rank used it.
 #
-# Fill **buckets**: from the last parameter to the first, each goes whole into the open bucket, or into a new one if the open
-# one would hold over `most` numbers. What no rank used doesn't travel. Each bucket is one call. Before them, one
+# Fill **buckets**: from the last parameter to the first, each goes whole into the open bucket, or, whatever its size,
+# a new one if that would hold over `most` numbers. What no rank used doesn't travel. Each bucket is one call. Before them, one
 # call of at most `1 + len(sizes)` numbers is free.
 #
 # <details><summary>Hint 1: a question</summary>Rank 0 has a gradient for parameter 3 and rank 1 has none. How does rank 1 learn that it has to send zeros?</details>
@@ -154,9 +154,9 @@ check.u7.average_gradients(average_gradients)
 # - `graph`: an `fx.Graph` whose nodes have no `meta`. Its placeholders are the weights, then the inputs; its output is a
 #   tuple of nodes, maybe one twice, or an input.
 # - `weights`: the tensor of each weight's placeholder, by name.
-# - `sizes`: for each input a list such as `["batch", 4]`. A name is a size that varies.
+# - `sizes`: for each input a list such as `["batch", 4]`. A name is a size that varies. All is float32.
 #
-# The model has the inputs and outputs of the graph, in order. Inputs keep their placeholders' names; other names are free.
+# The model has the graph's inputs and outputs, in order. Inputs keep their placeholders' names; other names are free.
 # ONNX Runtime runs it with sizes that you don't know.
 #
 # Second arguments of `add`, `sub`, `mul` and `div` may be Python numbers; `alpha` of `add` and `sub` scales that argument.

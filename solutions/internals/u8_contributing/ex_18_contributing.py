@@ -271,15 +271,16 @@ check.u8.first_bad_commit(first_bad)
 # ```
 #
 # `run(program)` gives the error message, or `""`. Return a program that fails with the *same message*, and that no longer
-# does after any one of these edits:
+# does after any of these edits:
 #
 # - leave out a step;
 # - leave out a step and let whoever read its result read its first input instead;
-# - make a number in the sizes smaller, but at least 1, by one or by half, in one place or wherever that number stands.
+# - make a number in the sizes smaller, but at least 1, by one or by half (5 to 2), in one place or wherever that number
+#   stands.
 #
 # A run may take minutes: you have 100 for each step of the given program. Names may be given twice.
 #
-# For example, the program above, failing at `add` whatever its inputs, becomes the same with a size of `[1, 1]`.
+# For example, the program above, failing at `add` whatever its inputs, becomes the same with size `[1, 1]`.
 #
 # <details><summary>Hint 1: a question</summary>You leave out the first step, and the program fails. Is that progress?</details>
 # <details><summary>Hint 2: the idea</summary>Write a function that lists every program that's one edit smaller. Take the first one that fails with the same message, and start from there. When none does, you're done: that's the definition. To save runs, begin with the last steps.</details>
