@@ -42,13 +42,18 @@ c.Execute.timeout = 300
 """
 """Of stock nbgrader: no more than it needs to find the course and to make its notebooks."""
 
+ONE, TWO, CLUSTER, STOCK = "fxopt, 1 job", "fxopt, 2 jobs", "fxopt, cluster of 2", "stock nbgrader"
+
+OURS = {ONE: ("--jobs", "1"), TWO: ("--jobs", "2"), CLUSTER: ("--cluster", "local:2")}
+"""Options of `fxopt grade` for each run of ours."""
+
 
 def grading(
     unit: Annotated[str, typer.Option(help="The assignment, a folder of curriculum/.")] = "day0_start",
     submissions: Annotated[int, typer.Option(min=1, help="How many students hand in the reference answers.")] = 30,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write every figure as JSON.")] = None,
 ) -> None:
-    """Grade the same submissions with `--jobs 1`, with `--jobs 2` and with stock nbgrader (minutes)."""
+    """Grade the same submissions with one job, two, a local cluster of two, and with stock nbgrader (minutes)."""
     from autograder.course.course import NoCourseError, find_course
 
     console = Console(soft_wrap=True)
@@ -62,29 +67,28 @@ def grading(
     processor: dict[str, float] = {}
     phases: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="fxopt-bench-") as folder:
-        for jobs in (1, 2):
-            root = Path(folder) / f"jobs{jobs}"
+        for number, (name, options) in enumerate(OURS.items()):
+            root = Path(folder) / f"ours{number}"
             _our_course(course.root, root, unit, notebooks, submissions)
             # As before every run: the gradebook knows the assignments.
             _run([sys.executable, "-c", _PREPARE], root)
-            command = [sys.executable, "-m", "fxopt_workbench.cli", "grade", "--jobs", str(jobs)]
-            name = f"fxopt, {jobs} job{'s' * (jobs > 1)}"
+            command = [sys.executable, "-m", "fxopt_workbench.cli", "grade", *options]
             seconds[name], processor[name] = _timed(command, root)
             outcomes = [json.loads(path.read_text()) for path in root.glob("course/outcomes/*/*/*.json")]
             _need_all_points(outcomes, submissions * len(notebooks))
-            if jobs == 1:
-                phases = _phases(outcomes, seconds["fxopt, 1 job"])
+            if name == ONE:
+                phases = _phases(outcomes, seconds[ONE])
         root = Path(folder) / "stock"
         _stock_course(course, root, unit, notebooks, submissions)
         nbgrader = [sys.executable, "-m", "nbgrader"]
         _run([*nbgrader, "generate_assignment", unit], root)
         steps = [_timed([*nbgrader, command, unit], root) for command in ("autograde", "generate_feedback")]
-        seconds["stock nbgrader"], processor["stock nbgrader"] = (sum(figures) for figures in zip(*steps, strict=True))
+        seconds[STOCK], processor[STOCK] = (sum(figures) for figures in zip(*steps, strict=True))
         pages = len(list(root.glob("feedback/*/*/*.html")))
         if pages != submissions * len(notebooks):
             raise RuntimeError(f"stock nbgrader wrote {pages} pages of feedback for {submissions} submissions")
     figures = figures_of(seconds, submissions, phases)
-    stock, one = figures["seconds"]["stock nbgrader"], figures["seconds"]["fxopt, 1 job"]
+    stock, one = seconds[STOCK], seconds[ONE]
     result: dict[str, Any] = {
         "unit": unit,
         "submissions": submissions,
@@ -104,20 +108,21 @@ def grading(
         f"ratio to stock nbgrader with 2 jobs: {result['ratio']:.2f}. If only the learners' code and the judge took "
         f"time, it would be {result['floor']['ratio']:.2f}; with nbgrader's gradebook, pages and command, "
         f"{result['floor_with_nbgrader']['ratio']:.2f}. With 2 jobs {result['scaling_from_one_to_two_jobs']:.2f} times "
-        f"as fast as with 1 (load average {result['load_average']:.1f})"
+        f"as fast as with 1; on a local cluster of 2 {1 + result['overhead_of_a_local_cluster']:.3f} times as long as "
+        f"with 2 jobs (load average {result['load_average']:.1f})"
     )
     if json_path is not None:
         json_path.write_text(json.dumps(result, indent=1))
 
 
 def figures_of(seconds: dict[str, float], submissions: int, phases: dict[str, float]) -> dict[str, Any]:
-    """What the seconds of the three runs, of `submissions` each, come to.
+    """What the seconds of the four runs, of `submissions` each, come to.
 
     The floor is what must be done whatever else is made quicker: the learners' cells and the probes of both rounds, and
     the judge, shared by two processors without loss. The second floor has in it what nbgrader does besides (gradebook,
     pages, its command), which stays as long as nbgrader is what we build on. The start of warm processes is in neither.
     """
-    stock, one, two = (seconds[name] for name in ("stock nbgrader", "fxopt, 1 job", "fxopt, 2 jobs"))
+    stock, one, two = seconds[STOCK], seconds[ONE], seconds[TWO]
     floor = (phases["running"] + phases["judging"]) / 2
     with_nbgrader = floor + phases["gradebook, feedback, command"] / 2
     return {
@@ -129,6 +134,7 @@ def figures_of(seconds: dict[str, float], submissions: int, phases: dict[str, fl
         "floor_with_nbgrader": {"seconds_each": with_nbgrader / submissions, "ratio": stock / with_nbgrader},
         "ratio_one_job": stock / one,
         "scaling_from_one_to_two_jobs": one / two,
+        "overhead_of_a_local_cluster": seconds[CLUSTER] / two - 1,
         "ratio": stock / two,
     }
 
