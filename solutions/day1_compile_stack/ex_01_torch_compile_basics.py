@@ -65,7 +65,7 @@ class GraphRecorder:
         ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "record_graphs", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "record_graphs", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.record_graphs(GraphRecorder)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "operation_histogram-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -204,7 +204,7 @@ class UnbrokenModel(BrokenModel):
         ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "remove_graph_breaks", "locked": true, "points": 20, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "remove_graph_breaks", "locked": true, "points": 15, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.remove_graph_breaks(UnbrokenModel)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "stop_recompilations-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -255,7 +255,7 @@ def compile_once(model: nn.Module, backend):
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "stop_recompilations", "locked": true, "points": 10, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "stop_recompilations", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.stop_recompilations(count_compilations, compile_once)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "measure_compile_cost-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -317,7 +317,7 @@ def break_even_calls(compile_seconds: float, eager_seconds: float, compiled_seco
     ### END SOLUTION
 
 
-# %% nbgrader={"grade": true, "grade_id": "measure_compile_cost", "locked": true, "points": 25, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
+# %% nbgrader={"grade": true, "grade_id": "measure_compile_cost", "locked": true, "points": 30, "schema_version": 3, "solution": false, "task": false} tags=["nbval-ignore-output"]
 check.day1.measure_compile_cost(measure, break_even_calls)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "measure_compile_cost-use-text", "locked": true, "schema_version": 3, "solution": false, "task": false}
