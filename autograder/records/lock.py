@@ -8,10 +8,11 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 from sqlalchemy import text
 from sqlalchemy.engine import Engine
 
@@ -21,6 +22,8 @@ from autograder.records.database import connect
 
 GRADING_LOCK = 0x66786F707400
 """Key of PostgreSQL's advisory lock on the course whose gradebook a database holds."""
+
+_SINCE = "%Y-%m-%d %H:%M:%S"
 
 _held: set[Path] = set()
 
@@ -44,7 +47,7 @@ def course_lock(course: Course, wait: bool = False) -> Iterator[None]:
         CourseLockedError: another process holds it.
         OSError: the file cannot be written.
     """
-    path = (course.records / "grading.lock").resolve()
+    path = _file(course)
     if path in _held:
         yield
         return
@@ -69,8 +72,34 @@ def course_lock(course: Course, wait: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_graded_now(course: Course) -> bool | None:
+    """Whether a grader is at work on the course; `None` when that cannot be told from here.
+
+    Reads what the holder of the lock has noted and takes no lock itself, so it never holds a grader up. Of graders on
+    other machines it knows nothing.
+    """
+    holder = _read(_file(course))
+    here = holder.get("machine") == socket.gethostname()
+    if here and _lives(holder):
+        return True
+    return False if course.database.startswith("sqlite") and (here or not holder) else None
+
+
+def _lives(holder: dict[str, Any]) -> bool:
+    """Whether a process that held the lock is still there, and not another one that got its number after it ended."""
+    try:
+        began = datetime.fromtimestamp(psutil.Process(int(holder["process"])).create_time())
+        return began <= datetime.strptime(str(holder["since"]), _SINCE) + timedelta(minutes=1)
+    except (psutil.Error, KeyError, ValueError, TypeError):
+        return False
+
+
+def _file(course: Course) -> Path:
+    return (course.records / "grading.lock").resolve()
+
+
 def _ourselves() -> dict[str, Any]:
-    return {"process": os.getpid(), "machine": socket.gethostname(), "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}"}
+    return {"process": os.getpid(), "machine": socket.gethostname(), "since": datetime.now().strftime(_SINCE)}
 
 
 def _read(path: Path) -> dict[str, Any]:

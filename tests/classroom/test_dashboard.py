@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -26,6 +28,7 @@ from autograder.classroom.dashboard.server import DashboardServer
 from autograder.classroom.generate import Generated
 from autograder.course.course import Course
 from autograder.course.reading import read_notebook
+from autograder.records.lock import course_lock, is_graded_now
 
 RUN = "window.ran=1;document.title='taken';fetch('http://outside.example/')"
 SCRIPT = f'</script><script>{RUN}</script><img src=x onerror="{RUN}"><svg onload="{RUN}">\'"`</pre></code>'
@@ -69,7 +72,8 @@ def reader(course: Course, now: datetime | None = None) -> Reader:
 
 def test_it_counts_what_was_made(made: tuple[Course, list[Generated]]) -> None:
     course, students = made
-    snapshot = reader(course).snapshot()
+    with course_lock(course):
+        snapshot = reader(course).snapshot()
     run = snapshot.run
     assert (run.handed_in, run.done, run.waiting, run.refused, run.running) == (16, 12, 4, 0, True)
     # A verdict every four seconds: 15 a minute, so four more take 16 seconds.
@@ -90,13 +94,44 @@ def test_it_counts_what_was_made(made: tuple[Course, list[Generated]]) -> None:
     shown = next(m for m in assignment.misconceptions if m.students == (students[0].student,) and m.shown)
     assert SCRIPT in shown.answer
     # Nobody grades any more: no time left is told.
-    later = reader(course, datetime.now(UTC) + timedelta(hours=1)).snapshot().run
+    later = reader(course).snapshot().run
     assert (later.running, later.left, later.waiting) == (False, None, 4)
+
+
+def test_a_run_that_has_just_begun_has_no_speed_yet(made: tuple[Course, list[Generated]]) -> None:
+    course, _ = made
+    with course_lock(course):
+        run = reader(course, datetime.now(UTC) + timedelta(hours=1)).snapshot().run
+    assert (run.running, run.a_minute, run.left) == (True, None, None)
+
+
+def test_a_grader_that_was_killed_grades_no_more(made: tuple[Course, list[Generated]]) -> None:
+    course, _ = made
+    note = course.records / "grading.lock"
+    with course_lock(course):
+        left_behind = json.loads(note.read_text())
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for holder in (
+        left_behind | {"process": ended.pid},
+        left_behind | {"since": "2001-01-01 00:00:00"},  # the number belongs to a younger process now
+        left_behind | {"since": "yesterday"},
+        {"machine": left_behind["machine"]},
+    ):
+        note.write_text(json.dumps(holder))
+        assert is_graded_now(course) is False, holder
+    note.write_text(json.dumps(left_behind | {"machine": "another"}))
+    assert is_graded_now(course) is None
+    assert reader(course).snapshot().run.running  # its verdicts came lately
+    later = reader(course, datetime.now(UTC) + timedelta(hours=1)).snapshot().run
+    assert not later.running
+    note.write_text("")
 
 
 def test_a_run_that_slows_down_takes_longer(made: tuple[Course, list[Generated]]) -> None:
     course, _ = made
-    soon, late = (reader(course, datetime.now(UTC) + timedelta(minutes=m)).snapshot().run for m in (0, 5))
+    with course_lock(course):
+        soon, late = (reader(course, datetime.now(UTC) + timedelta(minutes=m)).snapshot().run for m in (0, 5))
     assert soon.left is not None
     assert late.left is not None
     assert late.left > 3 * soon.left

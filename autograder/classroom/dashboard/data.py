@@ -23,6 +23,7 @@ from autograder.course.reading import UnreadableNotebookError, parse_notebook
 from autograder.course.tasks import all_tasks
 from autograder.records.admission import graded, refusal
 from autograder.records.intake import IntakeError, content_of, handed_in, handed_in_at, look_into
+from autograder.records.lock import is_graded_now
 from autograder.records.verdicts import Attempt, TaskVerdict
 
 RUN_PAUSE = timedelta(minutes=10)
@@ -54,7 +55,7 @@ class Run:
         refused: those that are kept and not graded.
         a_minute: how many were graded a minute lately; `None` when that cannot be told.
         left: time until the last one is graded at that speed; `None` when nothing waits or it cannot be told.
-        running: whether verdicts came lately.
+        running: whether a grader is at work; where that cannot be told, whether verdicts came lately.
         latest: when the last verdict came.
     """
 
@@ -269,9 +270,13 @@ class Reader:
                 total += 1
                 done += own is not None and graded(own)
         a_minute, latest = self._speed(records)
-        running = latest is not None and self._now() - latest < RUN_PAUSE and total > done
-        left = timedelta(minutes=(total - done) / a_minute) if a_minute and total > done else None
-        return Run(total, done, refused, a_minute if running else None, left if running else None, running, latest)
+        lately = latest is not None and self._now() - latest < RUN_PAUSE
+        known = is_graded_now(self._course)
+        running = total > done and (lately if known is None else known)
+        if not running or not lately:  # a run that has no verdict yet has no speed, whatever an earlier one had
+            return Run(total, done, refused, None, None, running, latest)
+        left = timedelta(minutes=(total - done) / a_minute) if a_minute else None
+        return Run(total, done, refused, a_minute, left, running, latest)
 
     def _speed(self, records: ClassRecords) -> tuple[float | None, datetime | None]:
         """(verdicts a minute, time of the last one) of the latest grading run."""
