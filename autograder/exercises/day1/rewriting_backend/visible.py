@@ -63,7 +63,8 @@ class Stack(nn.Module):
         widths: of the layers, one more than activations.
         activations: names in `FORMS`.
         breaks: after how many layers the graph breaks; 0 for nowhere.
-        misleading: whether Python variables are called like the function that is sought, and like another.
+        misleading: whether Python variables are called like the function that is sought, and like another; so is the
+            attribute that holds the layers, and with it what their weights are called as inputs of the graph.
         writes: whether it counts its calls in a buffer, which nobody reads.
         overwrites: whether what an activation read is overwritten before anybody reads its result.
         bare: whether an activation's result is handed on as it is.
@@ -84,7 +85,8 @@ class Stack(nn.Module):
         idle: bool = False,
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.held_as = "gelu" if misleading else "layers"
+        self.add_module(self.held_as, nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths)))
         self.activations = tuple(activations)
         self.breaks, self.misleading, self.writes = breaks, misleading, writes
         self.overwrites, self.bare, self.idle = overwrites, bare, idle
@@ -92,19 +94,20 @@ class Stack(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, first width) to (batch, last width)."""
-        first = self.breaks or len(self.layers)
+        first = self.breaks or len(self.activations)
         x = self._part(x, 0, first)
         if self.breaks:
             # Not within the loop: Dynamo would give the whole function up, and capture what it calls.
             torch._dynamo.graph_break()
-            x = self._part(x, first, len(self.layers))
+            x = self._part(x, first, len(self.activations))
         return x
 
     def _part(self, x: torch.Tensor, start: int, stop: int) -> torch.Tensor:
         """Some of the layers, one after the other."""
+        layers = getattr(self, self.held_as)
         for number in range(start, stop):  # a slice of a ModuleList is a new module, whose making would be captured
             name = self.activations[number]
-            hidden = self.layers[number](x)
+            hidden = layers[number](x)
             scaled = hidden * 2.0
             past = hidden - 1.0  # stands between the activation and what it reads
             if self.idle:
