@@ -72,7 +72,7 @@ def tried(failing: set[tuple[str, int]]) -> tuple[module.Verdict, FakeGrader]:
         ({("fixed", 0), ("drawn", 2)}, "killed", "hidden case 'fixed': off", True, 2),
         ({("drawn", 1), ("late", 2), ("late", 3)}, "killed", "hidden case 'drawn': off", False, 7),
         ({("late", 2)}, "some seeds", "hidden case 'late': off", False, 8),
-        (set(), "survived", "", False, 17),
+        (set(), "survived", "", False, 11),
     ],
 )
 def test_what_kills_a_mutant_and_with_which_seeds(
@@ -83,6 +83,30 @@ def test_what_kills_a_mutant_and_with_which_seeds(
     # The first failing case is the last one of a round, and what a fixed case has killed needs no seed; what survives
     # is tried once more in the order of a real grade.
     assert len(fake.asked) == asked
+
+
+class Remembering(FakeGrader):
+    """Fails the fixed case where a drawn one of certain seeds came before it, as an answer that keeps something does."""
+
+    def __init__(self, seeds: set[int]) -> None:
+        super().__init__(set())
+        self.seeds = seeds
+
+    def round_until_failure(self, task: Any, cells: Any, cases: list[Message], hidden: bool) -> TaskOutcome:
+        first = cases[0].header
+        self.failing = (
+            {("fixed", 0)} if first["name"] == "drawn" and first["parameters"]["number"] in self.seeds else set()
+        )
+        return super().round_until_failure(task, cells, cases, hidden)
+
+
+@pytest.mark.parametrize(("seeds", "status"), [({1, 2, 3}, "killed"), ({1, 2}, "some seeds"), (set(), "survived")])
+def test_the_order_of_a_real_grade_kills_too(seeds: set[int], status: str) -> None:
+    trials = Trials.__new__(Trials)
+    hidden = [[case("drawn", seed), case("fixed"), case("late", seed)] for seed in (1, 2, 3)]
+    trials._grader = Remembering(seeds)  # type: ignore[assignment]
+    trials._cases = {TASK.name: parted([case("seen")], hidden)}
+    assert trials._tried(TASK, []).status == status
 
 
 @pytest.fixture(scope="module")
