@@ -23,8 +23,8 @@ LIMITS = Limits(memory_bytes=3 << 30, processes=32, submission_seconds=150.0, ju
 """What a mutant may use: less than a learner's answer, because many of them loop; every right answer keeps within."""
 
 SHORTEST, TIMES_AS_LONG = 5.0, 10.0
-"""A mutant may take ten times as long as the reference, and five seconds in any case, before it counts as a loop; it
-never gets more time than a learner's answer."""
+"""A mutant may take ten times as long as the reference for the cases that it is given at once, and five seconds in any
+case, before it counts as a loop; it never gets more time than a learner's answer."""
 
 
 class NotPassedError(RuntimeError):
@@ -98,6 +98,7 @@ class Trials:
         self._grader = Grader(notebook.tasks, None, limits=LIMITS, judge=judge)
         self._cases: dict[str, Cases] = {}
         self._allowed: dict[tuple[str, str], Task] = {}
+        self._longest_round = 0.0
 
     def __enter__(self) -> Self:
         self._grader.__enter__()
@@ -133,10 +134,11 @@ class Trials:
         cells = self._notebook.cells(task, self._notebook.answers(task)[name])
         verdict = self._tried(task, cells)
         if verdict.status == "survived":
+            self._longest_round = 0.0
             verdict = self._tried(task, cells)  # the first one imports and fills caches: it tells no time
         if verdict.status != "survived":
             raise NotPassedError(f"{task.name}: {name} does not pass itself ({verdict.by}), so its mutants say nothing")
-        allowed = min(task.seconds, max(SHORTEST, TIMES_AS_LONG * verdict.seconds))
+        allowed = min(task.seconds, max(SHORTEST, TIMES_AS_LONG * self._longest_round))
         self._allowed[task.name, name] = replace(task, seconds=allowed)
         return verdict.seconds
 
@@ -170,6 +172,7 @@ class Trials:
     def _failure(self, task: Task, cells: list[dict[str, str]], cases: list[Message], hidden: bool) -> str:
         """What an answer fails by on these cases; `""` when it passes them."""
         outcome = self._grader.round_until_failure(task, cells, cases, hidden)
+        self._longest_round = max(self._longest_round, outcome.seconds)
         return "" if outcome.status == "passed" else described(outcome)
 
 

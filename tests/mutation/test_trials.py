@@ -61,6 +61,7 @@ def tried(failing: set[tuple[str, int]]) -> tuple[module.Verdict, FakeGrader]:
     hidden = [[case("drawn", seed), case("fixed"), case("late", seed)] for seed in (1, 2, 3)]
     trials = Trials.__new__(Trials)
     fake = FakeGrader(failing)
+    trials._longest_round = 0.0
     trials._grader, trials._cases = fake, {TASK.name: parted([case("seen")], hidden)}  # type: ignore[assignment]
     return trials._tried(TASK, []), fake
 
@@ -86,7 +87,7 @@ def test_what_kills_a_mutant_and_with_which_seeds(
 
 
 class Remembering(FakeGrader):
-    """Fails the fixed case where a drawn one of certain seeds came before it, as an answer that keeps something does."""
+    """Fails the fixed case where one drawn by certain seeds came before it, as what keeps something does."""
 
     def __init__(self, seeds: set[int]) -> None:
         super().__init__(set())
@@ -104,6 +105,7 @@ class Remembering(FakeGrader):
 def test_the_order_of_a_real_grade_kills_too(seeds: set[int], status: str) -> None:
     trials = Trials.__new__(Trials)
     hidden = [[case("drawn", seed), case("fixed"), case("late", seed)] for seed in (1, 2, 3)]
+    trials._longest_round = 0.0
     trials._grader = Remembering(seeds)  # type: ignore[assignment]
     trials._cases = {TASK.name: parted([case("seen")], hidden)}
     assert trials._tried(TASK, []).status == status
