@@ -297,8 +297,8 @@ check.day5.dynamic_sizes(dynamic_sizes)
 # | --- | --- |
 # | `captured` | whether the exporter took the model |
 # | `kept`, `rejected` | lists of names of passes |
-# | `operations` | the number of `call_function` nodes in the captured graph and in the result |
-# | `seconds` | the two medians, in the same order |
+# | `operations` | two numbers in a list: of `call_function` nodes in the captured graph, and in the result |
+# | `seconds` | the two medians in a list, in the same order |
 #
 # If nothing was captured, the lists are empty and the numbers 0. (When the exporter refuses, it prints the graph as far as
 # it got. You can ignore that.)
