@@ -105,13 +105,14 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 def fixed_cases() -> list[Case]:
-    """One block, ten blocks, budgets that are met exactly or missed by one, blocks that save or cost nothing."""
+    """One block, ten blocks, budgets that are met exactly or missed by one, blocks that save, keep or cost nothing."""
     return [
         chain("hidden one block", [7], [2], [3], 7, again=[0]),
         chain("hidden one block, one byte too many", [7], [2], [3], 6, then=[0]),
         chain("hidden met exactly", [5, 5, 5], [1, 1, 1], [2, 3, 4], 11, again=[0, 1], then=[1, 2]),
         chain("hidden missed by one", [5, 5, 5], [1, 1, 1], [2, 3, 4], 6, again=[1], then=[0, 2]),
         chain("hidden blocks that save nothing", [4, 9, 4, 9], [4, 3, 4, 3], [1, 8, 1, 8], 20, again=[1, 3], then=[0]),
+        chain("hidden blocks that keep nothing", [0, 0], [0, 0], [3, 2], 0, again=[0], then=[1]),
         chain("hidden blocks that cost nothing", [6, 7, 8], [2, 2, 2], [0, 5, 0], 17, again=[0, 2], then=[2]),
         chain("hidden two cheap ones or one dear one", [9, 5, 5, 4], [1, 1, 1, 1], [7, 3, 3, 1], 15, again=[1, 2]),
         chain("hidden one dear one or two cheap ones", [9, 5, 5, 4], [1, 1, 1, 1], [5, 3, 3, 1], 15, again=[0, 1]),
