@@ -33,6 +33,13 @@ return (x + 1).sum(), (x + True).float(), (x * 1).abs(), x & True
 == literals by keyword: literals
 return torch.add(x, other=1) * 2, torch.add(x, other=1.0) * 2
 
+== the same number, made twice: twice
+a = x * float('0.1')
+b = x * float('0.1')
+c = x / float('nan')
+d = x / float('nan')
+return a.sin() + b.cos(), c.neg() + d.abs()
+
 == literals in lists: literals
 return x[[1, 0, 1, 1]].sum(), x[[True, False, True, True]].sum()
 
@@ -54,6 +61,12 @@ b = x[::3].sin()
 c = x[::2].sin()
 return a - b.cos() + c.neg() + x[:, ::2].sum() - x[:, ::3].sum()
 
+== slices that begin or end elsewhere: slices
+a = x[0:2].sin()
+b = x[1:2].sin()
+c = x[1:3].sin()
+return a - b.cos() + c.neg()
+
 == slices with sizes: slices
 n = x.size(0)
 m = x.size(0)
@@ -61,8 +74,20 @@ a = x[: n - 1]
 b = x[: m - 1]
 return a.sin() * b.sin().cos()
 
+== slices with sizes, in a list: slices
+n = x.size(0)
+m = x.size(0)
+a = x[[slice(0, n - 1), 0]]
+b = x[[slice(0, m - 1), 0]]
+return a.sin() * b.sin().cos()
+
 == lists and tuples: containers
 return x[[0, 1]].sum() + x[0, 1] + x[[1, 0]].sum(dim=1).sum() * x[1, 0]
+
+== a slice and a tuple of its numbers: slices
+a = x[1:2:3].sum()
+b = x[1, 2, 3]
+return a - b.cos()
 
 == containers in containers: containers
 a = torch.stack([x, y])
@@ -90,6 +115,18 @@ a = torch.sin(x)
 b = torch.sin(x)
 c = torch.sin(x)
 return b, a.cos(), c
+
+== three, the last is returned: returned
+a = torch.sin(x)
+b = torch.sin(x)
+c = torch.sin(x)
+return a.cos() + b.neg(), c
+
+== three, the first and the last are returned: returned
+a = torch.sin(x)
+b = torch.sin(x)
+c = torch.sin(x)
+return a, b.cos(), c
 
 == four, two are returned: returned
 a = torch.sin(x)
@@ -262,7 +299,9 @@ s = x.sum()
 a = torch.floor(s)
 b = torch.math.floor(s)
 c = torch.floor(s)
-return x.long() + a, x.long() + b, c.neg()
+d = torch.math.pow(s, 2)
+e = s**2
+return x.long() + a, x.long() + b, c.neg(), x * d, e.neg()
 
 == functions, methods, modules of one meaning: twice
 a = torch.relu(x)
@@ -277,6 +316,11 @@ b = F.softmax(x, dim=1)
 c = torch.sum(x, dim=0)
 d = torch.sum(x, dim=0, keepdim=True)
 return a - b + c - d.cos() + F.softmax(x, dim=0).neg()
+
+== other keywords of one value: keywords
+a = torch.clamp(x, min=0.5)
+b = torch.clamp(x, max=0.5)
+return a.sin() - b.cos()
 
 == other dtypes: keywords
 a = x.to(dtype=torch.float64)
@@ -311,6 +355,16 @@ b0 = x.sin()
 {FORKS}
 return a14 * b14.cos()
 
+== without inputs: twice
+a = torch.ones(4, 4)
+b = torch.ones(4, 4)
+return a.sin() + b.cos()
+
+== a layer at a path that was given to both calls: one module
+a = self.one(x).sin()
+b = self.one(x).sin()
+return a - b.cos()
+
 == weights: twice
 a = self.w.sin() * self.p
 b = self.w.sin() * self.p
@@ -332,6 +386,8 @@ MORE: dict[str, dict[str, Any]] = {
     "literals in lists": {"inputs": (([4, 4], "int64"),)},
     "a write between, into a weight of a layer": {"state": LAYERS, "trained": False},
     "slices with sizes": {"batches": [2]},
+    "slices with sizes, in a list": {"batches": [2]},
+    "a slice and a tuple of its numbers": {"inputs": ([4, 4, 4],)},
     "containers in containers": {"two": True},
     "writes by a module": {"state": {"act": "nn.ReLU(inplace=True)"}},
     "a buffer is written": {"state": WEIGHT},
@@ -349,6 +405,9 @@ MORE: dict[str, dict[str, Any]] = {
     "functions with one name": {"trained": False},  # a number has no gradient
     "functions, methods, modules of one meaning": {"state": {"act": "nn.ReLU()"}},
     "other order of arguments": {"two": True},
+    "without inputs": {"arguments": "", "inputs": ()},
+    # The two texts are equal, and not the same object.
+    "a layer at a path that was given to both calls": {"state": LAYERS, "paths": {"one": "again", "one_1": "again"}},
     "weights": {"state": WEIGHT},
     "double precision, no rows": {"inputs": (([0, 4], "float64"),)},
 }

@@ -6,16 +6,6 @@ from fxopt_core.graphs.aliases import Storages
 from fxopt_core.graphs.effects import effects_of
 
 
-def spell(value):
-    """A text that tells apart what is different."""
-    if isinstance(value, torch.fx.Node):
-        return f"%{value.name}"
-    if isinstance(value, (list, tuple)):
-        brackets = "[]" if isinstance(value, list) else "()"
-        return brackets[0] + ",".join(map(spell, value)) + brackets[1]
-    return f"{type(value).__name__}:{value!r}"
-
-
 def find_duplicates(graph_module):
     graph = graph_module.graph
     storages = Storages(graph)
@@ -27,8 +17,8 @@ def find_duplicates(graph_module):
         if node.op in ("placeholder", "get_attr", "output") or effects.observable or storages.written(node):
             continue
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: names.get(n, n))
-        pairs = ",".join(f"{k}={spell(kwargs[k])}" for k in sorted(kwargs))
-        number = f"{epoch} {node.op} {id(node.target) if callable(node.target) else node.target} {spell(args)} {pairs}"
+        target = id(node.target) if callable(node.target) else node.target
+        number = f"{epoch} {node.op} {target} {args} {sorted(kwargs.items())}"  # texts tell 1, 1.0 and True apart
         if number not in values:
             values[number] = node
         elif not {node, values[number]} <= outside:
