@@ -52,6 +52,11 @@ return a.sum() * n, x.reshape(n * self.w.size(0))
 == sizes that shape: sizes
 return x.reshape(self.w.size(1), -1, self.w.shape[0]).sum(dim=0) * self.w.sum()
 
+== a constant behind a size: sizes
+n = self.w.size(0)
+a = self.w.sin()
+return (x @ a) * n
+
 == parts of a result: sizes
 a, b = torch.split(self.w, 2, dim=1)
 c = torch.max(self.w, dim=0)
@@ -73,6 +78,9 @@ return {{'a': [a], 'x': x @ b}}
 == a view of a constant is returned: returned
 a = self.w.sin()
 return x @ self.v.cos(), a.view(-1)[1:]
+
+== nothing but a constant is returned: returned
+return self.w.sin()
 
 == what is written through a view: written result
 a = self.w.sin()
@@ -185,6 +193,11 @@ a0 = self.w
 {FORKS}
 return x @ a20
 
+== a constant that nobody reads: chain
+a = self.w.sin()
+b = self.v.cos() + a
+return x @ a
+
 == one constant, many readers: chain
 a = self.w.sin()
 b = a.cos()
@@ -192,6 +205,10 @@ return x @ a + b, x - b, b * x.sin() + a
 
 == a name that is taken: taken name
 c = self.w.exp().sin()
+return x @ c - self.taken
+
+== a name that is taken, for the result of a function: taken name
+c = torch.sin(self.w)
 return x @ c - self.taken
 
 == two names that are taken: taken name
@@ -228,6 +245,7 @@ return x @ a
 
 MORE: dict[str, dict[str, Any]] = {
     "a name that is taken": {"state": WEIGHT | {"taken": "torch.rand(4)"}},
+    "a name that is taken, for the result of a function": {"state": WEIGHT | {"taken": "torch.rand(4)"}},
     "two names that are taken": {"state": WEIGHT | {"taken": "torch.rand(4)", "taken_too": "torch.rand(4)"}},
     "a parameter has the name": {"state": WEIGHT | {"taken": "nn.Parameter(torch.rand(4))"}},
     "a buffer of two names has it": {
