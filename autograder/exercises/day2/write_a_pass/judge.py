@@ -153,8 +153,46 @@ h.add_(1.0)
 b = h.sin()
 return torch.sub(a, b)
 
+== a switch between
+a = x.sin().cos()
+torch._C._set_grad_enabled(False)
+b = x.sin().cos()
+torch._C._set_grad_enabled(True)
+return a * b, x.sin().cos().neg() - torch.rand_like(x)
+
+== the unknown between
+h = x * 2
+a = h.tanh()
+h.detach_()
+return a.neg() * h.tanh().cos(), x.cos() * x.cos().neg()
+
+== one of two is written
+a = x.sin()
+b = x.sin()
+a.add_(1.0)
+return a * b.cos()
+
+== a layer called like a method
+return self.sin(x) - x.sin() + x.sin().neg()
+
 == both are returned
 return x.sin(), x.sin(), x.cos() * x.cos().neg()
+
+== nothing but both is returned
+return x.sin(), x.sin()
+
+== one is returned, the other one is read
+a = x.sin()
+return a, x.sin().neg()
+
+== three of a kind, the last of which is returned
+a = x.sin()
+b = x.sin()
+return a.neg() * b.cos(), x.sin()
+
+== three of a kind, two of which are returned
+a = x.sin()
+return a.neg(), x.sin(), x.sin()
 
 == nothing to compute
 return x
@@ -169,6 +207,8 @@ MORE: dict[str, dict[str, Any]] = {
         "modes": {"drop": True},
         "by_optimizer": False,
     },
+    "a switch between": {"by_optimizer": False},
+    "a layer called like a method": {"state": {"sin": "nn.Tanh()"}},
     "nothing draws here": {"state": {"rand": "nn.Linear(4, 4)"}},
 }
 """Further entries of these cases. Symbolic tracing runs what reads nothing, and the optimiser wants one mode."""
