@@ -42,6 +42,9 @@ return self.norm2(self.conv2(x)) + self.norm(self.conv2(x))
 == the input by keyword: fold
 return self.norm(input=self.conv(input=x))
 
+== the input by keyword, padding that reflects: fold
+return self.norm(input=self.reflect(input=x))
+
 == padding that reflects: fold
 return self.norm(self.reflect(x)) + self.norm(self.replicate(x))
 
@@ -60,6 +63,18 @@ return self.plain(self.deep(x))
 == two norms of one convolution: fold
 h = self.conv(x)
 return self.norm(h) + self.second(h)
+
+== what stays comes first: fold
+h = self.conv(x)
+a = self.norm(self.act(x)).sum() + self.norm(h) - h
+return a * self.norm(self.other(x))
+
+== a convolution that nobody reads: fold
+h = self.conv(x)
+return self.norm(self.other(x))
+
+== one name after the other is taken: fold
+return self.taken_too(self.taken(self.norm(self.conv(x))))
 
 == names that are taken: fold
 a = self.norm(self.conv(x))
@@ -109,6 +124,15 @@ MORE: dict[str, dict[str, Any]] = {
     "the norm evaluates, the graph trains": {"training": True, "modes": {"norm": False, "conv": True}},
     "the norm trains, the graph evaluates": {"modes": {"norm": True}},
     "misleading names": {"state": PAIR | {"norm2": "nn.Conv2d(4, 4, 1)", "conv2": "nn.AvgPool2d(1)"}},
+    "what stays comes first": {"state": PAIR | {"other": "nn.Conv2d(4, 4, 3)"}},
+    "a convolution that nobody reads": {"state": PAIR | {"other": "nn.Conv2d(4, 4, 3)"}},
+    "one name after the other is taken": {
+        "state": PAIR | {"taken": "nn.Conv2d(4, 4, 1)", "taken_too": "nn.Conv2d(4, 4, 1)"},
+        "at_new_names": ["taken", "taken_too"],
+    },
+    "the input by keyword, padding that reflects": {
+        "state": PAIR | {"reflect": "nn.Conv2d(4, 4, 3, padding=1, padding_mode='reflect')"}
+    },
     "padding that reflects": {
         "state": PAIR
         | {

@@ -102,6 +102,10 @@ MISCONCEPTIONS = COMMON | {
         "has the same one, and a `Sequential` runs all that it holds. Add yours to the graph module itself, under a "
         "name without a dot, and leave the old ones where they are."
     ),
+    "kept the gradients": (
+        "A weight that you stored is still tied to the old ones in autograd, and whoever trains with the folded graph "
+        "gets an error in the second backward pass: store `weight.detach()` and `bias.detach()`."
+    ),
     "overwrote a module": (
         "You stored a convolution at a path where the model already has another module, and that one is gone. Take a "
         "free name: go on while `hasattr(graph_module, name)`."
@@ -302,6 +306,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
     if problem := unusable(evidence):
         yield problem
         return
+    if overwritten := evidence.values["overwritten"]:
+        yield "overwrote a module", f"(at the path {overwritten[0]!r})"
+        return
     original, theirs = original_of(case).graph_module, decode(evidence.graphs["graph"])
     size = len(own_nodes(original))
     reasons: dict[str, set[str]] = {}
@@ -336,6 +343,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str] | Deviatio
         if not agrees(evidence.tensors.get(f"kept {name}"), weight):
             yield "changed the model's weights", f"({name!r})"
             return
+    if kept := evidence.values["in autograd"]:
+        yield "kept the gradients", f"({', '.join(map(str, kept))})"
+        return
     shared = {path for path, count in Counter(_called(original)).items() if count > 1}
     able = [
         node for node in _norms(original) if not refused(node) and str(node.all_input_nodes[0].target) not in shared

@@ -125,7 +125,11 @@ def weights_of(case: Case) -> dict[str, dict[str, Any]]:
 
 
 def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
-    """The algebra on weights, the rewrite of the case's graph, and what became of the weights that were there."""
+    """The algebra on weights, the rewrite of the case's graph, and what became of the weights that were there.
+
+    The case's `at_new_names` lists modules that are to be in the way: the function runs once for each before, to learn
+    the name that it gives a new convolution, and in the graph the module lies there.
+    """
     folded: dict[str, torch.Tensor] = {}
     raised: dict[str, str] = {}
     for name, given in weights_of(case).items():
@@ -141,17 +145,65 @@ def probe(case: Case, folded_weights: Any, fold_batchnorm: Any) -> Evidence:
                 folded[f"{what} {name}"] = value
     parts: dict[str, nn.Module] = {}
 
-    def watched(graph_module: fx.GraphModule) -> Any:
-        if not parts:
-            parts.update((name, part) for name, part in graph_module.named_modules() if name)
-        return fold_batchnorm(graph_module)
+    moved: dict[str, str] = {}
+    overwritten: list[str] = []
+    in_autograd: list[str] = []
 
+    def watched(graph_module: fx.GraphModule) -> Any:
+        if parts:
+            return fold_batchnorm(graph_module)
+        parts.update((name, part) for name, part in graph_module.named_modules() if name)
+        _move(graph_module, moved)
+        result = fold_batchnorm(graph_module)
+        if isinstance(result, fx.GraphModule):
+            overwritten.extend(path for name, path in moved.items() if not _alike(parts[name], result, path))
+            tensors = (*result.named_parameters(), *result.named_buffers())
+            in_autograd.extend(path for path, value in tensors if value.grad_fn is not None)
+        return result
+
+    if not raised:
+        for name in case.parameters.get("at_new_names", ()):
+            graph_module = build(case)
+            _move(graph_module, moved)
+            if (path := _new_name(graph_module, fold_batchnorm)) is not None:
+                moved[name] = path
     evidence = rewrite_evidence(case, watched) if not raised else Evidence()
     evidence.values["raised"] = raised
+    evidence.values["overwritten"] = overwritten[:1]
+    evidence.values["in autograd"] = in_autograd
     evidence.tensors = folded
     evidence.tensors |= {f"kept {name}": value for name, value in weights_in(parts).items()}
     evidence.values["held"] = held_by(parts)
     return evidence
+
+
+def _new_name(graph_module: fx.GraphModule, fold_batchnorm: Any) -> str | None:
+    """A name that the graph module has been given by the function, for a module or a tensor that its graph uses."""
+    before = {*graph_module._modules, *graph_module._parameters, *graph_module._buffers}
+    folded = fold_batchnorm(graph_module)
+    if not isinstance(folded, fx.GraphModule):
+        return None
+    used = (str(node.target) for node in folded.graph.nodes if node.op in ("call_module", "get_attr"))
+    names = (target.partition(".")[0] for target in used)
+    return next((name for name in names if name not in before and name.isidentifier()), None)
+
+
+def _move(graph_module: fx.GraphModule, moved: Mapping[str, str]) -> None:
+    """Let modules of the graph module lie under other names."""
+    for name, path in moved.items():
+        module = graph_module.get_submodule(name)
+        graph_module.delete_submodule(name)
+        graph_module.add_submodule(path, module)
+        for node in graph_module.graph.nodes:
+            if node.op == "call_module" and node.target == name:
+                node.target = path
+    graph_module.recompile()
+
+
+def _alike(module: nn.Module, graph_module: fx.GraphModule, path: str) -> bool:
+    """Whether at a path of a graph module there is such a module with such a weight."""
+    there = getattr(graph_module, path, None)
+    return type(there) is type(module) and torch.equal(there.weight, module.get_parameter("weight"))
 
 
 def weights_in(parts: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:

@@ -170,6 +170,14 @@ class Supervised(nn.Module):
         return torch.div(signal + places, 2.0, rounding_mode="floor")
 
 
+class Judged(nn.Module):
+    """A loss, with an input that has the name which the graph's own output has elsewhere."""
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """(batch, 3) three times to one number; `weights` is not read."""
+        return (output - target).square().mean()
+
+
 KINDS: dict[str, Any] = {
     "tangled": (Tangled, lambda x: (x, x.clone(), x.clone())),
     "listed": (Listed, lambda x: ([x, x.clone()], {"left": x.clone(), "right": x.clone()})),
@@ -180,6 +188,7 @@ KINDS: dict[str, Any] = {
     "cleaned": (Penalised, lambda x: (x,)),
     "writing": (Writing, lambda x: (x, x.clone(), x.clone())),
     "writing, decomposed": (Writing, lambda x: (x, x.clone(), x.clone())),
+    "judged": (Judged, lambda x: (x, x.clone(), x.clone())),
 }
 """Further models, each with its inputs made of one of shape (batch, 3). No two are one tensor: export joins those."""
 

@@ -25,7 +25,11 @@ BODIES: dict[str, Callable[[Any], Any]] = {
     # Infinity, which is beyond the last tick like any number that is too large.
     "over nothing": lambda x: (x * x + 1) / 0,
     "turned": lambda x: functional.relu(-x) * 0.37 - x,
-    "shifted": lambda x: torch.add(functional.relu(x), x, alpha=2),
+    # The derivative multiplies by `alpha`, with an operator of its own, whose result is no whole number of ticks.
+    "shifted": lambda x: torch.add(functional.relu(x), x, alpha=2.5),
+    "with its sums": lambda x: x + x.sum(1) - x.sum(1, keepdim=True) / 4,
+    # 0 everywhere but at the lower limit, which has no opposite.
+    "taken from itself": lambda x: -x + x,
 }
 """What stands between two layers."""
 

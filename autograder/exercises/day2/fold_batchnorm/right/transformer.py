@@ -7,8 +7,6 @@ from torch import nn
 
 
 def folded_weights(weight, bias, mean, variance, gamma, beta, eps):
-    norm = nn.BatchNorm2d(len(mean), eps=eps)
-
     # The normalisation is linear: apply it to 0 and to 1 and read off the two coefficients.
     def apply(value):
         points = torch.full((1, len(mean), 1, 1), value, dtype=mean.dtype)

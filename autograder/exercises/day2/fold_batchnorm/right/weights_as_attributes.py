@@ -32,11 +32,15 @@ def fold_batchnorm(graph_module):
             conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
         )
         name = f"{conv_node.name}_w"
+        while hasattr(graph_module, name):
+            name += "w"
         with graph.inserting_before(conv_node):
             if conv.padding_mode == "zeros":
-                graph_module.register_buffer(name, weight.detach())
-                graph_module.register_buffer(f"{name}_b", bias.detach())
-                w, b = graph.get_attr(name), graph.get_attr(f"{name}_b")
+                holder = nn.Module()
+                holder.register_buffer("weight", weight.detach())
+                holder.register_buffer("bias", bias.detach())
+                graph_module.add_submodule(name, holder)
+                w, b = graph.get_attr(f"{name}.weight"), graph.get_attr(f"{name}.bias")
                 args = (conv_node.all_input_nodes[0], w, b, conv.stride, conv.padding, conv.dilation, conv.groups)
                 new = graph.call_function(F.conv2d, args)
             else:  # F.conv2d knows zeros only

