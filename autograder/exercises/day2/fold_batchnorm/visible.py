@@ -203,7 +203,9 @@ def _move(graph_module: fx.GraphModule, moved: Mapping[str, str]) -> None:
 def _alike(module: nn.Module, graph_module: fx.GraphModule, path: str) -> bool:
     """Whether at a path of a graph module there is such a module with such a weight."""
     there = getattr(graph_module, path, None)
-    return type(there) is type(module) and torch.equal(there.weight, module.get_parameter("weight"))
+    if not isinstance(there, nn.Module) or type(there) is not type(module):
+        return False
+    return torch.equal(there.get_parameter("weight"), module.get_parameter("weight"))
 
 
 def weights_in(parts: Mapping[str, nn.Module]) -> dict[str, torch.Tensor]:
