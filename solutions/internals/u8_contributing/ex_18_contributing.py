@@ -141,7 +141,7 @@ check.u8.derivative_formula(derivatives)
 # - call `softcap`, and compare shape and values with your reference, as `torch.testing.assert_close` does (in float64 they are
 #   stricter: 10 digits);
 # - look whether the arguments are still the same;
-# - call `softcap_` as well, if the result has the shape and dtype of `self`, and no two elements of `self` share memory.
+# - call `softcap_` as well, if the result has the shape and dtype of `self`, whose elements share no memory.
 #
 # What `softcap` promises: `self` and `cap` are tensors of float32, float64, bfloat16 or int64, alike or not, with up to four
 # dimensions, any sizes and any strides, and either may broadcast. Caps are finite and above 0; for others nothing is

@@ -203,8 +203,9 @@ def _move(graph_module: fx.GraphModule, moved: Mapping[str, str]) -> None:
 def _alike(module: nn.Module, graph_module: fx.GraphModule, path: str) -> bool:
     """Whether at a path of a graph module there is such a module with such a weight."""
     there = getattr(graph_module, path, None)
-    if not isinstance(there, nn.Module) or type(there) is not type(module):
+    if type(there) is not type(module):
         return False
+    assert isinstance(there, nn.Module)
     return torch.equal(there.get_parameter("weight"), module.get_parameter("weight"))
 
 
