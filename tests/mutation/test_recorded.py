@@ -47,8 +47,8 @@ FEWEST_WRONG = 12
 """Wrong answers of a task that is written in C++ or as a table: there is little Python to edit."""
 
 MOST_SURVIVORS = 1315
-"""How many mutants survive, or are killed with some seeds only, in all recorded tasks: those that nobody has judged yet,
-by a case or a reason. It only becomes less, until it is 0."""
+"""How many mutants survive, or are killed with some seeds only, in all recorded tasks: those that nobody has judged
+yet, by a case or a reason. It only becomes less, until it is 0."""
 
 sandboxed = pytest.mark.skipif(bubblewrap() is None, reason="mutants are tried in bubblewrap only")
 
