@@ -324,10 +324,10 @@ check.day4.layer_costs(layer_formula, layer_costs)
 #
 # *10 minutes, medium.* Texts come in any number and of any length.
 #
-# Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask` (by position
-# or by these names), both of shape (rows, length) with length ≥ 2, and returns the states (rows, length, width): the
-# first output of `model(input_ids, attention_mask=…)`. Every call must go through the whole model, compiled by
-# `torch.compile` with this backend, with as many texts at a time as come.
+# Write `compile_gpt2(model, backend)`. It returns a function that takes `input_ids` and `attention_mask` (by position or by
+# these names), both of shape (rows, length), and returns the states (rows, length, width), the first thing that
+# `model(input_ids, attention_mask=…)` returns. Every call must go through the whole model, compiled by `torch.compile` with
+# this backend, with as many texts at a time as come.
 #
 # However many sizes come, and whatever else is compiled meanwhile, the backend gets **one graph, and at most one
 # more**: Dynamo takes 1 for a constant, so a text that comes alone may have its own. (The first texts that come are
