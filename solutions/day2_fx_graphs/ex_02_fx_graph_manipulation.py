@@ -431,8 +431,8 @@ check.day2.fold_constants(fold_constants)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fold_batchnorm-task", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## Task 6. Fold a BatchNorm into the convolution before it
 #
-# *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift. The convolution before it can do both, which
-# saves a pass over the activations. For channel $c$ it computes
+# *22 minutes, medium.* A BatchNorm in evaluation is a scale and a shift. The convolution before it can do both and
+# save a pass. For channel $c$ it computes
 #
 # $$n_c = \gamma_c \cdot \frac{h_c - \mu_c}{\sqrt{\sigma^2_c + \varepsilon}} + \beta_c ,\qquad\text{with } h_c = w_c * x + b_c$$
 #
@@ -441,9 +441,9 @@ check.day2.fold_constants(fold_constants)
 # 1. `folded_weights(...)` returns the new weight and bias, in the old dtype. A missing `bias` or `beta` counts as 0, a
 #    missing `gamma` as 1.
 # 2. `fold_batchnorm(graph_module)` replaces each pair `nn.BatchNorm2d(nn.Conv2d(x))` by one new convolution that
-#    reads and pads as the old one did. Change neither the old one nor its block. Leave a pair alone if the BatchNorm
-#    is in training or has no running statistics, or if somebody else reads the convolution's result. A convolution
-#    that's called twice you may fold or leave.
+#    reads and pads as the old one did. Store its weights with no gradients attached. Change neither the old one nor
+#    its block. Leave a pair alone if the BatchNorm trains or lacks running statistics, or if somebody else reads the
+#    convolution's result. A convolution that's called twice you may fold or leave.
 #
 # <details><summary>Hint 1: a question</summary>Call γ/√(σ²+ε) the scale s. What is s·(w*x + b − μ) + β, sorted into a part with x and a part without?</details>
 # <details><summary>Hint 2: the idea</summary>Multiply the weight by the scale, one number for each <em>output</em> channel; shift and scale the bias. In the graph, start from the BatchNorm and look at its argument.</details>

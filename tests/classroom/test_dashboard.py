@@ -105,7 +105,9 @@ def test_a_run_that_has_just_begun_has_no_speed_yet(made: tuple[Course, list[Gen
     assert (run.running, run.a_minute, run.left) == (True, None, None)
 
 
-def test_a_grader_that_was_killed_grades_no_more(made: tuple[Course, list[Generated]]) -> None:
+def test_a_grader_that_was_killed_grades_no_more(
+    made: tuple[Course, list[Generated]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     course, _ = made
     note = course.records / "grading.lock"
     with course_lock(course):
@@ -126,6 +128,10 @@ def test_a_grader_that_was_killed_grades_no_more(made: tuple[Course, list[Genera
     later = reader(course, datetime.now(UTC) + timedelta(hours=1)).snapshot().run
     assert not later.running
     note.write_text("")
+    assert is_graded_now(course) is False
+    # A gradebook on a server may be filled from another machine, whose notes are not here.
+    monkeypatch.setenv("FXOPT_DATABASE", "postgresql+psycopg://class@localhost/gradebook")
+    assert is_graded_now(Course(course.root)) is None
 
 
 def test_a_run_that_slows_down_takes_longer(made: tuple[Course, list[Generated]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,6 +85,27 @@ def test_what_kills_a_mutant_and_with_which_seeds(
     # The first failing case is the last one of a round, and what a fixed case has killed needs no seed; what survives
     # is tried once more in the order of a real grade.
     assert len(fake.asked) == asked
+
+
+class Timed(FakeGrader):
+    """Takes as many seconds for a round as there are cases in it."""
+
+    sandboxed = True
+
+    def round_until_failure(self, task: Any, cells: Any, cases: list[Message], hidden: bool) -> TaskOutcome:
+        return replace(super().round_until_failure(task, cells, cases, hidden), seconds=float(len(cases)))
+
+
+def test_a_mutant_may_take_ten_times_as_long_as_the_longest_round_of_its_answer() -> None:
+    trials = Trials.__new__(Trials)
+    hidden = [[case("drawn", seed), case("fixed"), case("late", seed)] for seed in (1, 2, 3)]
+    notebook = SimpleNamespace(cells=lambda task, source: [], answers=lambda task: {"reference": ""})
+    trials._grader, trials._notebook = Timed(set()), notebook  # type: ignore[assignment]
+    trials._allowed, trials._longest_round = {}, 0.0
+    trials._cases = {TASK.name: parted([case("seen")], hidden)}
+    trials.right(TASK, "reference")
+    # All three hidden cases of a seed, in the order of a real grade, are the longest round; all together are eleven.
+    assert trials._allowed[TASK.name, "reference"].seconds == 30.0 < TASK.seconds
 
 
 class Remembering(FakeGrader):

@@ -78,7 +78,7 @@ TASKS = (
         title="Fold a BatchNorm into the convolution before it",
         provides=("folded_weights", "fold_batchnorm"),
         evidence="artefact",
-        measured=("changed the model's weights", "changed what holds it"),
+        measured=("changed the model's weights", "changed what holds it", "kept the gradients", "overwrote a module"),
         withheld=(
             "fxopt_core.passes.conv_batchnorm_folding",
             "fxopt_core.passes.batchnorm_arithmetic",

@@ -114,6 +114,11 @@ FIXED: dict[str, list[list[Any]]] = {
         [[2, 1, 3, 2, 5], [linear(5, 4), RELU]],
         [[3, 1, 1, 1], [FLATTEN, FLATTEN, linear(1, 2)]],
     ],
+    "the same stack twice": [
+        [[2, 4], [linear(4, 3), RELU]],
+        [[2, 3, 8, 6], [conv(3, 4, 3), pool(2)]],
+        [[2, 4], [linear(4, 3), RELU]],
+    ],
     "images behind a linear layer": [
         [[2, 3, 8, 6], [linear(6, 9), conv(3, 4, 3), RELU, linear(7, 5), pool(2), linear(2, 3)]],
         [[2, 3, 8, 6], [linear(6, 2), conv(3, 4, 3)]],

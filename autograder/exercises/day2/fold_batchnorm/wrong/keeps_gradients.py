@@ -3,10 +3,10 @@
 Writes the convolution as a function, where it pads with zeros, and stores the weights as they were computed.
 """
 
-import torch.nn.functional as F
-
 import copy
 
+import torch
+import torch.nn.functional as F
 from torch import nn
 
 
