@@ -35,6 +35,10 @@ MISCONCEPTIONS = cpp_answers.MISCONCEPTIONS | {
     "wrote into x": "Your operator writes into `x`. Its schema promises that it does not.",
     "another dtype": "The result has the shape and the dtype of `x`.",
     "ignores strides": "Your loop takes every matrix for contiguous. Ask `x.stride(…)`, or take `contiguous(x)`.",
+    "rows in one piece": (
+        "Your loop goes from row to row as it should, and takes the numbers of a row for neighbours in memory. Ask "
+        "`x.stride(1)` as well."
+    ),
     "row goes on": "Each row begins anew. Yours takes the last number of the row before along.",
     "sum of neighbours": (
         "What decays is the result before, which holds all numbers so far, not only the number before."
@@ -139,13 +143,15 @@ def decay(x: torch.Tensor, rate: float, *, anew: bool = True, all_before: bool =
     return torch.tensor(rows, dtype=torch.float64).reshape(x.shape).to(x.dtype)
 
 
-def _in_memory(x: torch.Tensor) -> torch.Tensor:
-    fits = x.storage_offset() + x.numel() <= x.untyped_storage().nbytes() // x.element_size()
-    return torch.as_strided(x, x.shape, (x.shape[1], 1), x.storage_offset()) if fits else x
+def _in_memory(x: torch.Tensor, from_row_to_row: int) -> torch.Tensor:
+    after = x.storage_offset() + (x.shape[0] - 1) * from_row_to_row + x.shape[1]
+    fits = x.numel() > 0 and after <= x.untyped_storage().nbytes() // x.element_size()
+    return torch.as_strided(x, x.shape, (from_row_to_row, 1), x.storage_offset()) if fits else x
 
 
 FLAWS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
-    "ignores strides": lambda x, rate: decay(_in_memory(x), rate),
+    "ignores strides": lambda x, rate: decay(_in_memory(x, x.shape[1]), rate),
+    "rows in one piece": lambda x, rate: decay(_in_memory(x, x.stride(0)), rate),
     "row goes on": lambda x, rate: decay(x, rate, anew=False),
     "sum of neighbours": lambda x, rate: decay(x, rate, all_before=False),
     "single precision": lambda x, rate: decay(x, torch.tensor(rate, dtype=torch.float32).item()),
