@@ -212,6 +212,15 @@ def hidden_cases(random: Random) -> list[Case]:
         buffers=["n"],
         writes={"new": "n"},
     )
+    # The node that reads the branch `if_yes` gets another name: the argument was there first.
+    like_a_branch = program(
+        [["x", "tensor"], ["if_yes", "tensor"]],
+        [["sum", "aten.sum.default", ["$if_yes"]], ["gt", "aten.gt.Scalar", ["$sum", 0]], _cond("if", "$x")],
+        branches={
+            "if_yes": [["y"], [["blur", f"{SPACE}.blur.default", ["$y"]]]],
+            "if_no": [["y"], [["cos", "aten.cos.default", ["$y"]]]],
+        },
+    )
     without = [name for name in EVERYTHING if not name.startswith(SPACE)]
     cases = [
         shipping_case("trained statistics", trained, [one for one in without if "norm" not in one]),
@@ -219,6 +228,7 @@ def hidden_cases(random: Random) -> list[Case]:
         shipping_case("written from outside", writes, without, state=True),
         shipping_case("a parameter is written", writes, without),
         shipping_case("a buffer called like an argument", same_name, without),
+        shipping_case("an argument called like a branch", like_a_branch, without),
         shipping_case("trained by keyword", by_keyword, list(EVERYTHING)),
         shipping_case("what only looks trained", looks_trained, [*EVERYTHING, "aten.mean.dim"]),
         shipping_case("branches", nested, [one.replace("Scalar", "Tensor") for one in without if "cos" not in one]),
