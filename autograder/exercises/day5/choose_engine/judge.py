@@ -27,7 +27,8 @@ MISCONCEPTIONS = {
         "whatever the kind of its error."
     ),
     "too generous": (
-        "You kept an engine that is off by more than 1e-4 of the largest value, as one is that rounds to three digits."
+        "You kept an engine that is off by more than 1e-4 of the largest value, as one is that rounds to three digits. "
+        "1.5e-4 is more, too."
     ),
     "tolerance by itself": (
         "You kept an engine that is off by a thousandth of the largest value, where all values are small: the "
@@ -91,6 +92,7 @@ MISCONCEPTIONS = {
 WHY = {  # the most telling first, since who compares on the example only keeps nearly all of them
     "remembers": "example only",
     "rounds": "too generous",
+    "half more": "too generous",
     "one value": "one value compared",
     "not a number": "NaN let through",
     "endless": "infinity let through",
@@ -152,6 +154,13 @@ def _fixed_cases() -> list[Case]:
             4,
             large,
             {EAGER: eager, "near": _row(0.5, "near"), "off": _row(0.1, "later")},
+        ),
+        ("half more than allowed", 4, usual, {EAGER: eager, "off": _row(0.1, "half more"), "right": _row(0.5)}),
+        (
+            "hundreds of numbers",
+            4,
+            [[1 + number % 7 for number in range(300)], [3 - number % 5 for number in range(700)]],
+            {EAGER: eager, "off": _row(0.1, "one value"), "right": _row(0.5)},
         ),
         ("too small", 4, usual, {EAGER: eager, "off": _row(0.1, "below"), "right": _row(0.5)}),
         ("off on the example", 4, usual, {EAGER: eager, "off": _row(0.1, "earlier"), "right": _row(0.5)}),

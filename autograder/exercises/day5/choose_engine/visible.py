@@ -19,7 +19,7 @@ MOST_NUMBERS, LARGEST = 1000, 1e100
 """How many numbers an engine takes at once, and how large they may be: their squares are numbers, too."""
 
 KINDS = (
-    *("right", "near", "caches", "remembers", "rounds", "above", "earlier", "later", "below"),
+    *("right", "near", "caches", "remembers", "rounds", "half more", "above", "earlier", "later", "below"),
     *(
         "one value",
         "not a number",
@@ -35,11 +35,11 @@ KINDS = (
     ),
 )
 """What an engine may be: right; off by 5e-5 of the largest value, up and down; right, with the list that it returned
-for an equal input; with the first result for every input of that length; with three digits; too large by a thousandth
-of the largest value, for every input, for the first or for all others; too small by as much; with one value in the
-middle that is too large; with a NaN or infinity at the end; with a value too many or too few; with the values the other
-way round; with a ValueError for inputs of another length than the first; with a RuntimeError or a ZeroDivisionError for
-all; with one list for all results; with two lists in turn."""
+for an equal input; with the first result for every input of that length; with three digits; off by 1.5e-4 of the
+largest value, up and down; too large by a thousandth of it, for every input, for the first or for all others; too
+small by as much; with one value in the middle that is too large; with a NaN or infinity at the end; with a value too
+many or too few; with the values the other way round; with a ValueError for inputs of another length than the first;
+with a RuntimeError or a ZeroDivisionError for all; with one list for all results; with two lists in turn."""
 
 RIGHT = ("right", "near", "caches")
 """The kinds that are within the tolerance on every input."""
@@ -151,6 +151,8 @@ def _flawed(kind: str, right: Values) -> Values:
             return [float(f"{value:.3g}") for value in right]
         case "near":
             return [value + 5e-5 * largest * (-1) ** place for place, value in enumerate(right)]
+        case "half more":
+            return [value + 1.5e-4 * largest * (-1) ** place for place, value in enumerate(right)]
         case "above" | "earlier" | "later":
             return [value + 1e-3 * largest for value in right]
         case "below":

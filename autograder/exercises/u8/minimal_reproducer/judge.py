@@ -32,6 +32,10 @@ MISCONCEPTIONS = {
         "A size is larger than it needs to be: made smaller by one or by half, in one place or wherever this number "
         "stands, the program fails in the same way."
     ),
+    "below one": (
+        "A number in a size is below 1. Make sizes smaller, but at least 1, even if what is left then fails with the "
+        "same message."
+    ),
     "too many runs": "You ran too many programs. Each run may take minutes: don't try combinations.",
 }
 
@@ -60,7 +64,7 @@ RUNS_A_STEP = 100
 
 
 def hidden_cases(random: Random) -> list[Case]:
-    """Coupled sizes, chains, names given twice, a second failure; then programs that are drawn."""
+    """Coupled sizes, chains, names given twice, odd numbers, messages that are alike; then programs that are drawn."""
     cases = [
         case(
             "coupled sizes",
@@ -105,6 +109,86 @@ def hidden_cases(random: Random) -> list[Case]:
             "nothing to do",
             steps("a = ones(1, 1)\nb = half(a)\nc = exp(b)"),
             fault("exp", "RuntimeError: exp went wrong", ("half", 0, 1)),
+        ),
+        case(
+            # What is read after the new name was given is the new one, also for those who come later.
+            "a new name that is read later",
+            steps(
+                "first = ones(2, 2)\nname = relu(first)\nhalved = half(name)\nname = t(halved)\n"
+                "kept = track(halved)\nmore = ones(3, 2)\nlast = add(name, kept)"
+            ),
+            fault("add", "RuntimeError: add went wrong", ("half", 0, 1), ("transposed", 0, 1), ("tracked", 1, 1)),
+        ),
+        case(
+            "a result that two read",
+            steps(
+                "first = ones(2, 2)\nsame = exp(first)\nkept = track(same)\nother = ones(3, 2)\n"
+                "both = cat(same, other)\nlast = cat(kept, both)"
+            ),
+            fault("cat", "RuntimeError: cat went wrong", ("tracked", 0, 1), ("joined", 1, 1)),
+        ),
+        case(
+            "nobody reads the first and the last",
+            steps("a = ones(2, 3)\nb = ones(4, 2)\nc = t(b)\nd = exp(c)\ne = ones(3, 2)"),
+            fault("exp", "RuntimeError: exp went wrong", ("transposed", 0, 1)),
+        ),
+        case(
+            "large sizes that belong together",
+            steps("a = ones(2, 300)\nb = ones(3, 300)\nc = cat(a, b)\nd = exp(c)"),
+            fault("exp", "RuntimeError: exp went wrong", ("joined", 0, 1), ("columns", 0, 17)),
+        ),
+        case(
+            "half of what belongs together",
+            steps("a = ones(2, 8)\nb = ones(3, 8)\nc = cat(a, b)\nd = t(c)\ne = exp(d)"),
+            fault("exp", "RuntimeError: exp went wrong", ("joined", 0, 1), ("rows", 0, 3), ("even", 0, 1)),
+        ),
+        case(
+            # 6 becomes 5, and 2 stays: rows that grow along are not even any more.
+            "another number stays",
+            steps("a = ones(2, 6)\nb = ones(2, 6)\nc = track(b)\nd = add(a, c)\ne = exp(d)"),
+            fault("exp", "RuntimeError: exp went wrong", ("tracked", 0, 1), ("columns", 0, 5), ("even", 0, 1)),
+        ),
+        case(
+            "half of one side",
+            steps("a = ones(8, 8)\nb = exp(a)"),
+            fault("exp", "RuntimeError: exp went wrong", ("rows", 0, 3), ("even", 0, 1), ("columns", 0, 8)),
+        ),
+        case(
+            "one less on one side",
+            steps("a = ones(9, 9)\nb = exp(a)"),
+            fault("exp", "RuntimeError: exp went wrong", ("rows", 0, 8), ("columns", 0, 9)),
+        ),
+        case(
+            "1 on one side",
+            steps("a = ones(2, 2)\nb = exp(a)"),
+            fault("exp", "RuntimeError: exp went wrong", ("columns", 0, 2)),
+        ),
+        case(
+            "one name for two matrices",
+            steps("a = ones(1, 4)\nb = track(a)\na = ones(4, 1)\nc = cat(b, a)"),
+            fault("cat", "RuntimeError: cat went wrong", ("tracked", 0, 1), ("columns", 0, 4), ("rows", 1, 2)),
+        ),
+        case(
+            "one side of a square",
+            steps("a = ones(20, 20)\nb = exp(a)"),
+            fault("exp", "RuntimeError: exp went wrong", ("rows", 0, 12)),
+        ),
+        case(
+            # 20 stands in a row and in a column, beside numbers that are as small as they may be.
+            "rows and columns",
+            steps("a = ones(1, 20)\nb = ones(2, 20)\nc = cat(a, b)\nd = ones(20, 1)\ne = mm(c, d)\nf = exp(e)"),
+            fault("exp", "RuntimeError: exp went wrong", ("joined", 0, 0), ("rows", 0, 3)),
+        ),
+        case(
+            # Half of 8 will do, and neither one less nor a third.
+            "an even number",
+            steps("a = ones(8, 5)\nb = exp(a)"),
+            fault("exp", "RuntimeError: exp went wrong", ("rows", 0, 3), ("even", 0, 1)),
+        ),
+        case(
+            "a message that 0 rows have, too",
+            steps("a = ones(9, 4)\nb = exp(a)"),
+            fault("exp", "ValueError: rows and columns are between 1 and 1024"),
         ),
     ]
     cases += [similar(random, name, *messages) for name, messages in SIMILAR.items()]
@@ -191,6 +275,9 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     if len(evidence.values["seen"]) > RUNS_A_STEP * len(case.parameters["program"]):
         yield "too many runs", f"({len(evidence.values['seen'])})"
+        return
+    if any(isinstance(one, int) and one < 1 for step in program for one in step.get("size", ())):
+        yield "below one", f"({len(program)} steps are left)"
         return
     for kind, other in smaller(program):
         if run(other, faults) == wanted:

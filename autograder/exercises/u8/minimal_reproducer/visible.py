@@ -27,7 +27,10 @@ class Machine:
 
 
 def fault_of(faults: list[dict[str, Any]]) -> Fault:
-    """Operators that fail where all conditions hold, each a property, an input, and the least number for sizes."""
+    """Operators that fail where all conditions hold, each a property, an input, and the least number for sizes.
+
+    A property is one of `Matrix`, or `even`: the number of rows is even.
+    """
 
     def fault(op: str, inputs: list[Matrix]) -> str | None:
         for one in faults:
@@ -42,7 +45,7 @@ def _holds(condition: list[Any], inputs: list[Matrix]) -> bool:
     name, number, least = condition
     if number >= len(inputs):
         return False
-    value = getattr(inputs[number], name)
+    value = inputs[number].rows % 2 == 0 if name == "even" else getattr(inputs[number], name)
     return bool(value >= least) if name in ("rows", "columns") else bool(value) == bool(least)
 
 
