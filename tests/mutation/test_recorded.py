@@ -37,8 +37,8 @@ MUTANTS_OF_CHANGED_TASKS = 36
 FEWEST = 4
 """How many mutants are tried of each changed task, however many there are."""
 
-UNRECORDED = frozenset({"own_exporter", "before_shipping", "minimal_reproducer", "soft_clip", "stable_decay"})
-"""Tasks whose mutants nobody has tried yet, and two in C++ with too few wrong answers. It only becomes smaller."""
+UNRECORDED = frozenset({"own_exporter"})
+"""Tasks whose mutants nobody has tried yet. It only becomes smaller."""
 
 FEWEST_MUTANTS = 20
 """A task has more mutants than these, unless `enough_wrong_answers` make up for it."""
@@ -128,11 +128,13 @@ def test_a_sample_of_the_other_mutants_is_killed_as_it_was(tmp_path: Path, monke
         assert len(result.of("killed")) > MUTANTS_A_TASK // 2
 
 
-def test_only_what_is_written_in_text_may_have_few_mutants() -> None:
+def test_only_what_is_written_in_text_may_have_few_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     assert enough_wrong_answers("inside_a_tensor")
-    assert not enough_wrong_answers("stable_decay"), "in C++, with too few wrong answers"
+    assert enough_wrong_answers("stable_decay")
     assert not enough_wrong_answers("toy_backend"), "in Python, whatever its wrong answers"
     assert share_in_strings('code = "int main() {}"') > 0.5 > share_in_strings("def double(x): return 2 * x")
+    monkeypatch.setitem(globals(), "FEWEST_WRONG", 100)
+    assert not enough_wrong_answers("stable_decay"), "in C++, with too few wrong answers"
 
 
 def test_every_task_is_recorded_and_fewer_and_fewer_mutants_survive() -> None:
