@@ -153,6 +153,13 @@ def hidden_cases(random: Random) -> list[Case]:
             ["more", "aten.add.Tensor", ["$x", 3], {"alpha": 0.5}],
             ["less", "aten.sub.Tensor", ["$more", 0.25], {"alpha": 2}],
         ),
+        "a scale of 0": program(
+            three,
+            {},
+            ["tanh", "aten.tanh.default", ["$x"]],
+            ["same", "aten.add.Tensor", ["$tanh", "$x"], {"alpha": 0}],
+            ["again", "aten.sub.Tensor", ["$same", 3], {"alpha": 0}],
+        ),
         # Names that whoever counts his constants by the operator is likely to give them, too.
         "names as FX gives them": program(
             three,
@@ -176,6 +183,28 @@ def hidden_cases(random: Random) -> list[Case]:
             ["mean", "aten.mean.dim", ["$x", [0, -1], False]],
             ["kept", "aten.mean.dim", ["$x", [1, 2], True]],
             ["sum", "aten.sub.Tensor", ["$kept", "$mean"]],
+        ),
+        "softmax over other dimensions": program(
+            three,
+            {},
+            ["rows", "aten._softmax.default", ["$x", 1, False]],
+            ["all", "aten._softmax.default", ["$rows", 0, False]],
+            outputs=["rows", "all"],
+        ),
+        # Weights that are computed, as a parametrization leaves them: bias and factor are nodes like any other.
+        "two layers": program(
+            {"x": ["batch", 4], "y": ["length"]},
+            {"w": [4, 3], "b": [3], "w2": [2, 3], "b2": [2], "w3": [2, 2]},
+            ["first", "aten.addmm.default", ["$b", "$x", "$w"]],
+            ["tanh", "aten.tanh.default", ["$first"]],
+            ["bias", "aten.relu.default", ["$b2"]],
+            ["between", "aten.sigmoid.default", ["$w2"]],
+            ["turned", "aten.permute.default", ["$between", [1, 0]]],
+            ["second", "aten.addmm.default", ["$bias", "$tanh", "$turned"]],
+            ["factor", "aten.tanh.default", ["$w3"]],
+            ["third", "aten.mm.default", ["$second", "$factor"]],
+            ["beside", "aten.relu.default", ["$y"]],
+            outputs=["third", "beside"],
         ),
         "a size of something inside": program(
             {"x": ["batch", 4], "y": ["length", 4]},
@@ -205,7 +234,7 @@ def hidden_cases(random: Random) -> list[Case]:
 
 
 def _colliding(random: Random, runs: list[dict[str, int]]) -> Case:
-    """Inputs and weights, read and unread, that are called like whatever the learner adds to a model."""
+    """Inputs, weights and nodes, read and unread, that are called like whatever the learner adds to a model."""
     spares = [f"spare{number}" for number in range(48)]
     weights = {"w": [4, 3], "b": [3], "scale": [3]} | {name: [2] for name in spares[::4]}
     inputs = {"x": ["batch", "length", 4], "y": ["batch", 3]}
@@ -223,7 +252,7 @@ def _colliding(random: Random, runs: list[dict[str, int]]) -> Case:
         outputs=["scaled", "more", "scaled"],
         seed=random.randrange(10**6),
     )
-    first, later = ["w", "b", "scale", "y"], spares
+    first, later = ["w", "b", "scale", "y", "mm", "more", "mean"], spares
     random.shuffle(first)
     random.shuffle(later)
     return exporter_case("names of the learner's own", given, runs, rename=[*first, *later])
@@ -287,11 +316,11 @@ def _with_names(case: Case, evidence: Evidence) -> Program:
     """The program as the learner's function got it.
 
     Raises:
-        EvidenceError: these are no names for the inputs and weights of this program.
+        EvidenceError: these are no names for the nodes of this program.
     """
     names, given = evidence.values.get("names", {}), case.parameters["program"]
     if not isinstance(names, dict) or not names.keys() <= set(case.parameters["rename"]):
-        raise EvidenceError("the names are not those of inputs and weights that get another one")
+        raise EvidenceError("the names are not those of nodes that get another one")
     new = list(names.values())
     if not all(isinstance(one, str) and may_name(one) for one in new) or len({*new} - names_of(given)) != len(new):
         raise EvidenceError("the new names are not names, or not new")
@@ -328,7 +357,7 @@ def judge(case: Case, evidence: Evidence) -> Iterator[tuple[str, str]]:
         elif refuse not in text:
             yield "unnamed", f"({text!r} does not say {refuse})"
         return
-    if twice := _twice(given, values) & set(values["names"].values()):
+    if twice := _twice(given, values) & {*given["inputs"], *given["weights"]} & set(values["names"].values()):
         yield "name of an input", f"({', '.join(sorted(twice))})"
         return
     if stage == "loading":

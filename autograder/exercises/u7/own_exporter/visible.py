@@ -76,7 +76,7 @@ def exporter_case(
         given: the program.
         runs: for each run the sizes that vary.
         refuse: the operator that must be refused, if there is one.
-        rename: inputs and weights that get names which the learner's function gives to values of its own.
+        rename: inputs, weights and nodes that get names which the learner's function gives to values of its own.
     """
     parameters = {"program": given, "refuse": refuse, "rename": list(rename)}
     return Case(name, parameters, kept={"runs": runs, "seed": given["seed"] + 1})
@@ -154,7 +154,7 @@ def function_of(target: str) -> Any:
 
 
 def renamed(given: Program, names: dict[str, str]) -> Program:
-    """A program some of whose inputs and weights are called otherwise."""
+    """A program some of whose inputs, weights and nodes are called otherwise."""
 
     def argument(one: Any) -> Any:
         if isinstance(one, list):
@@ -164,7 +164,9 @@ def renamed(given: Program, names: dict[str, str]) -> Program:
     return given | {
         "inputs": {names.get(name, name): sizes for name, sizes in given["inputs"].items()},
         "weights": {names.get(name, name): sizes for name, sizes in given["weights"].items()},
-        "nodes": [[name, target, argument(rest), options] for name, target, rest, options in given["nodes"]],
+        "nodes": [
+            [names.get(name, name), target, argument(rest), options] for name, target, rest, options in given["nodes"]
+        ],
         "outputs": [names.get(name, name) for name in given["outputs"]],
         "turned": [names.get(name, name) for name in given["turned"]],
     }
@@ -197,7 +199,7 @@ def defined(file: bytes) -> dict[str, list[str]]:
 
 
 def collisions(given: Program, to_onnx: Any, places: list[str]) -> dict[str, str]:
-    """New names of inputs and weights: those that the learner's function gives to values of its own.
+    """New names of inputs, weights and nodes: those that the learner's function gives to values of its own.
 
     Two rounds, for whoever evades a name that is taken may meet the next one, too.
     """
@@ -219,7 +221,7 @@ def collisions(given: Program, to_onnx: Any, places: list[str]) -> dict[str, str
 
 
 def asked(case: Case, evidence: Evidence) -> Program:
-    """The program of a case, with the names that its inputs and weights got."""
+    """The program of a case, with the names that its inputs, weights and nodes got."""
     return renamed(case.parameters["program"], evidence.values.get("names", {}))
 
 
