@@ -95,6 +95,26 @@ MISCONCEPTIONS = {
     ),
     "a wait until the launch is none": "A synchronisation that returned just at the launch's start counts, too.",
     "in the order of the list": "The events of a trace may come in any order: sort spans before you unite them.",
+    "a time of 0 is none": (
+        "A trace may begin at 0, a time like any other. Where a variable says whether anything has run so far, ask "
+        "whether it is `None`, not whether it is true."
+    ),
+    "one end for each start": (
+        "Several activities may begin at once and end at different times: the device is busy until the last of them "
+        "ends. A dictionary by their beginnings keeps only one of them."
+    ),
+    "the last end counts": (
+        "A span may lie within an earlier one and end before it: of two that overlap, the *later* end counts, not that "
+        "of the one that began later."
+    ),
+    "operators launch": (
+        "Only a call (`cuda_runtime`) launches an activity. An operator around it may carry the same `correlation`, "
+        "and begins earlier."
+    ),
+    "compared by identity": (
+        "Compare numbers with `==`. `is` asks whether two of them are one object, which Python promises for none, and "
+        "which holds for small ones only."
+    ),
     "wrong bottleneck": "The bottleneck is the largest of the five causes.",
     "wrong figures": "Counted from its events, this trace has other figures.",
 }
@@ -123,6 +143,11 @@ def hidden_cases(random: Random) -> list[Case]:
         "in any order": _prefetched()[::-1],
         "a copy all the time": _written("kernel 3 10 40 7", "gpu_memcpy 2 10 40 20"),
         "no events": [],
+        "a trace from 0 on": _written("kernel 0 0 10 7", "kernel 20 30 10 7", "kernel 51 60 5 7"),
+        "longer and shorter at once": _lengths_at_once(),
+        "ranges in any order": _ranges_in_any_order(),
+        "an operator with the same number": _operators_with_numbers(),
+        "numbers as large as real ones": _large_numbers(),
     }
     cases = [Case(name, {"events": events}) for name, events in fixed.items()]
     return cases + [Case(f"random {number}", {"events": random_trace(random)}) for number in range(5)]
@@ -165,6 +190,46 @@ def _several_at_once() -> list[Event]:
         *("kernel 190 200 10 7", "kernel 170 200 10 20"),
         f"cuda_runtime cudaStreamSynchronize 180 2 {HOST} {MAIN_THREAD}",
     )
+
+
+def _lengths_at_once() -> list[Event]:
+    """Two activities begin at once, and end at different times: first the longer one stands first, then the other."""
+    return _written(
+        "kernel 0 2 10 7",
+        *("kernel 20 30 25 7", "kernel 21 30 10 20"),
+        *("kernel 60 70 10 20", "kernel 61 70 25 7"),
+        "kernel 110 120 5 7",
+    )
+
+
+def _ranges_in_any_order() -> list[Event]:
+    """Two gaps with several ranges each, the latest first; one lies within another and ends before it."""
+    data = [(100, 15), (85, 5), (80, 30), (72, 3), (30, 6), (14, 4)]
+    return _written(
+        *("kernel 0 2 10 7", "kernel 50 60 10 7", "kernel 120 130 5 7"),
+        *(f"user_annotation data {start} {duration} {HOST} {MAIN_THREAD}" for start, duration in data),
+    )
+
+
+def _operators_with_numbers() -> list[Event]:
+    """Operators that begin before a gap and launch in it, with the number of what they launch."""
+    events = _written("kernel 0 2 10 7", "kernel 20 30 10 7", "kernel 55 70 10 7")
+    place = {"cat": "cpu_op", "ph": "X", "pid": HOST, "tid": MAIN_THREAD}
+    early = {"name": "aten::mm", "ts": 5, "dur": 20, "args": {"correlation": 1}, **place}
+    late = {"name": "aten::add", "ts": 35, "dur": 30, "args": {"correlation": 2}, **place}
+    return [early, *events, late]
+
+
+def _large_numbers() -> list[Event]:
+    """Times long after the start, and numbers of processes and threads such as an operating system gives."""
+    events = _written(
+        *("kernel 0 2 10 7", "kernel 30 40 10 20", "kernel 20 40 10 7"),
+        f"user_annotation data 13 5 {HOST} {MAIN_THREAD}",
+        f"cuda_runtime cudaStreamSynchronize 22 3 {HOST} {MAIN_THREAD}",
+    )
+    return [
+        {**one, "ts": one["ts"] + 1_000_000, "pid": one["pid"] + 48_000, "tid": one["tid"] + 48_000} for one in events
+    ]
 
 
 def _two_processes() -> list[Event]:

@@ -47,17 +47,31 @@ FLAWS = (
     "a launch just then was early",
     "a wait until the gap is none",
     "a wait until the launch is none",
+    "a time of 0 is none",
+    "one end for each start",
+    "the last end counts",
+    "operators launch",
+    "compared by identity",
 )
+
+LARGEST_CACHED = 256
+"""Python keeps one object for each whole number from 0 to this one; larger ones are made anew."""
 
 Span = tuple[int, int]
 
 
-def union(spans: Iterable[Span], *, in_order: bool = True) -> list[Span]:
-    """The same time without overlaps, in order; or what becomes of it if nobody puts the spans in order."""
+def union(spans: Iterable[Span], *, in_order: bool = True, last_end: bool = False) -> list[Span]:
+    """The same time without overlaps, in order.
+
+    Args:
+        spans: which overlap.
+        in_order: `False` for what becomes of it if nobody puts the spans in order.
+        last_end: what becomes of it if the end of the latest span counts, even if an earlier one ends after it.
+    """
     found: list[Span] = []
     for start, end in sorted(spans) if in_order else spans:
         if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+            found[-1] = (found[-1][0], end if last_end else max(found[-1][1], end))
         else:
             found.append((start, end))
     return found
@@ -80,14 +94,18 @@ def diagnose(events: list[Event], flaw: str = "") -> dict[str, Any]:
     counted = [event for event in device if event["cat"] not in left_out]
     if flaw == "one stream only":
         counted = [event for event in device if event["tid"] == device[0]["tid"]]
-    in_time = flaw != "in the order of the list"
-    busy = union(map(span, counted), in_order=in_time)
+    how = {"in_order": flaw != "in the order of the list", "last_end": flaw == "the last end counts"}
+    running = [span(event) for event in counted]
+    busy = union(dict(running).items() if flaw == "one end for each start" else running, **how)
     found = dict.fromkeys(CAUSES, 0)
     found["device"] = sum(event["dur"] for event in counted) if flaw == "streams added up" else _length(busy)
-    launches = {one["args"]["correlation"]: one for one in events if one["cat"] == "cuda_runtime"}
+    calling = ("cuda_runtime", "cpu_op") if flaw == "operators launch" else ("cuda_runtime",)
+    launches = {one["args"].get("correlation"): one for one in events if one["cat"] in calling}
     in_order = sorted(launches.values(), key=lambda one: one["ts"])
     started = sorted(device, key=lambda one: one["ts"])
-    for (_, start), (end, _) in pairwise(busy):
+    for (began, start), (end, _) in pairwise(busy):
+        if flaw == "a time of 0 is none" and not began:
+            continue
         ending = [one for one in counted if one["ts"] == end]
         if flaw == "paired by order":
             launch = in_order[started.index(ending[0])]
@@ -103,7 +121,7 @@ def diagnose(events: list[Event], flaw: str = "") -> dict[str, Any]:
     computing = ("kernel", "gpu_memset") if flaw == "memsets are kernels" else ("kernel",)
     copies = [span(one) for one in device if one["cat"] in copying]
     kernels = [span(one) for one in device if one["cat"] in computing]
-    hidden = overlap(union(copies, in_order=in_time), union(kernels, in_order=in_time))
+    hidden = overlap(union(copies, **how), union(kernels, **how))
     if flaw == "all copies hidden":
         hidden = sum(end - start for start, end in copies)
     if flaw == "hidden added up":
@@ -133,6 +151,8 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
         launch = {**launch, "tid": next(one["tid"] for one in events if one["cat"] == "cuda_runtime")}
     process = (launch["pid"],) if flaw != "threads by number alone" else {one["pid"] for one in events}
     mine = [one for one in events if one["tid"] == launch["tid"] and one["pid"] in process]
+    if flaw == "compared by identity" and max(launch["pid"], launch["tid"]) > LARGEST_CACHED:
+        mine = [launch]
     at_data = [
         span(one)
         for one in (events if flaw == "all threads" else mine)
@@ -144,7 +164,9 @@ def _attribute(found: dict[str, int], events: list[Event], gap: Span, launch: Ev
     ]
     last = max(returned, key=lambda one: span(one)[1], default=launch)
     until = launch["ts"] if flaw == "data until the launch" else end
-    ranges = at_data if flaw == "nested ranges twice" else union(at_data, in_order=flaw != "in the order of the list")
+    in_order, last_end = flaw != "in the order of the list", flaw == "the last end counts"
+    united = union(at_data, in_order=in_order, last_end=last_end)
+    ranges = at_data if flaw == "nested ranges twice" else united
     data = overlap([(start, until)], ranges)
     if data and flaw == "data takes the whole gap":
         data = end - start
